@@ -1,0 +1,37 @@
+# How our own code is compiled. Consumers inherit the C++20 requirement and the include path, never the warnings.
+find_package(Threads REQUIRED)
+
+add_library(dovetail_build INTERFACE)
+target_compile_features(dovetail_build INTERFACE cxx_std_20)
+target_compile_options(dovetail_build INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+                       -Woverloaded-virtual -Wimplicit-fallthrough)
+if(DOVETAIL_WERROR)
+  target_compile_options(dovetail_build INTERFACE -Werror)
+endif()
+if(DOVETAIL_SANITIZE)
+  target_compile_options(dovetail_build INTERFACE -fsanitize=${DOVETAIL_SANITIZE} -fno-omit-frame-pointer
+                         -fno-sanitize-recover=all)
+  target_link_options(dovetail_build INTERFACE -fsanitize=${DOVETAIL_SANITIZE})
+endif()
+if(DOVETAIL_SANITIZE MATCHES "thread")
+  # GCC warns about every atomic fence under TSan; Dovetail uses none, libstdc++ does.
+  target_compile_options(dovetail_build INTERFACE -Wno-tsan)
+endif()
+
+find_program(DOVETAIL_CCACHE ccache)
+if(DOVETAIL_CCACHE AND PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${DOVETAIL_CCACHE})
+endif()
+
+# dovetail_library(name alias SOURCES ...): a library of ours with the house's flags and the public include path.
+function(dovetail_library name alias)
+  cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
+  add_library(${name} ${arg_SOURCES})
+  add_library(dovetail::${alias} ALIAS ${name})
+  set_target_properties(${name} PROPERTIES EXPORT_NAME ${alias} POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:dovetail_build>)
+endfunction()

@@ -1,0 +1,61 @@
+// Time, injected.
+//
+// Nothing in Dovetail asks the operating system for the time except through a Clock, so that a test can move it.
+// The wall clock names instants that people and databases talk about; it may jump. The monotonic clock measures
+// how long something takes; it never goes back, and every local wait and deadline uses it.
+//
+// Threads: every Clock may be shared between threads.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+namespace dovetail {
+
+/// An instant in UTC, to the microsecond: the finest step that both engines store.
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+using MonoTime = std::chrono::steady_clock::time_point;
+using MonoDuration = std::chrono::steady_clock::duration;
+
+/// ISO 8601 in UTC with six decimals: `2026-01-31T09:30:00.000000Z`.
+[[nodiscard]] std::string to_string(WallTime time);
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+
+  [[nodiscard]] virtual WallTime wall() const = 0;
+  [[nodiscard]] virtual MonoTime mono() const = 0;
+
+  /// Blocks until the monotonic clock reaches `deadline` (true) or `stop` is requested (false).
+  virtual bool sleep_until(MonoTime deadline, const std::stop_token& stop) = 0;
+
+  bool sleep_for(MonoDuration duration, const std::stop_token& stop = {}) {
+    return sleep_until(mono() + duration, stop);
+  }
+};
+
+/// The operating system's clocks.
+[[nodiscard]] std::shared_ptr<Clock> system_clock();
+
+/// A point of the monotonic clock by which something must have happened. A plain value; the clock must outlive it.
+class MonoDeadline {
+ public:
+  MonoDeadline(const Clock& clock, MonoDuration from_now) : clock_(&clock), at_(clock.mono() + from_now) {}
+
+  [[nodiscard]] MonoTime at() const { return at_; }
+  [[nodiscard]] bool expired() const { return clock_->mono() >= at_; }
+  /// Never negative.
+  [[nodiscard]] MonoDuration remaining() const {
+    auto left = at_ - clock_->mono();
+    return left > MonoDuration::zero() ? left : MonoDuration::zero();
+  }
+
+ private:
+  const Clock* clock_;
+  MonoTime at_;
+};
+
+}  // namespace dovetail

@@ -1,0 +1,39 @@
+// A clock that stands still until a test moves it.
+//
+// Guarantees
+//   * `advance` moves wall and monotonic time together and wakes every sleeper whose deadline it reached.
+//   * `jump_wall` moves the wall clock alone, in either direction, as an administrator or NTP would.
+//
+// Threads: may be shared between threads.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "dovetail/clock.hpp"
+
+namespace dovetail::testing {
+
+class ManualClock final : public Clock {
+ public:
+  explicit ManualClock(WallTime start = WallTime{std::chrono::seconds{1'700'000'000}}) : wall_(start) {}
+
+  [[nodiscard]] WallTime wall() const override;
+  [[nodiscard]] MonoTime mono() const override;
+  bool sleep_until(MonoTime deadline, const std::stop_token& stop) override;
+
+  void advance(std::chrono::microseconds by);
+  void jump_wall(std::chrono::microseconds by);
+
+  /// How many threads are inside `sleep_until` now.
+  [[nodiscard]] int sleepers() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable_any moved_;
+  WallTime wall_;
+  MonoTime mono_{};
+  int sleepers_ = 0;
+};
+
+}  // namespace dovetail::testing

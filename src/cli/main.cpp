@@ -1,0 +1,32 @@
+// The dovetail command. Exit codes: 0 done, 1 the database or its schema said no, 2 the call was wrong.
+#include <iostream>
+
+#include "cli/cli.hpp"
+
+int main(int argc, char** argv) {
+  using namespace dovetail;
+  CLI::App app{"Reliable background work with the database you already have", "dovetail"};
+  app.set_version_flag("--version", std::string{version()});
+  app.require_subcommand(1);
+  cli::Globals globals;
+  cli::add_migrate(app, globals);
+  cli::add_enqueue(app, globals);
+  cli::add_claim(app, globals);
+  cli::add_ack(app, globals);
+  cli::add_status(app, globals);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const SchemaMismatch& error) {
+    std::cerr << "dovetail: " << error.what() << '\n';
+    return 1;
+  } catch (const std::logic_error& error) {
+    std::cerr << "dovetail: " << error.what() << '\n';
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "dovetail: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,119 @@
+#include "core/text.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+
+namespace dovetail::core {
+namespace {
+
+struct Utf8Lead {
+  std::size_t length;
+  std::uint32_t smallest;  // a code point below it is an overlong encoding
+  std::uint32_t bits;
+};
+
+std::optional<Utf8Lead> lead_of(unsigned char byte) {
+  if (byte < 0x80) return Utf8Lead{1, 0, byte};
+  if ((byte & 0xE0) == 0xC0) return Utf8Lead{2, 0x80, byte & 0x1FU};
+  if ((byte & 0xF0) == 0xE0) return Utf8Lead{3, 0x800, byte & 0x0FU};
+  if ((byte & 0xF8) == 0xF0) return Utf8Lead{4, 0x10000, byte & 0x07U};
+  return std::nullopt;
+}
+
+bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+/// The length of the character at `position`, or nothing when it is malformed.
+std::optional<std::size_t> character_at(std::string_view text, std::size_t position) {
+  const auto lead = lead_of(static_cast<unsigned char>(text[position]));
+  if (!lead || text.size() - position < lead->length || text[position] == '\0') return std::nullopt;
+  auto point = lead->bits;
+  for (std::size_t i = 1; i < lead->length; ++i) {
+    const char c = text[position + i];
+    if (!is_continuation(c)) return std::nullopt;
+    point = point << 6 | (static_cast<unsigned char>(c) & 0x3FU);
+  }
+  const bool surrogate = point >= 0xD800 && point <= 0xDFFF;
+  if (point < lead->smallest || point > 0x10FFFF || surrogate) return std::nullopt;
+  return lead->length;
+}
+
+/// Hides the value of `password=` and of its kin, quoted or not, up to `end_of_value`.
+std::string hide_password_values(std::string text, std::string_view end_of_value) {
+  for (std::string_view key : {"password", "sslpassword"}) {
+    for (std::size_t at = 0; (at = text.find(key, at)) != std::string::npos;) {
+      auto value = text.find_first_not_of(' ', at + key.size());
+      if (value == std::string::npos || text[value] != '=') {
+        at += key.size();
+        continue;
+      }
+      value = std::min(text.find_first_not_of(' ', value + 1), text.size());
+      std::size_t end = std::min(text.find_first_of(end_of_value, value), text.size());
+      if (value < text.size() && text[value] == '\'') {
+        end = value + 1;
+        while (end < text.size() && text[end] != '\'') end += text[end] == '\\' ? 2 : 1;
+        end = std::min(end + 1, text.size());
+      }
+      text.replace(value, end - value, "***");
+      at = value + 3;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::size_t> utf8_length(std::string_view text) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < text.size(); ++count) {
+    const auto length = character_at(text, i);
+    if (!length) return std::nullopt;
+    i += *length;
+  }
+  return count;
+}
+
+void require_identifier(std::string_view what, std::string_view name) {
+  const auto starts = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
+  const auto goes_on = [&](char c) { return starts(c) || (c >= '0' && c <= '9'); };
+  const bool good = !name.empty() && name.size() <= 51 && starts(name.front()) && std::ranges::all_of(name, goes_on);
+  if (!good) {
+    throw std::invalid_argument(std::string{what} + " must match ^[a-z_][a-z0-9_]{0,50}$, got \"" +
+                                std::string{trimmed(name, 60)} + "\"");
+  }
+}
+
+std::string redacted(std::string_view connection_string) {
+  std::string text{connection_string};
+  const auto scheme = text.find("://");
+  if (scheme == std::string::npos) return hide_password_values(std::move(text), " ");
+  // user:password@host. An unescaped '@', '/' or '?' may stand in the password: rather hide too much than a part.
+  const auto authority = scheme + 3;
+  const auto at = text.rfind('@');
+  if (at != std::string::npos && at > authority) {
+    const auto colon = text.find(':', authority);
+    if (colon < at) text.replace(colon + 1, at - colon - 1, "***");
+  }
+  return hide_password_values(std::move(text), "&");
+}
+
+std::string_view trimmed(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return text;
+  while (limit > 0 && is_continuation(text[limit])) --limit;
+  return text.substr(0, limit);
+}
+
+std::string with_schema(std::string_view sql, std::string_view schema) {
+  static constexpr std::string_view mark = "{schema}";
+  std::string result;
+  result.reserve(sql.size() + 64);
+  for (std::size_t at = 0;;) {
+    const auto next = sql.find(mark, at);
+    result += sql.substr(at, next - at);
+    if (next == std::string_view::npos) return result;
+    result += schema;
+    at = next + mark.size();
+  }
+}
+
+}  // namespace dovetail::core

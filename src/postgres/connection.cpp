@@ -1,0 +1,373 @@
+#include "postgres/connection.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+
+#include "core/assert.hpp"
+#include "core/text.hpp"
+#include "dovetail/error.hpp"
+#include "postgres/error.hpp"
+
+namespace dovetail::postgres {
+namespace {
+
+constexpr std::chrono::seconds default_connect_timeout{10};
+constexpr int cancel_grace_ms = 5'000;
+
+/// What we add where the user said nothing. Together the four TCP settings notice a half-open connection in 15 s.
+constexpr std::array<std::pair<const char*, const char*>, 8> default_settings{{
+    {"application_name", "dovetail"},
+    {"client_encoding", "UTF8"},
+    {"target_session_attrs", "read-write"},
+    {"keepalives", "1"},
+    {"keepalives_idle", "10"},
+    {"keepalives_interval", "5"},
+    {"keepalives_count", "3"},
+    {"tcp_user_timeout", "15000"},
+}};
+
+void discard_notice(void*, const char*) {}
+
+/// The SQLSTATE in the verbose text of a failed connection attempt: `FATAL:  28P01: …`. libpq offers no other access.
+std::string sqlstate_of_connect_failure(std::string_view verbose) {
+  std::string found;
+  for (std::size_t at = 0; (at = verbose.find(":  ", at)) != std::string_view::npos; ++at) {
+    const auto code = verbose.substr(at + 3, 6);
+    const auto is_code_character = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); };
+    if (code.size() == 6 && code.back() == ':' && std::ranges::all_of(code.substr(0, 5), is_code_character)) {
+      found = code.substr(0, 5);
+    }
+  }
+  return found;
+}
+
+/// A connection attempt that failed did nothing yet; without an answer from a server it may be tried again.
+ErrorKind classify_connect_failure(const std::string& sqlstate) {
+  if (sqlstate == "3D000") return ErrorKind::schema;  // no such database
+  return classify(sqlstate, false);
+}
+
+std::string first_line(std::string_view text) {
+  return std::string{text.substr(0, text.find('\n'))};
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+ConnectionSettings::ConnectionSettings(std::string_view url) {
+  char* message = nullptr;
+  const std::string text{url};
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options{
+      PQconninfoParse(text.c_str(), &message), &PQconninfoFree};
+  PQfreemem(message);  // it may quote the string, secrets included
+  if (!options) throw std::invalid_argument("not a PostgreSQL connection string: " + core::redacted(url));
+  for (const auto* option = options.get(); option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) values_.emplace_back(option->keyword, option->val);
+  }
+  for (const auto& [key, value] : default_settings) {
+    if (get(key).empty()) values_.emplace_back(key, value);
+  }
+}
+
+std::string_view ConnectionSettings::get(std::string_view key) const {
+  const auto found = std::ranges::find(values_, key, [](const auto& entry) -> std::string_view { return entry.first; });
+  return found == values_.end() ? std::string_view{} : std::string_view{found->second};
+}
+
+std::string ConnectionSettings::describe() const {
+  const auto or_else = [this](std::string_view key, std::string_view fallback) {
+    const auto value = get(key);
+    return std::string{value.empty() ? fallback : value};
+  };
+  return "postgresql:" + or_else("host", "local") + ":" + or_else("port", "5432") + "/" + or_else("dbname", "default");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// One exchange with the server: waits for the socket, and turns a stop request into a cancel request.
+class Connection::Call {
+ public:
+  Call(PGconn* connection, int& wake_fd, const std::stop_token& stop) : connection_(connection), wake_fd_(wake_fd) {
+    if (!stop.stop_possible()) return;
+    if (wake_fd_ < 0) wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    const int fd = wake_fd_;
+    wake_.emplace(stop, [fd] {
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
+    });
+  }
+  ~Call() {
+    if (!wake_) return;
+    wake_.reset();
+    std::uint64_t pending = 0;
+    [[maybe_unused]] const auto drained = ::read(wake_fd_, &pending, sizeof pending);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  /// Waits for any of `events`; false when the server did not even answer our cancel request.
+  bool wait(short events) {
+    std::array<pollfd, 2> fds{{{PQsocket(connection_), events, 0}, {wake_ && !cancelled_ ? wake_fd_ : -1, POLLIN, 0}}};
+    for (;;) {
+      const int ready = ::poll(fds.data(), fds.size(), cancelled_ ? cancel_grace_ms : -1);
+      if (ready < 0 && errno == EINTR) continue;
+      if (ready <= 0) return false;
+      if (fds[1].revents != 0) {
+        cancel();
+        fds[1].fd = -1;
+        if (fds[0].revents == 0) continue;
+      }
+      return true;
+    }
+  }
+
+  bool flush() {
+    for (;;) {
+      const int left = PQflush(connection_);
+      if (left <= 0) return left == 0;
+      if (!wait(POLLIN | POLLOUT) || PQconsumeInput(connection_) == 0) return false;
+    }
+  }
+
+  bool wait_until_result_is_there() {
+    while (PQisBusy(connection_) != 0) {
+      if (!wait(POLLIN) || PQconsumeInput(connection_) == 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  void cancel() {
+    cancelled_ = true;
+    const std::unique_ptr<PGcancel, decltype(&PQfreeCancel)> handle{PQgetCancel(connection_), &PQfreeCancel};
+    std::array<char, 256> message{};
+    if (handle) PQcancel(handle.get(), message.data(), static_cast<int>(message.size()));
+  }
+
+  PGconn* connection_;
+  int& wake_fd_;
+  bool cancelled_ = false;
+  std::optional<std::stop_callback<std::function<void()>>> wake_;
+};
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+Connection::Connection(PGconn* connection, bool owned) : connection_(connection), owned_(owned) {}
+
+Connection::~Connection() {
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+  if (owned_) PQfinish(connection_);
+}
+
+std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings, const std::stop_token& stop) {
+  std::vector<const char*> keys;
+  std::vector<const char*> values;
+  for (const auto& [key, value] : settings.values()) {
+    keys.push_back(key.c_str());
+    values.push_back(value.c_str());
+  }
+  keys.push_back(nullptr);
+  values.push_back(nullptr);
+  auto* native = PQconnectStartParams(keys.data(), values.data(), 0);
+  if (native == nullptr) throw std::bad_alloc();
+  std::unique_ptr<Connection> connection{new Connection(native, true)};
+  PQsetNoticeProcessor(native, &discard_notice, nullptr);
+  PQsetErrorVerbosity(native, PQERRORS_VERBOSE);
+
+  const auto asked = settings.get("connect_timeout");
+  const auto patience =
+      asked.empty() ? default_connect_timeout : std::chrono::seconds{std::max(1, std::atoi(std::string{asked}.c_str()))};
+  const auto give_up_at = std::chrono::steady_clock::now() + patience;
+  // PQconnectPoll knows neither time limits nor stop tokens: look up often enough to honour both.
+  auto state = PQstatus(native) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
+  bool in_time = true;
+  while (state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED && in_time && !stop.stop_requested()) {
+    pollfd fd{PQsocket(native), static_cast<short>(state == PGRES_POLLING_READING ? POLLIN : POLLOUT), 0};
+    if (::poll(&fd, 1, 50) > 0) state = PQconnectPoll(native);
+    in_time = std::chrono::steady_clock::now() < give_up_at;
+  }
+  if (stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
+  if (state != PGRES_POLLING_OK) {
+    const std::string message = in_time ? PQerrorMessage(native) : "no answer within the connect timeout";
+    const auto sqlstate = sqlstate_of_connect_failure(message);
+    throw Error({classify_connect_failure(sqlstate), sqlstate, "connect"},
+                settings.describe() + ": " + first_line(message));
+  }
+  PQsetErrorVerbosity(native, PQERRORS_DEFAULT);
+  PQsetnonblocking(native, 1);
+  return connection;
+}
+
+std::unique_ptr<Connection> Connection::borrow(PGconn* connection) {
+  if (connection == nullptr) throw std::invalid_argument("connection must not be null");
+  return std::unique_ptr<Connection>{new Connection(connection, false)};
+}
+
+bool Connection::usable() const {
+  if (broken_ || PQstatus(connection_) != CONNECTION_OK) return false;
+  if (transaction_status() != PQTRANS_IDLE || PQpipelineStatus(connection_) != PQ_PIPELINE_OFF) return false;
+  pollfd fd{PQsocket(connection_), POLLIN, 0};
+  if (::poll(&fd, 1, 0) == 0) return true;
+  // An idle server speaks only to say goodbye, or to report a changed setting.
+  return PQconsumeInput(connection_) != 0 && PQstatus(connection_) == CONNECTION_OK;
+}
+
+bool Connection::is_prepared(const Command& command) const {
+  return prepared_.contains(std::string{command.name});
+}
+
+void Connection::send(const Command& command) {
+  static const Params none;
+  const auto& params = command.params != nullptr ? *command.params : none;
+  const auto arrays = params.arrays();
+  int sent = 0;
+  if (command.prepare) {
+    sent = PQsendQueryPrepared(connection_, std::string{command.name}.c_str(), params.count(), arrays.values.data(),
+                               arrays.lengths.data(), arrays.formats.data(), 1);
+  } else {
+    sent = PQsendQueryParams(connection_, command.text.data(), params.count(), arrays.types.data(),
+                             arrays.values.data(), arrays.lengths.data(), arrays.formats.data(), 1);
+  }
+  if (sent == 0) fail(command, nullptr);
+}
+
+Result Connection::wait_for_last_result(const Command& command, Call& call) {
+  std::optional<Result> last;
+  for (;;) {
+    if (!call.wait_until_result_is_there()) fail(command, nullptr);
+    Result next{PQgetResult(connection_)};
+    if (next.get() == nullptr) break;
+    // A failed COPY answers its error twice; the first one tells why.
+    if (!last || !last->failed()) last.emplace(std::move(next));
+    const auto status = last->status();
+    if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) break;
+  }
+  if (!last) fail(command, nullptr);
+  if (last->failed()) fail(command, &*last);
+  return std::move(*last);
+}
+
+Result Connection::run(const Command& command, const std::stop_token& stop) {
+  if (command.prepare && !is_prepared(command)) {
+    auto results = run_pipelined({&command, 1}, stop);
+    return std::move(results.back());
+  }
+  Call call(connection_, wake_fd_, stop);
+  send(command);
+  if (!call.flush()) fail(command, nullptr);
+  return wait_for_last_result(command, call);
+}
+
+std::vector<Result> Connection::run_pipelined(std::span<const Command> commands, const std::stop_token& stop) {
+  DOVETAIL_ASSERT(!commands.empty());
+  Call call(connection_, wake_fd_, stop);
+  if (PQenterPipelineMode(connection_) == 0) fail(commands.front(), nullptr);
+  std::unordered_set<std::string> preparing;
+  std::vector<std::pair<std::size_t, bool>> expected;  // which command, and whether this is its Prepare
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    const bool first_use = commands[i].prepare && !is_prepared(commands[i]);
+    if (first_use) {
+      prepared_.emplace(commands[i].name);  // for the commands behind it; taken back when it fails
+      preparing.emplace(commands[i].name);
+      if (PQsendPrepare(connection_, std::string{commands[i].name}.c_str(), commands[i].text.data(), 0, nullptr) == 0) {
+        fail(commands[i], nullptr);
+      }
+      expected.emplace_back(i, true);
+    }
+    send(commands[i]);
+    expected.emplace_back(i, false);
+  }
+  if (PQpipelineSync(connection_) == 0 || !call.flush()) fail(commands.back(), nullptr);
+
+  std::vector<Result> results;
+  std::optional<Result> failure;
+  std::size_t failed_command = 0;
+  for (const auto& [index, is_prepare] : expected) {
+    if (!call.wait_until_result_is_there()) fail(commands[index], nullptr);
+    Result result{PQgetResult(connection_)};
+    if (result.get() == nullptr) fail(commands[index], nullptr);
+    if (is_prepare && !result.failed()) preparing.erase(std::string{commands[index].name});
+    if (result.failed() && !failure) {
+      failed_command = index;
+      failure.emplace(std::move(result));
+    } else if (!is_prepare) {
+      results.push_back(std::move(result));
+    }
+    if (!call.wait_until_result_is_there()) fail(commands[index], nullptr);
+    const Result end{PQgetResult(connection_)};
+    DOVETAIL_ASSERT(end.get() == nullptr);
+  }
+  for (const auto& name : preparing) prepared_.erase(name);
+  if (!call.wait_until_result_is_there()) fail(commands.back(), nullptr);
+  const Result sync{PQgetResult(connection_)};
+  if (PQexitPipelineMode(connection_) == 0) fail(commands.back(), nullptr);
+  if (failure) fail(commands[failed_command], &*failure);
+  return results;
+}
+
+void Connection::run_script(std::string_view name, const std::string& text) {
+  const Command command{.name = name, .text = text};
+  Call call(connection_, wake_fd_, {});
+  if (PQsendQuery(connection_, text.c_str()) == 0 || !call.flush()) fail(command, nullptr);
+  wait_for_last_result(command, call);
+}
+
+std::size_t Connection::copy_in(const Command& command, const std::function<bool(std::string&)>& next,
+                                const std::stop_token& stop) {
+  Call call(connection_, wake_fd_, stop);
+  if (PQsendQuery(connection_, command.text.data()) == 0 || !call.flush()) fail(command, nullptr);
+  wait_for_last_result(command, call);  // the server is ready for data, or said why not
+  const char* abort_reason = nullptr;
+  std::exception_ptr producer_failure;
+  std::string chunk;
+  try {
+    while (next(chunk)) {
+      while (PQputCopyData(connection_, chunk.data(), static_cast<int>(chunk.size())) == 0) {
+        if (!call.wait(POLLOUT)) fail(command, nullptr);
+      }
+      chunk.clear();
+      if (!call.flush()) break;  // the end's result tells why
+    }
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    producer_failure = std::current_exception();
+    abort_reason = "the producer of the data failed";
+  }
+  while (PQputCopyEnd(connection_, abort_reason) == 0) {
+    if (!call.wait(POLLOUT)) fail(command, nullptr);
+  }
+  if (!call.flush()) fail(command, nullptr);
+  try {
+    return wait_for_last_result(command, call).affected();
+  } catch (const Error&) {
+    if (producer_failure) std::rethrow_exception(producer_failure);
+    throw;
+  }
+}
+
+void Connection::fail(const Command& command, const Result* result) {
+  const char* code = result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_SQLSTATE) : nullptr;
+  const char* primary = result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_MESSAGE_PRIMARY) : nullptr;
+  // Without an SQLSTATE from the server, what failed is the connection.
+  const std::string sqlstate = code != nullptr ? code : "";
+  const bool broken = sqlstate.empty() || PQstatus(connection_) == CONNECTION_BAD;
+  const std::string message = primary != nullptr ? primary : first_line(PQerrorMessage(connection_));
+  const auto kind = classify(broken ? "" : sqlstate, command.decides);
+  broken_ = broken_ || kind == ErrorKind::connection_lost || kind == ErrorKind::commit_in_doubt;
+  throw Error({kind, sqlstate, std::string{command.name}}, message.empty() ? "the connection broke" : message);
+}
+
+}  // namespace dovetail::postgres

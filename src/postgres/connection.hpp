@@ -1,0 +1,99 @@
+// One libpq connection.
+//
+// Guarantees
+//   * Every call can be ended by a stop_token: connecting, and each statement (by a cancel request to the server).
+//   * A failure names the statement, carries the SQLSTATE, and is classified once, in error.cpp.
+//   * A connection that broke says so (usable() is false) and is never handed out again.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "postgres/params.hpp"
+#include "postgres/result.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::postgres {
+
+/// The parsed connection string with Dovetail's defaults filled in: keepalives, timeouts, application name, encoding.
+class ConnectionSettings {
+ public:
+  /// Throws std::invalid_argument, without the string's secrets, when libpq cannot read it.
+  explicit ConnectionSettings(std::string_view url);
+
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& values() const { return values_; }
+  [[nodiscard]] std::string_view get(std::string_view key) const;
+  /// host:port/database, for logs.
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> values_;
+};
+
+/// A statement on its way to the server.
+struct Command {
+  std::string_view name;   // for errors, and the prepared statement's name
+  std::string_view text;   // must end in NUL, as std::string's does
+  const Params* params = nullptr;
+  bool prepare = false;    // keep it prepared under its name
+  bool decides = false;    // losing the connection while it runs leaves the transaction in doubt
+};
+
+class Connection {
+ public:
+  [[nodiscard]] static std::unique_ptr<Connection> open(const ConnectionSettings& settings,
+                                                        const std::stop_token& stop = {});
+  /// Wraps a connection of the user's, which stays open and in the mode it was in.
+  [[nodiscard]] static std::unique_ptr<Connection> borrow(PGconn* connection);
+
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection();
+
+  /// Runs one command.
+  Result run(const Command& command, const std::stop_token& stop = {});
+
+  /// Runs them all in one round trip (pipeline mode); the first failure is thrown, and those behind it did not run.
+  std::vector<Result> run_pipelined(std::span<const Command> commands, const std::stop_token& stop = {});
+
+  /// Runs a text of many statements.
+  void run_script(std::string_view name, const std::string& text);
+
+  /// Streams data into a COPY … FROM STDIN; `next` fills its argument and answers false when there is no more.
+  /// When `next` throws, the COPY is aborted and the exception goes on.
+  std::size_t copy_in(const Command& command, const std::function<bool(std::string&)>& next,
+                      const std::stop_token& stop = {});
+
+  /// False once the connection is broken, also when the server hung up while it was idle.
+  [[nodiscard]] bool usable() const;
+  [[nodiscard]] PGTransactionStatusType transaction_status() const { return PQtransactionStatus(connection_); }
+  [[nodiscard]] PGconn* native() const { return connection_; }
+
+ private:
+  class Call;
+  Connection(PGconn* connection, bool owned);
+
+  void send(const Command& command);
+  [[nodiscard]] bool is_prepared(const Command& command) const;
+  Result wait_for_last_result(const Command& command, Call& call);
+  [[noreturn]] void fail(const Command& command, const Result* result);
+
+  PGconn* connection_;
+  bool owned_;
+  bool broken_ = false;
+  int wake_fd_ = -1;
+  std::unordered_set<std::string> prepared_;
+};
+
+}  // namespace dovetail::postgres

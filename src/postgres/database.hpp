@@ -1,0 +1,43 @@
+// A PostgreSQL database behind the storage seam.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "postgres/connection.hpp"
+#include "postgres/migration_store.hpp"
+#include "postgres/outbox_store.hpp"
+#include "postgres/session.hpp"
+#include "storage/database.hpp"
+#include "storage/pool.hpp"
+
+namespace dovetail::postgres {
+
+class Database final : public storage::Database {
+ public:
+  Database(std::string_view url, storage::DatabaseOptions options);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const std::string& schema() const override { return options_.schema; }
+  void read(const ReadBody& body, const std::stop_token& stop) override;
+  void write(const storage::WriteOptions& options, const WriteBody& body) override;
+  std::unique_ptr<storage::TransactionHandle> begin() override;
+  storage::OutboxStore& outbox() override { return outbox_; }
+  storage::MigrationStore& migrations() override { return migrations_; }
+
+ private:
+  void write_once(const storage::WriteOptions& options, const WriteBody& body);
+
+  storage::DatabaseOptions options_;
+  ConnectionSettings settings_;
+  std::string name_;
+  storage::StatementTexts texts_;
+  storage::Pool<Connection> pool_;
+  OutboxStore outbox_;
+  MigrationStore migrations_;
+};
+
+/// This engine, for the registry.
+extern const storage::Engine engine;
+
+}  // namespace dovetail::postgres

@@ -1,0 +1,45 @@
+#include "postgres/migration_store.hpp"
+
+#include "core/text.hpp"
+#include "postgres/session.hpp"
+#include "postgres/sql.hpp"
+
+namespace dovetail::postgres {
+namespace {
+
+std::vector<storage::AppliedMigration> list(SessionCore& session, const storage::StatementTexts& texts) {
+  const auto result = session.run(texts, sql::migration_list, {});
+  std::vector<storage::AppliedMigration> applied;
+  for (int row = 0; row < result.rows(); ++row) {
+    applied.push_back({result.integer(row, 0), result.text(row, 1), result.text(row, 2)});
+  }
+  return applied;
+}
+
+}  // namespace
+
+std::string MigrationStore::text(const storage::Migration& migration) const {
+  return core::with_schema(migration.sql, quoted_schema_);
+}
+
+std::vector<storage::AppliedMigration> MigrationStore::applied(storage::ReadSession& session) {
+  auto& core = ReadSession::of(session);
+  if (!core.run(texts_, sql::migration_exists, {}).boolean(0, 0)) return {};
+  return list(core, texts_);
+}
+
+std::vector<storage::AppliedMigration> MigrationStore::lock_and_list(storage::WriteSession& session) {
+  auto& core = WriteSession::of(session);
+  core.run(texts_, sql::migration_prepare, {});
+  return list(core, texts_);
+}
+
+void MigrationStore::apply(storage::WriteSession& session, const storage::Migration& migration) {
+  auto& core = WriteSession::of(session);
+  core.run_script(migration.name, text(migration));
+  Params params;
+  params.add(migration.number).add(migration.name).add(migration.checksum);
+  core.run(texts_, sql::migration_record, params);
+}
+
+}  // namespace dovetail::postgres

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "storage/outbox_store.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::postgres {
+
+class OutboxStore final : public storage::OutboxStore {
+ public:
+  explicit OutboxStore(const storage::StatementTexts& texts) : texts_(texts) {}
+
+  void enqueue(storage::WriteSession& session, const storage::NewMessage& message) override;
+  void enqueue_many(storage::WriteSession& session, std::span<const storage::NewMessage> messages,
+                    bool repeated) override;
+  std::vector<ClaimedMessage> claim(storage::WriteSession& session, const ClaimRequest& request) override;
+  std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims) override;
+  OutboxCounts counts(storage::ReadSession& session) override;
+
+ private:
+  const storage::StatementTexts& texts_;
+};
+
+}  // namespace dovetail::postgres

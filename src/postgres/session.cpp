@@ -1,0 +1,113 @@
+#include "postgres/session.hpp"
+
+#include <array>
+
+#include "dovetail/error.hpp"
+
+namespace dovetail::postgres {
+namespace {
+
+[[noreturn]] void wrong_engine() {
+  throw InvalidOperation("the transaction belongs to another engine than this PostgreSQL database");
+}
+
+}  // namespace
+
+bool SessionCore::must_begin() const {
+  return !begun_ && (scope_ == Scope::transaction || scope_ == Scope::read_only);
+}
+
+Command SessionCore::begin_command() const {
+  // Spelled out: the server's default isolation level is the administrator's to change, ours is not.
+  return {.name = "begin",
+          .text = scope_ == Scope::read_only ? "begin isolation level repeatable read read only"
+                                             : "begin isolation level read committed read write"};
+}
+
+Command SessionCore::command_for(const storage::StatementTexts& texts, const storage::Statement& statement,
+                                 const Params& params) const {
+  statement.runs.fetch_add(1, std::memory_order_relaxed);
+  return {.name = statement.name,
+          .text = texts.of(statement),
+          .params = &params,
+          .prepare = prepare_,
+          .decides = scope_ == Scope::autocommit};
+}
+
+Result SessionCore::run_first_or_next(const Command& command) {
+  if (!must_begin()) return connection_.run(command, stop_);
+  begun_ = true;
+  const std::array commands{begin_command(), command};
+  return std::move(connection_.run_pipelined(commands, stop_).back());
+}
+
+void SessionCore::begin_now() {
+  if (!must_begin()) return;
+  begun_ = true;
+  connection_.run(begin_command(), stop_);
+}
+
+Result SessionCore::run(const storage::StatementTexts& texts, const storage::Statement& statement,
+                        const Params& params) {
+  return run_first_or_next(command_for(texts, statement, params));
+}
+
+std::vector<Result> SessionCore::run_many(const storage::StatementTexts& texts, const storage::Statement& statement,
+                                          std::span<const Params> params) {
+  begin_now();
+  std::vector<Command> commands;
+  commands.reserve(params.size());
+  for (const auto& each : params) commands.push_back(command_for(texts, statement, each));
+  return connection_.run_pipelined(commands, stop_);
+}
+
+Result SessionCore::run_text(std::string_view sql, std::span<const Parameter> parameters) {
+  Params params;
+  for (const auto& parameter : parameters) params.add(parameter);
+  const std::string text{sql};
+  return run_first_or_next({.name = "sql", .text = text, .params = &params});
+}
+
+std::size_t SessionCore::copy_in(const storage::StatementTexts& texts, const storage::Statement& statement,
+                                 const std::function<bool(std::string&)>& next) {
+  begin_now();
+  static const Params none;
+  return connection_.copy_in(command_for(texts, statement, none), next, stop_);
+}
+
+void SessionCore::run_script(std::string_view name, const std::string& text) {
+  begin_now();
+  connection_.run_script(name, text);
+}
+
+void SessionCore::commit() {
+  if (!begun_) return;
+  begun_ = false;
+  // COMMIT of a failed transaction answers ROLLBACK, and no error: that is no commit.
+  if (connection_.transaction_status() == PQTRANS_INERROR) {
+    connection_.run({.name = "rollback", .text = "rollback"});
+    throw InvalidOperation("a statement of this transaction failed: it was rolled back instead of committed");
+  }
+  // A commit is not cancelled: whether it took effect would be anybody's guess.
+  connection_.run({.name = "commit", .text = "commit", .decides = true});
+}
+
+void SessionCore::rollback() {
+  if (!begun_) return;
+  begun_ = false;
+  connection_.run({.name = "rollback", .text = "rollback"});
+}
+
+SessionCore& ReadSession::of(storage::ReadSession& session) {
+  auto* own = dynamic_cast<ReadSession*>(&session);
+  if (own == nullptr) wrong_engine();
+  return own->core();
+}
+
+SessionCore& WriteSession::of(storage::WriteSession& session) {
+  auto* own = dynamic_cast<WriteSession*>(&session);
+  if (own == nullptr) wrong_engine();
+  return own->core();
+}
+
+}  // namespace dovetail::postgres

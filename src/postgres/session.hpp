@@ -1,0 +1,91 @@
+// Sessions on a PostgreSQL connection.
+//
+// BEGIN is not sent by itself: it travels with the transaction's first statement, in one round trip.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postgres/connection.hpp"
+#include "storage/session.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::postgres {
+
+/// What reading and writing sessions share: running statements inside a lazily begun transaction.
+class SessionCore {
+ public:
+  enum class Scope {
+    read_only,    // one snapshot, no writes
+    transaction,  // BEGIN … COMMIT
+    autocommit,   // each statement by itself
+    borrowed,     // inside the user's transaction, on the user's connection
+  };
+  /// `prepare`: keep statements prepared on the connection (not behind a transaction-mode pooler).
+  SessionCore(Connection& connection, Scope scope, bool prepare, std::stop_token stop)
+      : connection_(connection), scope_(scope), prepare_(prepare), stop_(std::move(stop)) {}
+
+  Result run(const storage::StatementTexts& texts, const storage::Statement& statement, const Params& params);
+  /// The same statement once per element of `params`, in one round trip.
+  std::vector<Result> run_many(const storage::StatementTexts& texts, const storage::Statement& statement,
+                               std::span<const Params> params);
+  Result run_text(std::string_view sql, std::span<const Parameter> parameters);
+  std::size_t copy_in(const storage::StatementTexts& texts, const storage::Statement& statement,
+                      const std::function<bool(std::string&)>& next);
+  void run_script(std::string_view name, const std::string& text);
+
+  void commit();
+  void rollback();
+
+ private:
+  Result run_first_or_next(const Command& command);
+  void begin_now();
+  [[nodiscard]] bool must_begin() const;
+  [[nodiscard]] Command begin_command() const;
+  [[nodiscard]] Command command_for(const storage::StatementTexts& texts, const storage::Statement& statement,
+                                    const Params& params) const;
+
+  Connection& connection_;
+  Scope scope_;
+  bool prepare_;
+  bool begun_ = false;
+  std::stop_token stop_;
+};
+
+class ReadSession final : public storage::ReadSession {
+ public:
+  explicit ReadSession(SessionCore core) : core_(std::move(core)) {}
+  Rows query(std::string_view sql, std::span<const Parameter> parameters) override {
+    return core_.run_text(sql, parameters).to_rows();
+  }
+  [[nodiscard]] SessionCore& core() { return core_; }
+
+  /// The PostgreSQL session behind the interface; InvalidOperation when it is another engine's.
+  static SessionCore& of(storage::ReadSession& session);
+
+ private:
+  SessionCore core_;
+};
+
+class WriteSession final : public storage::WriteSession {
+ public:
+  explicit WriteSession(SessionCore core) : core_(std::move(core)) {}
+  Rows query(std::string_view sql, std::span<const Parameter> parameters) override {
+    return core_.run_text(sql, parameters).to_rows();
+  }
+  std::size_t execute(std::string_view sql, std::span<const Parameter> parameters) override {
+    return core_.run_text(sql, parameters).affected();
+  }
+  [[nodiscard]] SessionCore& core() { return core_; }
+
+  static SessionCore& of(storage::WriteSession& session);
+
+ private:
+  SessionCore core_;
+};
+
+}  // namespace dovetail::postgres

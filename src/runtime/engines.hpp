@@ -1,0 +1,17 @@
+// The engines this build holds; the list is written by CMake (dovetail_add_engine).
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "storage/database.hpp"
+
+namespace dovetail::runtime {
+
+[[nodiscard]] std::span<const storage::Engine* const> engines();
+
+/// Opens the database that `url` names. Throws std::invalid_argument for a scheme that no engine of this build knows.
+[[nodiscard]] std::unique_ptr<storage::Database> open_database(std::string_view url, storage::DatabaseOptions options);
+
+}  // namespace dovetail::runtime

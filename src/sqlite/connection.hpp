@@ -1,0 +1,105 @@
+// One SQLite connection and its prepared statements.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "dovetail/value.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::sqlite {
+
+/// A statement being run: bind, then step row by row; reset when it goes out of scope.
+class Cursor {
+ public:
+  /// `finalize`: the statement belongs to this cursor alone.
+  Cursor(sqlite3* connection, sqlite3_stmt* statement, std::string_view name, bool finalize);
+  Cursor(Cursor&& other) noexcept;
+  Cursor& operator=(Cursor&&) = delete;
+  ~Cursor();
+
+  /// The next parameter; the bound value must outlive the cursor.
+  Cursor& bind(std::nullptr_t);
+  Cursor& bind(std::int64_t value);
+  Cursor& bind(double value);
+  Cursor& bind(std::string_view text);
+  Cursor& bind(std::span<const std::byte> bytes);
+  Cursor& bind(const Uuid& value);
+  Cursor& bind(WallTime value);
+  template <class T>
+  Cursor& bind(const std::optional<T>& value) {
+    return value ? bind(*value) : bind(nullptr);
+  }
+  /// Binds all, by their numbers: $1 is the first wherever it stands in the text.
+  void bind_all(std::span<const Parameter> parameters);
+
+  /// True while there is a row.
+  bool step();
+  /// For a statement without rows; answers how many it changed.
+  std::size_t run();
+
+  [[nodiscard]] int columns() const;
+  [[nodiscard]] bool is_null(int column) const;
+  [[nodiscard]] std::int64_t integer(int column) const;
+  [[nodiscard]] std::string text(int column) const;
+  [[nodiscard]] Uuid uuid(int column) const;
+  [[nodiscard]] WallTime time(int column) const;
+  [[nodiscard]] Value value(int column) const;
+  [[nodiscard]] Rows rows();
+
+ private:
+  int next_index() { return ++bound_; }
+  void check(int code);
+  void bind_at(int index, const Parameter& parameter);
+
+  sqlite3* connection_;
+  sqlite3_stmt* statement_;
+  std::string_view name_;
+  bool finalize_;
+  int bound_ = 0;
+};
+
+class Connection {
+ public:
+  enum class Mode { read_only, read_write };
+
+  /// Opens the file, creating it when it may be written, with Dovetail's settings.
+  static std::unique_ptr<Connection> open(const std::string& path, Mode mode, std::chrono::milliseconds busy_timeout);
+  /// Wraps a connection of the user's, which stays open.
+  static std::unique_ptr<Connection> borrow(sqlite3* connection);
+
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection();
+
+  /// A statement of ours: prepared once per connection.
+  Cursor run(const storage::StatementTexts& texts, const storage::Statement& statement);
+  /// A statement of the user's.
+  Cursor prepare(std::string_view sql);
+  /// A text of many statements.
+  void script(std::string_view name, const std::string& text, bool decides = false);
+
+  [[nodiscard]] bool in_transaction() const { return sqlite3_get_autocommit(connection_) == 0; }
+  [[nodiscard]] bool usable() const { return !in_transaction(); }
+  [[nodiscard]] sqlite3* native() const { return connection_; }
+
+ private:
+  Connection(sqlite3* connection, bool owned) : connection_(connection), owned_(owned) {}
+
+  sqlite3* connection_;
+  bool owned_;
+  std::unordered_map<const char*, sqlite3_stmt*> prepared_;  // by the text's address: one per database and statement
+};
+
+/// The settings that every connection to a shared file needs.
+void apply_settings(sqlite3* connection, std::chrono::milliseconds busy_timeout);
+
+}  // namespace dovetail::sqlite

@@ -1,0 +1,142 @@
+#include "sqlite/database.hpp"
+
+#include <filesystem>
+
+#include "core/text.hpp"
+#include "dovetail/error.hpp"
+#include "dovetail/transaction.hpp"
+#include "sqlite/session.hpp"
+#include "sqlite/sql.hpp"
+#include "storage/retry.hpp"
+
+namespace dovetail::sqlite {
+namespace {
+
+/// The path in `sqlite:orders.db` or `sqlite:/var/lib/app/orders.db`.
+std::string path_of(std::string_view url) {
+  const auto path = url.substr(url.find(':') + 1);
+  if (path.empty() || path.starts_with(":memory:") || path.find('\0') != std::string_view::npos) {
+    throw std::invalid_argument("an SQLite URL is sqlite:<path of a file>; a database in memory cannot be shared");
+  }
+  return std::string{path};
+}
+
+const std::string& checked(const std::string& schema) {
+  core::require_identifier("schema", schema);
+  return schema;
+}
+
+/// A transaction that holds the writer's turn.
+class OwnedTransaction final : public storage::TransactionHandle {
+ public:
+  explicit OwnedTransaction(Writer& writer)
+      : hold_(std::make_unique<Writer::Hold>(writer)), session_(hold_->connection()) {}
+  storage::WriteSession& session() override {
+    require_open();
+    return session_;
+  }
+  void commit() override {
+    require_open();
+    const auto hold = std::move(hold_);
+    hold->commit();
+  }
+  void rollback() override {
+    require_open();
+    hold_.reset();
+  }
+
+ private:
+  void require_open() const {
+    if (!hold_) throw InvalidOperation("the transaction has ended already");
+    if (!hold_->connection().in_transaction()) {
+      throw InvalidOperation("a failed statement has rolled the transaction back");
+    }
+  }
+  std::unique_ptr<Writer::Hold> hold_;
+  WriteSession session_;
+};
+
+/// The transaction that is open on a connection of the user's.
+class BorrowedTransaction final : public storage::TransactionHandle {
+ public:
+  explicit BorrowedTransaction(sqlite3* connection)
+      : connection_(Connection::borrow(connection)), session_(*connection_) {
+    require_open();
+  }
+  storage::WriteSession& session() override {
+    require_open();
+    return session_;
+  }
+  void commit() override { refuse(); }
+  void rollback() override { refuse(); }
+
+ private:
+  void require_open() const {
+    if (!connection_->in_transaction()) {
+      throw InvalidOperation("no transaction is open on the borrowed connection: BEGIN IMMEDIATE first");
+    }
+  }
+  [[noreturn]] static void refuse() {
+    throw InvalidOperation("a borrowed transaction is committed or rolled back by its owner");
+  }
+  std::unique_ptr<Connection> connection_;
+  WriteSession session_;
+};
+
+/// SQLite has waited its busy timeout before it says busy: a few more rounds are enough.
+constexpr storage::RetryPolicy retry_policy{.max_attempts = 3};
+
+}  // namespace
+
+Database::Database(std::string_view url, storage::DatabaseOptions options)
+    : options_(std::move(options)),
+      path_(path_of(url)),
+      name_("sqlite:" + path_),
+      texts_(sql::statements(), checked(options_.schema)),
+      readers_({.max_size = options_.max_connections}, options_.clock, options_.log,
+               [this] { return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout); }),
+      outbox_(texts_, options_.clock),
+      migrations_(texts_, options_.schema, options_.clock) {}
+
+bool Database::exists() const { return std::filesystem::exists(path_); }
+
+Writer& Database::writer() {
+  std::lock_guard lock(writer_mutex_);
+  if (!writer_) writer_ = std::make_unique<Writer>(path_, options_.busy_timeout, options_.log);
+  return *writer_;
+}
+
+void Database::read(const ReadBody& body, const std::stop_token& stop) {
+  storage::run_with_retry(*options_.clock, options_.log, retry_policy, {.repeatable = true, .stop = stop}, [&] {
+    auto connection = readers_.acquire(stop);
+    connection->script("begin", "begin deferred");  // one snapshot for all its statements; it never writes
+    ReadSession session(*connection);
+    body(session);
+    connection->script("rollback", "rollback");
+  });
+}
+
+void Database::write(const storage::WriteOptions& options, const WriteBody& body) {
+  storage::run_with_retry(*options_.clock, options_.log, retry_policy, options, [&] {
+    if (options.stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
+    writer().submit([&](Connection& connection) {
+      WriteSession session(connection);
+      body(session);
+    });
+  });
+}
+
+std::unique_ptr<storage::TransactionHandle> Database::begin() { return std::make_unique<OwnedTransaction>(writer()); }
+
+const storage::Engine engine{
+    .name = "sqlite",
+    .schemes = "sqlite",
+    .open = [](std::string_view url, storage::DatabaseOptions options) -> std::unique_ptr<storage::Database> {
+      return std::make_unique<Database>(url, std::move(options));
+    }};
+
+}  // namespace dovetail::sqlite
+
+dovetail::Transaction dovetail::Transaction::borrow(sqlite3* connection) {
+  return Transaction{std::make_unique<sqlite::BorrowedTransaction>(connection)};
+}

@@ -1,0 +1,48 @@
+// An SQLite file behind the storage seam.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "sqlite/connection.hpp"
+#include "sqlite/migration_store.hpp"
+#include "sqlite/outbox_store.hpp"
+#include "sqlite/writer.hpp"
+#include "storage/database.hpp"
+#include "storage/pool.hpp"
+
+namespace dovetail::sqlite {
+
+class Database final : public storage::Database {
+ public:
+  Database(std::string_view url, storage::DatabaseOptions options);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] const std::string& schema() const override { return options_.schema; }
+  [[nodiscard]] bool exists() const override;
+  void read(const ReadBody& body, const std::stop_token& stop) override;
+  void write(const storage::WriteOptions& options, const WriteBody& body) override;
+  std::unique_ptr<storage::TransactionHandle> begin() override;
+  storage::OutboxStore& outbox() override { return outbox_; }
+  storage::MigrationStore& migrations() override { return migrations_; }
+
+ private:
+  /// Opened when first written to: looking at a database never creates it.
+  Writer& writer();
+
+  storage::DatabaseOptions options_;
+  std::string path_;
+  std::string name_;
+  storage::StatementTexts texts_;
+  storage::Pool<Connection> readers_;
+  std::mutex writer_mutex_;
+  std::unique_ptr<Writer> writer_;
+  OutboxStore outbox_;
+  MigrationStore migrations_;
+};
+
+/// This engine, for the registry.
+extern const storage::Engine engine;
+
+}  // namespace dovetail::sqlite

@@ -1,0 +1,41 @@
+#include "sqlite/error.hpp"
+
+#include <sqlite3.h>
+
+namespace dovetail::sqlite {
+
+ErrorKind classify(int extended_code, bool decides) {
+  switch (extended_code) {
+    case SQLITE_BUSY_SNAPSHOT: return ErrorKind::serialization;
+    case SQLITE_IOERR_NOMEM: return ErrorKind::transient;
+    default: break;
+  }
+  switch (extended_code & 0xFF) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+    case SQLITE_NOMEM: return ErrorKind::transient;
+    case SQLITE_CONSTRAINT: return ErrorKind::constraint;
+    case SQLITE_FULL: return ErrorKind::disk_full;
+    case SQLITE_READONLY: return ErrorKind::read_only;
+    case SQLITE_PERM:
+    case SQLITE_AUTH: return ErrorKind::permission;
+    case SQLITE_INTERRUPT: return ErrorKind::cancelled;
+    case SQLITE_TOOBIG:
+    case SQLITE_MISMATCH:
+    case SQLITE_RANGE: return ErrorKind::invalid;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return ErrorKind::corrupt;
+    // A failed write or sync of a COMMIT may have reached the disk, or not.
+    case SQLITE_IOERR: return decides ? ErrorKind::commit_in_doubt : ErrorKind::other;
+    default: return ErrorKind::other;
+  }
+}
+
+void raise(sqlite3* connection, int code, std::string_view statement, bool decides) {
+  const int extended = connection != nullptr ? sqlite3_extended_errcode(connection) : code;
+  const std::string message = connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
+  throw Error({classify(extended, decides), std::to_string(extended), std::string{statement}}, message);
+}
+
+}  // namespace dovetail::sqlite

@@ -1,0 +1,20 @@
+// What an SQLite result code means to us. The one place where SQLite's failures are classified.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "dovetail/error.hpp"
+
+struct sqlite3;
+
+namespace dovetail::sqlite {
+
+/// `extended_code` as sqlite3_extended_errcode() tells it.
+/// `decides` tells that the step decides over the transaction's fate: a COMMIT.
+[[nodiscard]] ErrorKind classify(int extended_code, bool decides);
+
+/// Throws the Error for what `connection` last met.
+[[noreturn]] void raise(sqlite3* connection, int code, std::string_view statement, bool decides = false);
+
+}  // namespace dovetail::sqlite

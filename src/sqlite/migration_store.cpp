@@ -1,0 +1,43 @@
+#include "sqlite/migration_store.hpp"
+
+#include "core/text.hpp"
+#include "sqlite/session.hpp"
+#include "sqlite/sql.hpp"
+
+namespace dovetail::sqlite {
+namespace {
+
+std::vector<storage::AppliedMigration> list(Connection& connection, const storage::StatementTexts& texts) {
+  auto cursor = connection.run(texts, sql::migration_list);
+  std::vector<storage::AppliedMigration> applied;
+  while (cursor.step()) applied.push_back({cursor.integer(0), cursor.text(1), cursor.text(2)});
+  return applied;
+}
+
+}  // namespace
+
+std::string MigrationStore::text(const storage::Migration& migration) const {
+  return core::with_schema(migration.sql, schema_);
+}
+
+std::vector<storage::AppliedMigration> MigrationStore::applied(storage::ReadSession& session) {
+  auto& connection = ReadSession::of(session);
+  auto exists = connection.run(texts_, sql::migration_exists);
+  if (!exists.step() || exists.integer(0) == 0) return {};
+  return list(connection, texts_);
+}
+
+std::vector<storage::AppliedMigration> MigrationStore::lock_and_list(storage::WriteSession& session) {
+  auto& connection = WriteSession::of(session);
+  connection.run(texts_, sql::migration_prepare).run();
+  return list(connection, texts_);
+}
+
+void MigrationStore::apply(storage::WriteSession& session, const storage::Migration& migration) {
+  auto& connection = WriteSession::of(session);
+  connection.script(migration.name, text(migration));
+  auto record = connection.run(texts_, sql::migration_record);
+  record.bind(migration.number).bind(migration.name).bind(migration.checksum).bind(clock_->wall()).run();
+}
+
+}  // namespace dovetail::sqlite

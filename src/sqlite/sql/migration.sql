@@ -1,0 +1,19 @@
+-- The schema's own history.
+
+-- name: migration_exists
+select exists (select 1 from sqlite_schema where type = 'table' and name = '{schema}_schema_migrations');
+
+-- name: migration_list
+select number, name, checksum from {schema}_schema_migrations order by number;
+
+-- name: migration_prepare
+-- The write transaction it runs in is the migration lock.
+create table if not exists {schema}_schema_migrations (
+  number     integer primary key,
+  name       text not null,
+  checksum   text not null,
+  applied_at integer not null
+) strict;
+
+-- name: migration_record
+insert into {schema}_schema_migrations (number, name, checksum, applied_at) values (?1, ?2, ?3, ?4);

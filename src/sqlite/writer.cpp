@@ -1,0 +1,307 @@
+#include "sqlite/writer.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "core/assert.hpp"
+#include "dovetail/error.hpp"
+#include "sqlite/error.hpp"
+
+namespace dovetail::sqlite {
+namespace {
+
+constexpr int checkpoint_frames = 4'000;  // 16 MiB of WAL: half the syncs per message that SQLite's 1,000 would cost
+constexpr std::size_t max_batch = 1'024;
+constexpr std::chrono::microseconds longest_gathering{1'000};
+
+int remember_frames(void* target, sqlite3*, const char*, int frames) {
+  *static_cast<int*>(target) = frames;
+  return SQLITE_OK;
+}
+
+std::string journal_mode(Connection& connection) {
+  auto cursor = connection.prepare("pragma journal_mode = wal");
+  return cursor.step() ? cursor.text(0) : std::string{};
+}
+
+// std::atomic::wait spins and yields before it sleeps; with a disk sync to wait for, that only takes the processor from
+// those who have work.
+void futex_wait(std::atomic<int>& word, int seen) {
+  ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+}
+
+void futex_wake_all(std::atomic<int>& word) {
+  ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+[[noreturn]] void busy(const std::string& what) { throw Error({ErrorKind::transient, "5", "begin"}, what); }
+
+}  // namespace
+
+Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log)
+    : path_(path), busy_timeout_(busy_timeout), log_(std::move(log)), file_lock_(path + "-lock"),
+      checkpoint_at_(checkpoint_frames) {
+  // Several processes may turn a new file into a WAL database at once, which SQLite answers with BUSY.
+  if (!file_lock_.try_lock_for(busy_timeout_)) busy(path_ + ": another process holds the write lock");
+  try {
+    connection_ = Connection::open(path_, Connection::Mode::read_write, busy_timeout_);
+    const auto mode = journal_mode(*connection_);
+    if (mode != "wal") throw InvalidOperation(path_ + " does not support WAL (journal_mode is " + mode + ")");
+    connection_->script("configure", "pragma journal_size_limit = 67108864");
+    sqlite3_wal_hook(connection_->native(), &remember_frames, &wal_frames_);
+    checkpointer_ = Connection::open(path_, Connection::Mode::read_write, busy_timeout_);
+  } catch (...) {
+    file_lock_.unlock();
+    throw;
+  }
+  file_lock_.unlock();
+}
+
+void Writer::submit(const Body& body) {
+  if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+    throw InvalidOperation("this thread has a transaction open on the same SQLite database, and would wait for itself: "
+                           "pass that transaction to the call, or end it first");
+  }
+  Submission submission{&body, nullptr, {}};
+  if (enter(submission) || !wait_until_done(submission)) lead();
+  if (submission.error) std::rethrow_exception(submission.error);
+}
+
+/// Queues up. True when nobody writes: then the caller does.
+bool Writer::enter(Submission& submission) {
+  std::lock_guard lock(queue_mutex_);
+  queue_.push_back(&submission);
+  queued_.store(queue_.size(), std::memory_order_relaxed);
+  return !std::exchange(led_, true);
+}
+
+/// False when the caller has become the writer before its submission was done.
+bool Writer::wait_until_done(const Submission& submission) {
+  for (;;) {
+    const int seen = events_.load(std::memory_order_acquire);
+    const auto state = submission.state.load(std::memory_order_acquire);
+    if (state != State::waiting) return state == State::done;
+    futex_wait(events_, seen);
+  }
+}
+
+/// Writes for everybody who waits, the caller among them, and passes the role on.
+void Writer::lead() {
+  Batch batch;
+  try {
+    take_turn();
+  } catch (...) {
+    take_queued(batch);
+    mark_done(batch, std::current_exception());
+    pass_on();
+    return;
+  }
+  std::exception_ptr error;
+  try {
+    run_together(batch);
+  } catch (...) {
+    error = std::current_exception();
+    rollback_if_open();
+  }
+  // Those who waited for this commit and those who came meanwhile are the crowd to expect next.
+  crowd_ = std::min(batch.size() + queued_.load(std::memory_order_relaxed), max_batch);
+  mark_done(batch, error);
+  if (wal_frames_ >= checkpoint_at_) {
+    wake_all();  // a checkpoint takes its time, and nobody has to wait for it
+    checkpoint();
+  }
+  file_lock_.unlock();
+  end_turn();
+  pass_on();
+}
+
+/// Moves what waits in the queue to the batch; answers how many that were.
+std::size_t Writer::take_queued(Batch& batch) {
+  if (queued_.load(std::memory_order_relaxed) == 0) return 0;  // leaves the lock to those who come
+  std::lock_guard lock(queue_mutex_);
+  const auto count = std::min(queue_.size(), max_batch - batch.size());
+  const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(count);
+  batch.insert(batch.end(), queue_.begin(), end);
+  queue_.erase(queue_.begin(), end);
+  queued_.store(queue_.size(), std::memory_order_relaxed);
+  return count;
+}
+
+/// All who wait, in one transaction, and those who come while it is being written. The first that fails spoils it for
+/// the others: then each gets a savepoint.
+void Writer::run_together(Batch& batch) {
+  take_queued(batch);
+  const auto expected = crowd_;
+  const auto patience = std::min<std::chrono::nanoseconds>(commit_time_ / 2, longest_gathering);
+  const auto start_at = std::chrono::steady_clock::now() + patience;
+  begin();
+  std::size_t done = 0;
+  try {
+    for (;;) {
+      for (; done < batch.size(); ++done) (*batch[done]->body)(*connection_);
+      if (take_queued(batch) > 0) continue;
+      if (done >= expected || std::chrono::steady_clock::now() >= start_at) break;
+      std::this_thread::yield();  // to those who are on their way here
+    }
+  } catch (...) {
+    rollback_if_open();
+    if (batch.size() == 1) throw;
+    return run_apart(batch);
+  }
+  commit();
+}
+
+void Writer::run_apart(const Batch& batch) {
+  Batch left = batch;
+  for (;;) {
+    begin();
+    const auto lost = std::ranges::find_if_not(left, [&](Submission* each) { return run_in_savepoint(*each); });
+    if (lost == left.end()) break;
+    // That failure took the whole transaction with it: the others start over without it.
+    left.erase(lost);
+    std::erase_if(left, [](const Submission* each) { return each->error != nullptr; });
+    if (left.empty()) return;
+  }
+  commit();
+}
+
+/// False when SQLite undid the whole transaction, not only this part of it.
+bool Writer::run_in_savepoint(Submission& submission) {
+  try {
+    connection_->script("savepoint", "savepoint submission");
+    (*submission.body)(*connection_);
+    connection_->script("release", "release submission");
+    return true;
+  } catch (...) {
+    submission.error = std::current_exception();
+  }
+  if (!connection_->in_transaction()) return false;
+  connection_->script("rollback", "rollback to submission; release submission");
+  return true;
+}
+
+void Writer::mark_done(const Batch& batch, const std::exception_ptr& error) {
+  for (auto* submission : batch) {
+    if (error && !submission->error) submission->error = error;
+    submission->state.store(State::done, std::memory_order_release);  // its owner may be gone from here on
+  }
+}
+
+/// Ends the caller's time as the writer: the next in line follows, or else whoever comes first. Only then are those
+/// woken who are done, so that the first of them to come back finds the writer's place free.
+void Writer::pass_on() {
+  {
+    std::lock_guard lock(queue_mutex_);
+    led_ = !queue_.empty();
+    if (led_) queue_.front()->state.store(State::leads, std::memory_order_release);
+  }
+  wake_all();
+}
+
+void Writer::wake_all() {
+  events_.fetch_add(1, std::memory_order_release);
+  futex_wake_all(events_);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+void Writer::take_turn() {
+  {
+    std::unique_lock lock(turn_mutex_);
+    const int ticket = next_ticket_++;
+    turn_queue_.push_back(ticket);
+    const bool mine = turn_changed_.wait_for(
+        lock, busy_timeout_, [&] { return !turn_taken_ && turn_queue_.front() == ticket; });
+    std::erase(turn_queue_, ticket);
+    if (!mine) {
+      turn_changed_.notify_all();
+      busy(path_ + ": a transaction of this process holds the write lock");
+    }
+    turn_taken_ = true;
+  }
+  if (!file_lock_.try_lock_for(busy_timeout_)) {
+    end_turn();
+    busy(path_ + ": another process holds the write lock");
+  }
+}
+
+void Writer::end_turn() {
+  {
+    std::lock_guard lock(turn_mutex_);
+    turn_taken_ = false;
+  }
+  turn_changed_.notify_all();
+}
+
+void Writer::begin() { connection_->script("begin", "begin immediate"); }
+
+void Writer::commit() {
+  const auto started = std::chrono::steady_clock::now();
+  connection_->script("commit", "commit", true);
+  commit_time_ = std::chrono::steady_clock::now() - started;
+}
+
+void Writer::rollback_if_open() noexcept {
+  if (connection_->in_transaction()) {
+    sqlite3_exec(connection_->native(), "rollback", nullptr, nullptr, nullptr);
+  }
+}
+
+/// Moves the WAL into the file. Held by our empty write transaction, nobody can commit meanwhile: not in this process,
+/// not in another, not even on a connection that is not Dovetail's.
+void Writer::checkpoint() try {
+  begin();
+  int frames = 0;
+  int moved = 0;
+  const int code = sqlite3_wal_checkpoint_v2(checkpointer_->native(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &frames, &moved);
+  rollback_if_open();
+  // A reader of an old snapshot keeps the WAL from starting over; do not try again at every commit.
+  checkpoint_at_ = moved < frames ? frames + checkpoint_frames : checkpoint_frames;
+  wal_frames_ = 0;
+  if (code != SQLITE_OK) raise(checkpointer_->native(), code, "checkpoint");
+} catch (const Error& error) {
+  rollback_if_open();
+  log_.write(LogLevel::warn, "sqlite.checkpoint_failed",
+             {{"store", path_}, {"kind", to_string(error.kind())}, {"code", error.native_code()}});
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+
+Writer::Hold::Hold(Writer& writer) : writer_(writer) {
+  if (writer_.holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
+    throw InvalidOperation("this thread has a transaction open on the same SQLite database already");
+  }
+  writer_.take_turn();
+  try {
+    writer_.begin();
+  } catch (...) {
+    writer_.file_lock_.unlock();
+    writer_.end_turn();
+    throw;
+  }
+  writer_.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+}
+
+Writer::Hold::~Hold() {
+  writer_.rollback_if_open();
+  writer_.holder_.store({}, std::memory_order_relaxed);
+  writer_.file_lock_.unlock();
+  writer_.end_turn();
+}
+
+void Writer::Hold::commit() {
+  try {
+    writer_.commit();
+  } catch (...) {
+    writer_.rollback_if_open();
+    throw;
+  }
+}
+
+void Writer::Hold::rollback() { writer_.rollback_if_open(); }
+
+}  // namespace dovetail::sqlite

@@ -1,0 +1,117 @@
+// The one writer of a file in this process, with group commit.
+//
+// Many threads submit; whoever finds the writer free becomes it: takes all that wait, runs them in one transaction,
+// commits once, and only then wakes the others, of whom the next in line takes over. There is no thread of its own to
+// hand the work to, so that a single caller pays for its fsync and nothing else. When several callers come again and
+// again, the writer holds the commit back for a fraction of its length, so that they share one.
+//
+// A submission that fails undoes its own work and nobody else's: the transaction is run again with a savepoint around
+// each. A body may therefore run more than once.
+//
+// An interactive transaction takes the writer's turn and its connection for as long as it lasts.
+//
+// Threads: submit() and Hold from any.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dovetail/log.hpp"
+#include "sqlite/connection.hpp"
+#include "sqlite/file_lock.hpp"
+
+namespace dovetail::sqlite {
+
+class Writer {
+ public:
+  using Body = std::function<void(Connection&)>;
+
+  /// Opens the file for writing, creating it if need be, and puts it into WAL mode.
+  Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log);
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  /// Runs `body` in a transaction, perhaps on another caller's thread; returns when what it wrote is durable, or throws
+  /// what it threw.
+  void submit(const Body& body);
+
+  /// The write lock, for a transaction that the caller drives on connection(). Ends with the object.
+  class Hold {
+   public:
+    explicit Hold(Writer& writer);
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+    [[nodiscard]] Connection& connection() { return *writer_.connection_; }
+    void commit();
+    void rollback();
+
+   private:
+    Writer& writer_;
+  };
+
+ private:
+  enum class State : int { waiting, leads, done };
+  struct Submission {
+    const Body* body;
+    std::exception_ptr error;
+    std::atomic<State> state{State::waiting};
+  };
+  using Batch = std::vector<Submission*>;
+
+  bool enter(Submission& submission);
+  bool wait_until_done(const Submission& submission);
+  void lead();
+  std::size_t take_queued(Batch& batch);
+  void run_together(Batch& batch);
+  void run_apart(const Batch& batch);
+  bool run_in_savepoint(Submission& submission);
+  static void mark_done(const Batch& batch, const std::exception_ptr& error);
+  void pass_on();
+  void wake_all();
+
+  void take_turn();
+  void end_turn();
+  void begin();
+  void commit();
+  void rollback_if_open() noexcept;
+  void checkpoint();
+
+  const std::string path_;
+  const std::chrono::milliseconds busy_timeout_;
+  const Logger log_;
+  FileLock file_lock_;
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Connection> checkpointer_;
+  // Whoever has the turn may touch what follows, up to the turn itself.
+  std::size_t crowd_ = 1;                    // how many callers took part lately
+  std::chrono::nanoseconds commit_time_{0};  // of the last commit
+  int wal_frames_ = 0;         // in the WAL after the last commit
+  int checkpoint_at_;          // frames: when the next checkpoint is due
+
+  // Whose turn it is to write: the writer's thread or an interactive transaction, first come, first served.
+  std::mutex turn_mutex_;
+  std::condition_variable turn_changed_;
+  std::deque<int> turn_queue_;
+  int next_ticket_ = 0;
+  bool turn_taken_ = false;
+  std::atomic<std::thread::id> holder_{};
+
+  std::mutex queue_mutex_;
+  std::deque<Submission*> queue_;
+  std::atomic<std::size_t> queued_{0};  // the queue's size, for a look without the lock
+  bool led_ = false;            // somebody is the writer now
+  std::atomic<int> events_{0};  // grows whenever a submission's state changes; waited on by all
+};
+
+}  // namespace dovetail::sqlite

@@ -1,0 +1,71 @@
+// One database of one engine, as the components see it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "dovetail/clock.hpp"
+#include "dovetail/log.hpp"
+#include "storage/session.hpp"
+
+namespace dovetail::storage {
+
+class OutboxStore;
+class MigrationStore;
+
+struct DatabaseOptions {
+  std::string schema = "infra";
+  std::size_t max_connections = 8;
+  bool pooled = false;
+  std::chrono::milliseconds busy_timeout{10'000};
+  std::shared_ptr<Clock> clock{};
+  Logger log{};
+};
+
+struct WriteOptions {
+  /// The body runs one statement: the engine may skip the explicit BEGIN and COMMIT around it.
+  bool single_statement = false;
+  /// Running the body once more after it took effect changes nothing: run it again when its commit is in doubt.
+  bool repeatable = false;
+  std::stop_token stop{};
+};
+
+class Database {
+ public:
+  using ReadBody = std::function<void(ReadSession&)>;
+  using WriteBody = std::function<void(WriteSession&)>;
+
+  virtual ~Database() = default;
+
+  /// What logs and errors call this database; holds no secret.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual const std::string& schema() const = 0;
+
+  /// False when there is nothing to read from yet: an SQLite file that nobody has written.
+  [[nodiscard]] virtual bool exists() const { return true; }
+
+  /// Runs `body` in a read-only snapshot.
+  virtual void read(const ReadBody& body, const std::stop_token& stop = {}) = 0;
+
+  /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a serialization failure
+  /// or a lost connection the body runs again from its top: it must not keep what an earlier run computed.
+  virtual void write(const WriteOptions& options, const WriteBody& body) = 0;
+
+  /// A transaction that the caller drives.
+  virtual std::unique_ptr<TransactionHandle> begin() = 0;
+
+  virtual OutboxStore& outbox() = 0;
+  virtual MigrationStore& migrations() = 0;
+};
+
+/// What an engine brings along: the schemes of its URLs and how to open one.
+struct Engine {
+  std::string_view name;
+  std::string_view schemes;  // comma-separated: "postgresql,postgres"
+  std::unique_ptr<Database> (*open)(std::string_view url, DatabaseOptions options);
+};
+
+}  // namespace dovetail::storage

@@ -1,0 +1,72 @@
+#include "storage/migrator.hpp"
+
+#include "dovetail/error.hpp"
+
+namespace dovetail::storage {
+namespace {
+
+std::string label(std::int64_t number, std::string_view name) {
+  return std::to_string(number) + " (" + std::string{name} + ")";
+}
+
+/// Throws unless what was applied is a prefix of what is known, byte for byte.
+void require_prefix(const Database& database, std::span<const Migration> known,
+                    std::span<const AppliedMigration> applied) {
+  const auto where = "schema \"" + database.schema() + "\" of " + database.name();
+  if (applied.size() > known.size()) {
+    const auto& newest = applied.back();
+    throw SchemaMismatch(where + " is newer than this Dovetail: it has migration " +
+                         label(newest.number, newest.name) + ", this library knows " +
+                         std::to_string(known.size()) + ". Use a newer Dovetail; `dovetail migrate --dry-run` of "
+                         "that version shows what differs.");
+  }
+  for (std::size_t i = 0; i < applied.size(); ++i) {
+    if (applied[i].number != known[i].number || applied[i].checksum != known[i].checksum) {
+      throw SchemaMismatch(where + " was migrated by another migration " + label(applied[i].number, applied[i].name) +
+                           " than this library's " + label(known[i].number, known[i].name) +
+                           ": migrations are append-only. `dovetail migrate --dry-run` refuses it as well; restore "
+                           "the original files or use another --schema.");
+    }
+  }
+}
+
+std::vector<Migration> rest(std::span<const Migration> known, std::size_t applied) {
+  const auto missing = known.subspan(applied);
+  return {missing.begin(), missing.end()};
+}
+
+}  // namespace
+
+std::vector<Migration> migrate(Database& database) {
+  auto& store = database.migrations();
+  std::vector<Migration> missing;
+  database.write({.repeatable = true}, [&](WriteSession& session) {
+    const auto applied = store.lock_and_list(session);
+    require_prefix(database, store.known(), applied);
+    missing = rest(store.known(), applied.size());
+    for (const auto& migration : missing) store.apply(session, migration);
+  });
+  return missing;
+}
+
+std::vector<Migration> pending_migrations(Database& database) {
+  auto& store = database.migrations();
+  std::vector<AppliedMigration> applied;
+  if (database.exists()) database.read([&](ReadSession& session) { applied = store.applied(session); });
+  require_prefix(database, store.known(), applied);
+  return rest(store.known(), applied.size());
+}
+
+void verify_schema(Database& database) {
+  const auto missing = pending_migrations(database);
+  if (missing.empty()) return;
+  const auto total = database.migrations().known().size();
+  const auto state = missing.size() == total
+                         ? std::string{"is missing"}
+                         : "is old: " + std::to_string(missing.size()) + " of " + std::to_string(total) +
+                               " migrations are not applied";
+  throw SchemaMismatch("schema \"" + database.schema() + "\" of " + database.name() + " " + state +
+                       ". Run: dovetail migrate --schema " + database.schema() + " --database <url>");
+}
+
+}  // namespace dovetail::storage

@@ -1,0 +1,56 @@
+// Migrations: numbered, checksummed, append-only; and the rules by which they are applied and verified.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "storage/database.hpp"
+
+namespace dovetail::storage {
+
+struct Migration {
+  std::int64_t number;
+  std::string_view name;
+  std::string_view checksum;  // SHA-256 of the file
+  std::string_view sql;       // with {schema} where the schema's name goes
+};
+
+struct AppliedMigration {
+  std::int64_t number;
+  std::string name;
+  std::string checksum;
+};
+
+/// What a backend does for the migrator.
+class MigrationStore {
+ public:
+  virtual ~MigrationStore() = default;
+
+  [[nodiscard]] virtual std::span<const Migration> known() const = 0;
+  /// The migration's SQL with the schema's name filled in.
+  [[nodiscard]] virtual std::string text(const Migration& migration) const = 0;
+
+  /// What the database says was applied, in the order of the numbers; empty when it has no Dovetail schema.
+  virtual std::vector<AppliedMigration> applied(ReadSession& session) = 0;
+
+  /// Takes the migration lock until the transaction ends, makes the table of migrations, and lists what was applied.
+  virtual std::vector<AppliedMigration> lock_and_list(WriteSession& session) = 0;
+  virtual void apply(WriteSession& session, const Migration& migration) = 0;
+};
+
+/// Applies what is missing, in one transaction; answers what it applied. Many processes may call it at once: one
+/// applies, the others find nothing to do. Throws SchemaMismatch when the database is newer than this library or was
+/// migrated by files that have changed since.
+std::vector<Migration> migrate(Database& database);
+
+/// What migrate() would apply, without writing anything.
+std::vector<Migration> pending_migrations(Database& database);
+
+/// Throws SchemaMismatch, with the command to run, unless the schema is exactly the one this library needs.
+void verify_schema(Database& database);
+
+}  // namespace dovetail::storage

@@ -1,0 +1,139 @@
+// A bounded pool of connections.
+//
+// Guarantees
+//   * Never more than `max_size` connections exist at once; who comes late waits, in turn, up to `patience`.
+//   * A connection that broke is thrown away when it is returned; the next borrower gets a new one.
+//   * Opening is tried again with full-jitter backoff while the failure is transient, up to `patience`.
+//
+// Threads: safe. A Lease belongs to one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <vector>
+
+#include "core/assert.hpp"
+#include "core/random.hpp"
+#include "dovetail/backoff.hpp"
+#include "dovetail/clock.hpp"
+#include "dovetail/error.hpp"
+#include "dovetail/log.hpp"
+
+namespace dovetail::storage {
+
+struct PoolOptions {
+  std::size_t max_size = 8;
+  std::chrono::milliseconds patience{30'000};
+  FullJitterBackoff backoff{};
+};
+
+/// `Connection` has `bool usable() const`: false once it may not be handed to anybody else.
+template <class Connection>
+class Pool {
+ public:
+  using Open = std::function<std::unique_ptr<Connection>()>;
+
+  Pool(PoolOptions options, std::shared_ptr<Clock> clock, Logger log, Open open)
+      : options_(options), clock_(std::move(clock)), log_(std::move(log)), open_(std::move(open)) {
+    if (options_.max_size == 0) throw std::invalid_argument("max_connections must be at least 1");
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() { DOVETAIL_ASSERT(in_use_ == 0); }
+
+  class Lease {
+   public:
+    Lease(Pool& pool, std::unique_ptr<Connection> connection)
+        : pool_(&pool), connection_(std::move(connection)) {}
+    Lease(Lease&&) noexcept = default;
+    Lease& operator=(Lease&&) = delete;
+    ~Lease() {
+      if (connection_) pool_->give_back(std::move(connection_));
+    }
+    Connection& operator*() const { return *connection_; }
+    Connection* operator->() const { return connection_.get(); }
+
+   private:
+    Pool* pool_;
+    std::unique_ptr<Connection> connection_;
+  };
+
+  /// Throws Error (transient) when all connections stay in use for as long as `patience`, or the last failure to open.
+  [[nodiscard]] Lease acquire(const std::stop_token& stop = {}) {
+    const auto give_up_at = std::chrono::steady_clock::now() + options_.patience;
+    if (auto idle = take_slot(give_up_at, stop)) return Lease{*this, std::move(idle)};
+    try {
+      return Lease{*this, open_with_backoff(give_up_at, stop)};
+    } catch (...) {
+      give_back(nullptr);
+      throw;
+    }
+  }
+
+ private:
+  /// Waits for a place; answers an idle connection, or nothing when the caller has to open one.
+  std::unique_ptr<Connection> take_slot(std::chrono::steady_clock::time_point give_up_at,
+                                        const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    const auto ticket = next_ticket_++;
+    waiting_.push_back(ticket);
+    const bool mine = freed_.wait_until(lock, stop, give_up_at, [&] {
+      return waiting_.front() == ticket && in_use_ < options_.max_size;
+    });
+    std::erase(waiting_, ticket);
+    freed_.notify_all();
+    if (!mine) {
+      throw Error({stop.stop_requested() ? ErrorKind::cancelled : ErrorKind::transient, "", "acquire"},
+                  "all " + std::to_string(options_.max_size) + " connections are in use");
+    }
+    ++in_use_;
+    while (!idle_.empty()) {
+      auto connection = std::move(idle_.back());
+      idle_.pop_back();
+      if (connection->usable()) return connection;
+    }
+    return nullptr;
+  }
+
+  std::unique_ptr<Connection> open_with_backoff(std::chrono::steady_clock::time_point give_up_at,
+                                                const std::stop_token& stop) {
+    for (int tries = 0;; ++tries) {
+      try {
+        return open_();
+      } catch (const Error& error) {
+        const auto pause = options_.backoff.delay(tries, core::random_unit());
+        if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
+        log_.write(LogLevel::warn, "storage.reconnect", {{"code", error.native_code()}, {"tries", tries + 1}});
+        if (!clock_->sleep_for(pause, stop)) throw;
+      }
+    }
+  }
+
+  void give_back(std::unique_ptr<Connection> connection) {
+    if (connection && !connection->usable()) connection.reset();
+    {
+      std::lock_guard lock(mutex_);
+      --in_use_;
+      if (connection) idle_.push_back(std::move(connection));
+    }
+    freed_.notify_all();
+  }
+
+  PoolOptions options_;
+  std::shared_ptr<Clock> clock_;
+  Logger log_;
+  Open open_;
+  std::mutex mutex_;
+  std::condition_variable_any freed_;
+  std::deque<std::uint64_t> waiting_;
+  std::uint64_t next_ticket_ = 0;
+  std::size_t in_use_ = 0;
+  std::vector<std::unique_ptr<Connection>> idle_;
+};
+
+}  // namespace dovetail::storage

@@ -1,0 +1,28 @@
+#include "storage/retry.hpp"
+
+#include "core/random.hpp"
+
+namespace dovetail::storage {
+
+bool may_retry(const Error& error, const WriteOptions& options) {
+  return error.is_transient() || (error.is_in_doubt() && options.repeatable);
+}
+
+void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy, const WriteOptions& options,
+                    const std::function<void()>& attempt) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return attempt();
+    } catch (const Error& error) {
+      if (!may_retry(error, options) || tries >= policy.max_attempts) throw;
+      log.write(LogLevel::warn, "storage.retry",
+                {{"kind", to_string(error.kind())},
+                 {"code", error.native_code()},
+                 {"statement", error.statement()},
+                 {"tries", tries}});
+      if (!clock.sleep_for(policy.backoff.delay(tries, core::random_unit()), options.stop)) throw;
+    }
+  }
+}
+
+}  // namespace dovetail::storage

@@ -1,0 +1,27 @@
+// Running a transaction again when the engine says that a second try may do better.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "dovetail/backoff.hpp"
+#include "dovetail/clock.hpp"
+#include "dovetail/error.hpp"
+#include "dovetail/log.hpp"
+#include "storage/database.hpp"
+
+namespace dovetail::storage {
+
+struct RetryPolicy {
+  int max_attempts = 10;
+  FullJitterBackoff backoff{.initial = std::chrono::milliseconds{5}, .cap = std::chrono::milliseconds{1'000}};
+};
+
+/// Whether a transaction that ended with `error` may be run again.
+[[nodiscard]] bool may_retry(const Error& error, const WriteOptions& options);
+
+/// Calls `attempt` until it succeeds, fails for good, or `policy` or `options.stop` ends it; then throws the error.
+void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy, const WriteOptions& options,
+                    const std::function<void()>& attempt);
+
+}  // namespace dovetail::storage

@@ -1,0 +1,35 @@
+// Sessions: a place to run statements in. Reading and writing are different types, so that code which only reads
+// cannot be handed the means to write, and a write transaction is one from its first statement.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "dovetail/value.hpp"
+
+namespace dovetail::storage {
+
+class ReadSession {
+ public:
+  virtual ~ReadSession() = default;
+  virtual Rows query(std::string_view sql, std::span<const Parameter> parameters) = 0;
+};
+
+class WriteSession {
+ public:
+  virtual ~WriteSession() = default;
+  virtual Rows query(std::string_view sql, std::span<const Parameter> parameters) = 0;
+  virtual std::size_t execute(std::string_view sql, std::span<const Parameter> parameters) = 0;
+};
+
+/// A transaction that a Transaction holds: owned, or borrowed.
+class TransactionHandle {
+ public:
+  virtual ~TransactionHandle() = default;  // rolls back when it is owned and still open
+  virtual WriteSession& session() = 0;
+  virtual void commit() = 0;
+  virtual void rollback() = 0;
+};
+
+}  // namespace dovetail::storage

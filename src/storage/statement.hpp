@@ -1,0 +1,38 @@
+// A statement with a name: the block's name in the .sql file, the label in errors, logs and metrics.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text.hpp"
+
+namespace dovetail::storage {
+
+struct Statement {
+  Statement(std::size_t i, std::string_view n, std::string_view t) : index(i), name(n), text(t) {}
+
+  std::size_t index;      // position among the engine's statements
+  std::string_view name;
+  std::string_view text;  // with {schema} where the schema's name goes
+  mutable std::atomic<std::uint64_t> runs{0};
+};
+
+/// The texts of an engine's statements with the schema's name filled in.
+class StatementTexts {
+ public:
+  StatementTexts(std::span<const Statement* const> statements, std::string_view schema) {
+    texts_.reserve(statements.size());
+    for (const auto* statement : statements) texts_.push_back(core::with_schema(statement->text, schema));
+  }
+  [[nodiscard]] const std::string& of(const Statement& statement) const { return texts_[statement.index]; }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+}  // namespace dovetail::storage

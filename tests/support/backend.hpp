@@ -1,0 +1,101 @@
+// A fresh database of either engine for one test, with a time that the test moves.
+//
+// PostgreSQL: a schema of its own in the cluster that DOVETAIL_TEST_POSTGRES names (tools/pg-cluster run); its clock()
+// function is replaced to shift the time. SQLite: a file in a temporary directory, and a ManualClock.
+#pragma once
+
+#include <libpq-fe.h>
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "dovetail/dovetail.hpp"
+#include "dovetail/testing/manual_clock.hpp"
+#include "storage/database.hpp"
+
+namespace dovetail::testing {
+
+enum class BackendKind { postgres, sqlite };
+
+/// A directory that is removed with the object.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class Backend {
+ public:
+  explicit Backend(BackendKind kind);
+  ~Backend();
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  [[nodiscard]] BackendKind kind() const { return kind_; }
+  [[nodiscard]] bool is_postgres() const { return kind_ == BackendKind::postgres; }
+  [[nodiscard]] const std::string& url() const { return url_; }
+  [[nodiscard]] const std::string& schema() const { return schema_; }
+  /// A table of ours by its name, as SQL of this engine writes it.
+  [[nodiscard]] std::string table(const std::string& name) const;
+
+  /// Options that lead to this backend: its schema, its clock, deployment on.
+  [[nodiscard]] PlatformOptions options() const;
+  [[nodiscard]] Platform open() const { return Platform::open(url_, options()); }
+  [[nodiscard]] std::unique_ptr<storage::Database> open_database(storage::DatabaseOptions options = {}) const;
+
+  /// Moves the database's time.
+  void advance(std::chrono::milliseconds by);
+  [[nodiscard]] ManualClock& clock() { return *clock_; }
+
+  /// Runs SQL past Dovetail, on a connection of its own.
+  Rows sql(const std::string& text) const;
+  [[nodiscard]] std::int64_t number(const std::string& query) const { return sql(query).at(0).get<std::int64_t>(0); }
+
+ private:
+  BackendKind kind_;
+  std::string url_;
+  std::string schema_;
+  std::shared_ptr<ManualClock> clock_ = std::make_shared<ManualClock>();
+  std::chrono::milliseconds shift_{0};
+  std::unique_ptr<TemporaryDirectory> directory_;
+};
+
+/// The base of every contract: one instance per engine.
+class BackendTest : public ::testing::TestWithParam<BackendKind> {
+ protected:
+  Backend backend{GetParam()};
+};
+
+std::string backend_name(const ::testing::TestParamInfo<BackendKind>& info);
+
+/// The user's own connection, with a transaction open on it, and that transaction lent to Dovetail.
+class UserConnection {
+ public:
+  explicit UserConnection(const Backend& backend);
+  ~UserConnection();
+  UserConnection(const UserConnection&) = delete;
+  UserConnection& operator=(const UserConnection&) = delete;
+  void execute(const std::string& sql);
+  [[nodiscard]] Transaction borrow();
+
+ private:
+  PGconn* postgres_ = nullptr;
+  sqlite3* sqlite_ = nullptr;
+};
+
+}  // namespace dovetail::testing
+
+/// Registers a contract for both engines.
+#define DOVETAIL_CONTRACT(suite)                                                                  \
+  INSTANTIATE_TEST_SUITE_P(Engines, suite,                                                        \
+                           ::testing::Values(::dovetail::testing::BackendKind::postgres,          \
+                                             ::dovetail::testing::BackendKind::sqlite),           \
+                           ::dovetail::testing::backend_name)
