@@ -1,5 +1,5 @@
-// How much group commit gains: single messages enqueued from 8 threads against one fsync per message, on the same disk,
-// in the same run, interleaved in rounds, with synchronous=FULL on both sides.
+// How much group commit gains: single messages enqueued from 8 threads against one fsync per message, on the
+// same disk, in the same run, interleaved in rounds, with synchronous=FULL on both sides.
 //
 //   sqlite_group_commit [directory]
 //
@@ -50,10 +50,12 @@ class RawInserts {
  public:
   explicit RawInserts(const std::string& path) {
     sqlite3_open(path.c_str(), &connection_);
-    sqlite3_exec(connection_, "pragma journal_mode = wal; pragma synchronous = full", nullptr, nullptr, nullptr);
-    sqlite3_prepare_v2(connection_,
-                       "insert into infra_outbox (id, topic, payload, due_at, created_at) values (?1, 'bench', ?2, 1, 1)",
-                       -1, &insert_, nullptr);
+    sqlite3_exec(connection_, "pragma journal_mode = wal; pragma synchronous = full", nullptr, nullptr,
+                 nullptr);
+    sqlite3_prepare_v2(
+        connection_,
+        "insert into infra_outbox (id, topic, payload, due_at, created_at) values (?1, 'bench', ?2, 1, 1)",
+        -1, &insert_, nullptr);
   }
   ~RawInserts() {
     sqlite3_finalize(insert_);
@@ -73,7 +75,8 @@ class RawInserts {
     const auto id = dovetail::Uuid::v7();
     sqlite3_bind_blob(insert_, 1, id.bytes().data(), 16, SQLITE_STATIC);
     sqlite3_bind_text(insert_, 2, payload.data(), static_cast<int>(payload.size()), SQLITE_STATIC);
-    if (sqlite3_step(insert_) != SQLITE_DONE) std::fprintf(stderr, "raw insert: %s\n", sqlite3_errmsg(connection_));
+    if (sqlite3_step(insert_) != SQLITE_DONE)
+      std::fprintf(stderr, "raw insert: %s\n", sqlite3_errmsg(connection_));
     sqlite3_reset(insert_);
   }
 
@@ -92,7 +95,8 @@ int main(int argc, char** argv) {
   const auto directory = std::filesystem::path{argc > 1 ? argv[1] : "."} / "dovetail-bench";
   std::filesystem::remove_all(directory);
   std::filesystem::create_directories(directory);
-  auto platform = dovetail::Platform::open("sqlite:" + (directory / "dovetail.db").string(), {.deploy_schema = true});
+  auto platform =
+      dovetail::Platform::open("sqlite:" + (directory / "dovetail.db").string(), {.deploy_schema = true});
   dovetail::Platform::migrate("sqlite:" + (directory / "raw.db").string());
   RawInserts raw((directory / "raw.db").string());
   const auto enqueue = [&] { platform.outbox().enqueue({.topic = "bench", .payload = payload}); };
@@ -112,7 +116,9 @@ int main(int argc, char** argv) {
   std::printf("%-44s %10.0f %8.2f\n", "raw SQLite, one fsync each", baseline, 1.0);
   std::printf("%-44s %10.0f %8.2f\n", "raw SQLite, one fsync for 8", median(raw_batches),
               median(raw_batches) / baseline);
-  std::printf("%-44s %10.0f %8.2f\n", "Dovetail, 1 thread", median(one_thread), median(one_thread) / baseline);
-  std::printf("%-44s %10.0f %8.2f\n", "Dovetail, 8 threads", median(eight_threads), median(eight_threads) / baseline);
+  std::printf("%-44s %10.0f %8.2f\n", "Dovetail, 1 thread", median(one_thread),
+              median(one_thread) / baseline);
+  std::printf("%-44s %10.0f %8.2f\n", "Dovetail, 8 threads", median(eight_threads),
+              median(eight_threads) / baseline);
   std::filesystem::remove_all(directory);
 }

@@ -1,8 +1,8 @@
 // Time, injected.
 //
-// Nothing in Dovetail asks the operating system for the time except through a Clock, so that a test can move it.
-// The wall clock names instants that people and databases talk about; it may jump. The monotonic clock measures
-// how long something takes; it never goes back, and every local wait and deadline uses it.
+// Nothing in Dovetail asks the operating system for the time except through a Clock, so that a test can move
+// it. The wall clock names instants that people and databases talk about; it may jump. The monotonic clock
+// measures how long something takes; it never goes back, and every local wait and deadline uses it.
 //
 // Threads: every Clock may be shared between threads.
 #pragma once
@@ -40,7 +40,8 @@ class Clock {
 /// The operating system's clocks.
 [[nodiscard]] std::shared_ptr<Clock> system_clock();
 
-/// A point of the monotonic clock by which something must have happened. A plain value; the clock must outlive it.
+/// A point of the monotonic clock by which something must have happened. A plain value; the clock must
+/// outlive it.
 class MonoDeadline {
  public:
   MonoDeadline(const Clock& clock, MonoDuration from_now) : clock_(&clock), at_(clock.mono() + from_now) {}

@@ -27,7 +27,8 @@ class Uuid {
   constexpr Uuid() = default;
   constexpr explicit Uuid(const Bytes& bytes) : bytes_(bytes) {}
 
-  /// A time-ordered UUID (RFC 9562, version 7): rows keyed by it are appended to an index, not scattered over it.
+  /// A time-ordered UUID (RFC 9562, version 7): rows keyed by it are appended to an index, not scattered over
+  /// it.
   [[nodiscard]] static Uuid v7();
 
   /// An unpredictable UUID (version 4).
@@ -89,8 +90,10 @@ struct OwnerTag : RandomIdTag {};
 struct InstanceTag : RandomIdTag {};
 }  // namespace detail
 
-using OutboxWorkItemId = Id<detail::OutboxWorkItemTag>;  ///< A row of the outbox queue: what is claimed and acked.
-using OutboxMessageId = Id<detail::OutboxMessageTag>;    ///< The message itself, the same through all its retries.
+using OutboxWorkItemId =
+    Id<detail::OutboxWorkItemTag>;  ///< A row of the outbox queue: what is claimed and acked.
+using OutboxMessageId =
+    Id<detail::OutboxMessageTag>;  ///< The message itself, the same through all its retries.
 using JoinId = Id<detail::JoinTag>;
 using TimerId = Id<detail::TimerTag>;
 using JobId = Id<detail::JobTag>;

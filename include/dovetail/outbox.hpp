@@ -1,15 +1,18 @@
 // The transactional outbox: messages that are stored with your own rows and handled later.
 //
 // Guarantees
-//   * A message enqueued through a Transaction exists exactly if that transaction commits. One enqueued without is
+//   * A message enqueued through a Transaction exists exactly if that transaction commits. One enqueued
+//   without is
 //     durable when the call returns.
 //   * Exactly what claim() returns is leased to the caller, until the lease ends by the database's clock.
-//   * At most one ack takes effect per claim. Once a lease ran out, its owner can change nothing: the message is
+//   * At most one ack takes effect per claim. Once a lease ran out, its owner can change nothing: the message
+//   is
 //     free for the next claim, with a new epoch and one more attempt on its account.
 //   * Bad arguments are refused before any I/O.
 // Not guaranteed
 //   * Order. Messages that are due are claimed roughly oldest first; nothing may depend on it.
-//   * Exactly-once delivery. A worker that dies after its work and before its ack makes the message come again.
+//   * Exactly-once delivery. A worker that dies after its work and before its ack makes the message come
+//   again.
 //
 // Threads: an Outbox may be shared between threads.
 #pragma once
@@ -42,10 +45,10 @@ enum class OutboxStatus : std::uint8_t { ready = 0, in_progress = 1, done = 2, f
 
 /// What to enqueue. Texts are UTF-8 without NUL.
 struct EnqueueRequest {
-  std::string topic{};                         ///< 1 to 255 characters, case-sensitive.
-  std::string payload{};                       ///< Any text, also empty; its format is the handler's business.
-  std::optional<WallTime> due_at{};            ///< Not claimed before; absent or past means at once.
-  std::optional<std::string> correlation_id{}; ///< Up to 255 characters; empty means none.
+  std::string topic{};               ///< 1 to 255 characters, case-sensitive.
+  std::string payload{};             ///< Any text, also empty; its format is the handler's business.
+  std::optional<WallTime> due_at{};  ///< Not claimed before; absent or past means at once.
+  std::optional<std::string> correlation_id{};  ///< Up to 255 characters; empty means none.
   /// Your own id makes a repeated enqueue harmless: the second one stores nothing.
   std::optional<OutboxMessageId> message_id{};
 };
@@ -77,7 +80,7 @@ struct ClaimedMessage {
 
 struct ClaimRequest {
   OwnerToken owner{};
-  int batch_size = 50;               ///< 1 to 10,000.
+  int batch_size = 50;                      ///< 1 to 10,000.
   std::chrono::milliseconds lease{30'000};  ///< 1 ms to 24 h.
   std::stop_token stop{};
 };
@@ -90,7 +93,8 @@ struct OutboxCounts {
   std::int64_t done = 0;
   std::int64_t failed = 0;
   std::int64_t counted_up_to = 0;
-  std::optional<std::chrono::microseconds> oldest_due{};  ///< How long the oldest due message has been waiting.
+  std::optional<std::chrono::microseconds>
+      oldest_due{};  ///< How long the oldest due message has been waiting.
 };
 
 struct OutboxOptions {
@@ -111,15 +115,17 @@ class Outbox {
 
   /// Stores many at once over the engine's bulk path, all or none; ids in the order of the requests.
   std::vector<OutboxMessageId> enqueue_many(std::span<const EnqueueRequest> requests);
-  std::vector<OutboxMessageId> enqueue_many(Transaction& transaction, std::span<const EnqueueRequest> requests);
+  std::vector<OutboxMessageId> enqueue_many(Transaction& transaction,
+                                            std::span<const EnqueueRequest> requests);
 
   /// Leases up to `batch_size` due messages; an empty answer means that nothing is due.
   ///
-  /// Throws Error when the database gave no answer; messages may then be leased unseen, and come back after `lease`.
+  /// Throws Error when the database gave no answer; messages may then be leased unseen, and come back after
+  /// `lease`.
   [[nodiscard]] std::vector<ClaimedMessage> claim(const ClaimRequest& request);
 
-  /// Marks claimed messages as done. Claims that are unknown, of another owner, of an older epoch or past their lease
-  /// are ignored. Answers how many took effect.
+  /// Marks claimed messages as done. Claims that are unknown, of another owner, of an older epoch or past
+  /// their lease are ignored. Answers how many took effect.
   std::size_t ack(OwnerToken owner, std::span<const Claim> claims);
 
   [[nodiscard]] OutboxCounts counts();

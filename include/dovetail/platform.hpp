@@ -5,12 +5,14 @@
 // A URL is `sqlite:<path>` or `postgresql://…` (anything libpq takes as a URL).
 //
 // Guarantees
-//   * Opening checks the schema: one that is missing, old or newer than this library is a SchemaMismatch that names the
-//     command to run. With `deploy_schema`, what is missing is created first, safely also by many processes at once.
+//   * Opening checks the schema: one that is missing, old or newer than this library is a SchemaMismatch that
+//   names the
+//     command to run. With `deploy_schema`, what is missing is created first, safely also by many processes
+//     at once.
 //   * No secret of the URL appears in a log line or an error.
 //
-// Threads: a Platform may be shared between threads. Transactions must end before it is destroyed. After fork(), the
-// child must open its own.
+// Threads: a Platform may be shared between threads. Transactions must end before it is destroyed. After
+// fork(), the child must open its own.
 #pragma once
 
 #include <chrono>
@@ -55,10 +57,11 @@ class Platform {
   [[nodiscard]] static Platform open(std::string_view url, PlatformOptions options = {});
 
   /// Applies what the schema lacks, and answers what that was. Many processes may do it at once.
-  static std::vector<SchemaChange> migrate(std::string_view url, PlatformOptions options = {});
+  static std::vector<SchemaChange> migrate(std::string_view url, const PlatformOptions& options = {});
 
   /// What migrate() would apply. Writes nothing, and creates no file.
-  [[nodiscard]] static std::vector<SchemaChange> pending_changes(std::string_view url, PlatformOptions options = {});
+  [[nodiscard]] static std::vector<SchemaChange> pending_changes(std::string_view url,
+                                                                 const PlatformOptions& options = {});
 
   Platform(Platform&&) noexcept;
   Platform& operator=(Platform&&) noexcept;

@@ -6,7 +6,8 @@
 //   * An own transaction that is destroyed without commit() is rolled back.
 //
 // Requirements
-//   * On SQLite a Transaction holds the database's one write lock: keep it short. While a thread has one open, it
+//   * On SQLite a Transaction holds the database's one write lock: keep it short. While a thread has one
+//   open, it
 //     must hand it to the calls it makes (enqueue(tx, …)); a call without it is refused with InvalidOperation
 //     instead of waiting for itself.
 //
@@ -39,8 +40,9 @@ class Transaction {
   [[nodiscard]] static Transaction borrow(pg_conn* connection);
 
   /// Joins the transaction that is open on your SQLite connection. Part of dovetail::sqlite.
-  /// Throws InvalidOperation when no transaction is open on it. Begin it with BEGIN IMMEDIATE: a deferred one may
-  /// fail with SQLITE_BUSY when it first writes. Give the connection to sqlite::configure() once, after opening it.
+  /// Throws InvalidOperation when no transaction is open on it. Begin it with BEGIN IMMEDIATE: a deferred one
+  /// may fail with SQLITE_BUSY when it first writes. Give the connection to sqlite::configure() once, after
+  /// opening it.
   [[nodiscard]] static Transaction borrow(sqlite3* connection);
 
   explicit Transaction(std::unique_ptr<storage::TransactionHandle> handle);
@@ -65,8 +67,8 @@ class Transaction {
   std::size_t execute_with(std::string_view sql, std::span<const Parameter> parameters);
   [[nodiscard]] Rows query_with(std::string_view sql, std::span<const Parameter> parameters);
 
-  /// Returns when the transaction is durable. An Error that is_in_doubt() means that nobody knows whether it is.
-  /// Throws InvalidOperation on a borrowed transaction: its owner commits it.
+  /// Returns when the transaction is durable. An Error that is_in_doubt() means that nobody knows whether it
+  /// is. Throws InvalidOperation on a borrowed transaction: its owner commits it.
   void commit();
 
   /// Undoes everything. Throws InvalidOperation on a borrowed transaction.

@@ -3,6 +3,7 @@
 // In statements of your own, parameters are written $1, $2, … on either engine.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -31,7 +32,8 @@ class Parameter {
 
   Parameter(std::nullptr_t) : value_(nullptr) {}
   Parameter(std::nullopt_t) : value_(nullptr) {}
-  Parameter(bool value) : value_(value) {}
+  template <std::same_as<bool> Bool>  // and nothing that merely converts to bool, such as a pointer
+  Parameter(Bool value) : value_(value) {}
   Parameter(double value) : value_(value) {}
   Parameter(const char* value) : value_(std::string_view{value}) {}
   Parameter(const std::string& value) : value_(std::string_view{value}) {}
@@ -43,11 +45,12 @@ class Parameter {
   template <class Tag>
   Parameter(const Id<Tag>& value) : value_(value.uuid()) {}
   template <class Integer>
-    requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool> && sizeof(Integer) <= 8)
-  Parameter(Integer value) : value_(number(value)) {}
+  requires(std::is_integral_v<Integer> && !std::is_same_v<Integer, bool> && sizeof(Integer) <= 8)
+      Parameter(Integer value)
+      : value_(number(value)) {}
   template <class T>
-    requires(std::is_constructible_v<Parameter, const T&>)
-  Parameter(const std::optional<T>& value) : value_(value ? Parameter(*value).value_ : Variant{nullptr}) {}
+  requires(std::is_constructible_v<Parameter, const T&>) Parameter(const std::optional<T>& value)
+      : value_(value ? Parameter(*value).value_ : Variant{nullptr}) {}
 
   [[nodiscard]] const Variant& get() const { return value_; }
 
@@ -64,10 +67,9 @@ class Parameter {
   Variant value_;
 };
 
-/// One field of a result. The alternatives are what the engine said: SQLite has no bool, UUID or timestamp types
-/// of its own and answers with integers (microseconds since 1970 for instants) and 16-byte blobs.
-using Value =
-    std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, Bytes, Uuid, WallTime>;
+/// One field of a result. The alternatives are what the engine said: SQLite has no bool, UUID or timestamp
+/// types of its own and answers with integers (microseconds since 1970 for instants) and 16-byte blobs.
+using Value = std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, Bytes, Uuid, WallTime>;
 
 class Row {
  public:
@@ -80,10 +82,14 @@ class Row {
   }
 
   /// The field as `T`: bool, std::int64_t, double, std::string, Bytes, Uuid, WallTime, or an optional of one.
-  /// Bridges what the engines spell differently. Throws InvalidOperation when the field is NULL or of another type.
+  /// Bridges what the engines spell differently. Throws InvalidOperation when the field is NULL or of another
+  /// type.
   template <class T>
   [[nodiscard]] T get(std::size_t column) const {
-    if constexpr (requires { typename T::value_type; T{std::nullopt}; }) {
+    if constexpr (requires {
+                    typename T::value_type;
+                    T{std::nullopt};
+                  }) {
       return is_null(column) ? T{} : T{get<typename T::value_type>(column)};
     } else {
       return convert(column, std::type_identity<T>{});

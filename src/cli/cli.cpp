@@ -26,10 +26,12 @@ PlatformOptions Globals::options() const {
   return {.schema = schema, .pooled = pooled, .log_sink = spdlog_log_sink(level_of(log_level))};
 }
 
-Platform Globals::open() const { return Platform::open(database, options()); }
+Platform Globals::open() const {
+  return Platform::open(database, options());
+}
 
-CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name, const std::string& description,
-                      std::function<void()> run) {
+CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
+                      const std::string& description, std::function<void()> run) {
   auto& command = *parent.add_subcommand(name, description);
   command.add_option("-d,--database", globals.database, "sqlite:<path> or postgresql://…")
       ->envname("DOVETAIL_DATABASE")
@@ -45,7 +47,8 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
   return command;
 }
 
-void print_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows) {
+void print_table(const std::vector<std::string>& headings,
+                 const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
   for (std::size_t column = 0; column < headings.size(); ++column) {
     auto width = width_of(headings[column]);
@@ -55,7 +58,8 @@ void print_table(const std::vector<std::string>& headings, const std::vector<std
   const auto print = [&](const std::vector<std::string>& cells) {
     for (std::size_t column = 0; column < cells.size(); ++column) {
       std::cout << cells[column];
-      if (column + 1 < cells.size()) std::cout << std::string(widths[column] - width_of(cells[column]) + 2, ' ');
+      if (column + 1 < cells.size())
+        std::cout << std::string(widths[column] - width_of(cells[column]) + 2, ' ');
     }
     std::cout << '\n';
   };

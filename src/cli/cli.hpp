@@ -23,8 +23,8 @@ struct Globals {
 };
 
 /// Adds a command with the options every command has; `run` is called when the user gave this command.
-CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name, const std::string& description,
-                      std::function<void()> run);
+CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
+                      const std::string& description, std::function<void()> run);
 
 void add_migrate(CLI::App& app, Globals& globals);
 void add_enqueue(CLI::App& app, Globals& globals);

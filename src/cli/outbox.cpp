@@ -10,7 +10,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// --- enqueue ---------------------------------------------------------------------------------------------------------
+// --- enqueue
+// ---------------------------------------------------------------------------------------------------------
 
 struct EnqueueArguments {
   std::string topic;
@@ -47,7 +48,8 @@ void enqueue(const Globals& globals, const EnqueueArguments& arguments) {
   }
 }
 
-// --- claim and ack ---------------------------------------------------------------------------------------------------
+// --- claim and ack
+// ---------------------------------------------------------------------------------------------------
 
 struct ClaimArguments {
   std::string owner;
@@ -84,6 +86,7 @@ void claim(const Globals& globals, const ClaimArguments& arguments) {
     return;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(claimed.size());
   for (const auto& each : claimed) {
     rows.push_back({each.message.id.to_string() + ":" + std::to_string(each.claim.epoch), each.message.topic,
                     std::to_string(each.message.attempts), to_string(each.lease_until)});
@@ -130,32 +133,37 @@ void ack(const Globals& globals, const AckArguments& arguments) {
   }
 }
 
-// --- status ----------------------------------------------------------------------------------------------------------
+// --- status
+// ----------------------------------------------------------------------------------------------------------
 
 void status(const Globals& globals) {
   auto platform = globals.open();
   const auto counts = platform.outbox().counts();
   const auto oldest_ms =
-      counts.oldest_due ? std::chrono::duration_cast<std::chrono::milliseconds>(*counts.oldest_due).count() : 0;
+      counts.oldest_due ? std::chrono::duration_cast<std::chrono::milliseconds>(*counts.oldest_due).count()
+                        : 0;
   if (globals.json) {
-    const ordered_json outbox{{"ready", counts.ready},
-                              {"scheduled", counts.scheduled},
-                              {"in_progress", counts.in_progress},
-                              {"done", counts.done},
-                              {"failed", counts.failed},
-                              {"counted_up_to", counts.counted_up_to},
-                              {"oldest_due_ms", counts.oldest_due ? ordered_json(oldest_ms) : ordered_json()}};
-    std::cout << ordered_json{{"database", platform.name()}, {"schema", globals.schema}, {"outbox", outbox}}.dump(2)
-              << '\n';
+    const ordered_json outbox{
+        {"ready", counts.ready},
+        {"scheduled", counts.scheduled},
+        {"in_progress", counts.in_progress},
+        {"done", counts.done},
+        {"failed", counts.failed},
+        {"counted_up_to", counts.counted_up_to},
+        {"oldest_due_ms", counts.oldest_due ? ordered_json(oldest_ms) : ordered_json()}};
+    std::cout
+        << ordered_json{{"database", platform.name()}, {"schema", globals.schema}, {"outbox", outbox}}.dump(2)
+        << '\n';
     return;
   }
   const auto shown = [&](std::int64_t count) {
     return std::to_string(count) + (count >= counts.counted_up_to ? "+" : "");
   };
   std::cout << platform.name() << " schema " << globals.schema << "\n\n";
-  print_table({"QUEUE", "READY", "SCHEDULED", "IN PROGRESS", "DONE", "FAILED", "OLDEST DUE"},
-              {{"outbox", shown(counts.ready), shown(counts.scheduled), shown(counts.in_progress), shown(counts.done),
-                shown(counts.failed), counts.oldest_due ? std::to_string(oldest_ms) + " ms" : "-"}});
+  print_table(
+      {"QUEUE", "READY", "SCHEDULED", "IN PROGRESS", "DONE", "FAILED", "OLDEST DUE"},
+      {{"outbox", shown(counts.ready), shown(counts.scheduled), shown(counts.in_progress), shown(counts.done),
+        shown(counts.failed), counts.oldest_due ? std::to_string(oldest_ms) + " ms" : "-"}});
 }
 
 }  // namespace
@@ -166,11 +174,14 @@ void add_enqueue(CLI::App& app, Globals& globals) {
                               [&globals, arguments] { enqueue(globals, *arguments); });
   command.add_option("TOPIC", arguments->topic, "1 to 255 characters")->required();
   auto* payload = command.add_option("PAYLOAD", arguments->payload, "The message's text; empty if absent");
-  command.add_option("--payload-file", arguments->payload_file, "Read the payload from a file, - for standard input")
+  command
+      .add_option("--payload-file", arguments->payload_file,
+                  "Read the payload from a file, - for standard input")
       ->excludes(payload);
   command.add_option("--correlation-id", arguments->correlation_id, "Up to 255 characters");
   command.add_option("--due-at", arguments->due_at, "Not before, such as 2026-01-31T09:30:00Z");
-  command.add_option("--message-id", arguments->message_id, "Your own UUID: a repeated enqueue stores it once");
+  command.add_option("--message-id", arguments->message_id,
+                     "Your own UUID: a repeated enqueue stores it once");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 

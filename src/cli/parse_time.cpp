@@ -13,7 +13,8 @@ WallTime parse_time(const std::string& what, const std::string& text) {
     in >> date::parse(format, time);
     if (in && in.peek() == std::char_traits<char>::eof()) return time;
   }
-  throw std::invalid_argument(what + " must be a time such as 2026-01-31T09:30:00Z or 2026-01-31T10:30:00+01:00");
+  throw std::invalid_argument(what +
+                              " must be a time such as 2026-01-31T09:30:00Z or 2026-01-31T10:30:00+01:00");
 }
 
 }  // namespace dovetail::cli

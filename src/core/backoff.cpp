@@ -7,7 +7,8 @@ namespace dovetail {
 namespace {
 
 /// `initial * 2^attempt`, saturating at `cap` long before it could overflow.
-std::chrono::milliseconds doubled(std::chrono::milliseconds initial, std::chrono::milliseconds cap, int attempt) {
+std::chrono::milliseconds doubled(std::chrono::milliseconds initial, std::chrono::milliseconds cap,
+                                  int attempt) {
   auto delay = std::min(initial, cap);
   for (int i = 0; i < attempt && delay < cap; ++i) delay = delay > cap / 2 ? cap : delay * 2;
   return delay;

@@ -25,7 +25,9 @@ void fill_random(void* target, std::size_t size) {
   }
 }
 
-constexpr std::uint8_t variant_bits(std::uint8_t byte) { return static_cast<std::uint8_t>((byte & 0x3F) | 0x80); }
+constexpr std::uint8_t variant_bits(std::uint8_t byte) {
+  return static_cast<std::uint8_t>((byte & 0x3F) | 0x80);
+}
 
 /// The time and counter part of a version 7 UUID: 48 bits of milliseconds and 12 bits that count within one.
 class OrderedPrefix {

@@ -21,7 +21,9 @@ std::optional<Utf8Lead> lead_of(unsigned char byte) {
   return std::nullopt;
 }
 
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+bool is_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+}
 
 /// The length of the character at `position`, or nothing when it is malformed.
 std::optional<std::size_t> character_at(std::string_view text, std::size_t position) {
@@ -36,29 +38,6 @@ std::optional<std::size_t> character_at(std::string_view text, std::size_t posit
   const bool surrogate = point >= 0xD800 && point <= 0xDFFF;
   if (point < lead->smallest || point > 0x10FFFF || surrogate) return std::nullopt;
   return lead->length;
-}
-
-/// Hides the value of `password=` and of its kin, quoted or not, up to `end_of_value`.
-std::string hide_password_values(std::string text, std::string_view end_of_value) {
-  for (std::string_view key : {"password", "sslpassword"}) {
-    for (std::size_t at = 0; (at = text.find(key, at)) != std::string::npos;) {
-      auto value = text.find_first_not_of(' ', at + key.size());
-      if (value == std::string::npos || text[value] != '=') {
-        at += key.size();
-        continue;
-      }
-      value = std::min(text.find_first_not_of(' ', value + 1), text.size());
-      std::size_t end = std::min(text.find_first_of(end_of_value, value), text.size());
-      if (value < text.size() && text[value] == '\'') {
-        end = value + 1;
-        while (end < text.size() && text[end] != '\'') end += text[end] == '\\' ? 2 : 1;
-        end = std::min(end + 1, text.size());
-      }
-      text.replace(value, end - value, "***");
-      at = value + 3;
-    }
-  }
-  return text;
 }
 
 }  // namespace
@@ -76,25 +55,12 @@ std::optional<std::size_t> utf8_length(std::string_view text) {
 void require_identifier(std::string_view what, std::string_view name) {
   const auto starts = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
   const auto goes_on = [&](char c) { return starts(c) || (c >= '0' && c <= '9'); };
-  const bool good = !name.empty() && name.size() <= 51 && starts(name.front()) && std::ranges::all_of(name, goes_on);
+  const bool good =
+      !name.empty() && name.size() <= 51 && starts(name.front()) && std::ranges::all_of(name, goes_on);
   if (!good) {
     throw std::invalid_argument(std::string{what} + " must match ^[a-z_][a-z0-9_]{0,50}$, got \"" +
                                 std::string{trimmed(name, 60)} + "\"");
   }
-}
-
-std::string redacted(std::string_view connection_string) {
-  std::string text{connection_string};
-  const auto scheme = text.find("://");
-  if (scheme == std::string::npos) return hide_password_values(std::move(text), " ");
-  // user:password@host. An unescaped '@', '/' or '?' may stand in the password: rather hide too much than a part.
-  const auto authority = scheme + 3;
-  const auto at = text.rfind('@');
-  if (at != std::string::npos && at > authority) {
-    const auto colon = text.find(':', authority);
-    if (colon < at) text.replace(colon + 1, at - colon - 1, "***");
-  }
-  return hide_password_values(std::move(text), "&");
 }
 
 std::string_view trimmed(std::string_view text, std::size_t limit) {

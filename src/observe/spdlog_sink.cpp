@@ -10,11 +10,16 @@ namespace {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::debug: return spdlog::level::debug;
-    case LogLevel::info: return spdlog::level::info;
-    case LogLevel::warn: return spdlog::level::warn;
-    case LogLevel::error: return spdlog::level::err;
-    case LogLevel::off: return spdlog::level::off;
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warn:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      return spdlog::level::err;
+    case LogLevel::off:
+      return spdlog::level::off;
   }
   return spdlog::level::off;
 }
@@ -70,6 +75,8 @@ class SpdlogSink final : public LogSink {
 
 }  // namespace
 
-std::shared_ptr<LogSink> spdlog_log_sink(LogLevel level) { return std::make_shared<SpdlogSink>(level); }
+std::shared_ptr<LogSink> spdlog_log_sink(LogLevel level) {
+  return std::make_shared<SpdlogSink>(level);
+}
 
 }  // namespace dovetail

@@ -30,8 +30,8 @@ void require_length(const char* what, std::size_t length, std::size_t limit) {
 }
 
 void require_due_at(WallTime due_at) {
-  using std::chrono::year;
   using std::chrono::January;
+  using std::chrono::year;
   constexpr WallTime first = std::chrono::sys_days{year{1} / January / 1};
   constexpr WallTime last = std::chrono::sys_days{year{10000} / January / 1};
   if (due_at < first || due_at >= last) throw std::out_of_range("due_at must lie in the years 1 to 9999");
@@ -95,10 +95,14 @@ void require_claimable(const ClaimRequest& request) {
 
 std::string_view to_string(OutboxStatus status) {
   switch (status) {
-    case OutboxStatus::ready: return "ready";
-    case OutboxStatus::in_progress: return "in_progress";
-    case OutboxStatus::done: return "done";
-    case OutboxStatus::failed: return "failed";
+    case OutboxStatus::ready:
+      return "ready";
+    case OutboxStatus::in_progress:
+      return "in_progress";
+    case OutboxStatus::done:
+      return "done";
+    case OutboxStatus::failed:
+      return "failed";
   }
   return "unknown";
 }
@@ -133,7 +137,8 @@ std::vector<OutboxMessageId> Outbox::enqueue_many(std::span<const EnqueueRequest
     const bool maybe_there = std::exchange(repeated, true);
     database_->outbox().enqueue_many(session, batch.messages, maybe_there);
   });
-  log_.write(LogLevel::info, "outbox.enqueued_many", {{"store", database_->name()}, {"count", batch.ids.size()}});
+  log_.write(LogLevel::info, "outbox.enqueued_many",
+             {{"store", database_->name()}, {"count", batch.ids.size()}});
   return std::move(batch.ids);
 }
 
@@ -142,7 +147,8 @@ std::vector<OutboxMessageId> Outbox::enqueue_many(Transaction& transaction,
   auto batch = checked(requests, options_);
   if (batch.messages.empty()) return {};
   database_->outbox().enqueue_many(transaction.session(), batch.messages, batch.has_callers_ids);
-  log_.write(LogLevel::info, "outbox.enqueued_many", {{"store", database_->name()}, {"count", batch.ids.size()}});
+  log_.write(LogLevel::info, "outbox.enqueued_many",
+             {{"store", database_->name()}, {"count", batch.ids.size()}});
   return std::move(batch.ids);
 }
 
@@ -167,7 +173,10 @@ std::size_t Outbox::ack(OwnerToken owner, std::span<const Claim> claims) {
     acked = database_->outbox().ack(session, owner, ordered);
   });
   log_.write(LogLevel::debug, "outbox.acked",
-             {{"store", database_->name()}, {"owner", owner.to_string()}, {"asked", claims.size()}, {"count", acked}});
+             {{"store", database_->name()},
+              {"owner", owner.to_string()},
+              {"asked", claims.size()},
+              {"count", acked}});
   return acked;
 }
 

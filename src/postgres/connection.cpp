@@ -14,7 +14,6 @@
 #include <system_error>
 
 #include "core/assert.hpp"
-#include "core/text.hpp"
 #include "dovetail/error.hpp"
 #include "postgres/error.hpp"
 
@@ -24,7 +23,8 @@ namespace {
 constexpr std::chrono::seconds default_connect_timeout{10};
 constexpr int cancel_grace_ms = 5'000;
 
-/// What we add where the user said nothing. Together the four TCP settings notice a half-open connection in 15 s.
+/// What we add where the user said nothing. Together the four TCP settings notice a half-open connection in
+/// 15 s.
 constexpr std::array<std::pair<const char*, const char*>, 8> default_settings{{
     {"application_name", "dovetail"},
     {"client_encoding", "UTF8"},
@@ -38,7 +38,8 @@ constexpr std::array<std::pair<const char*, const char*>, 8> default_settings{{
 
 void discard_notice(void*, const char*) {}
 
-/// The SQLSTATE in the verbose text of a failed connection attempt: `FATAL:  28P01: …`. libpq offers no other access.
+/// The SQLSTATE in the verbose text of a failed connection attempt: `FATAL:  28P01: …`. libpq offers no other
+/// access.
 std::string sqlstate_of_connect_failure(std::string_view verbose) {
   std::string found;
   for (std::size_t at = 0; (at = verbose.find(":  ", at)) != std::string_view::npos; ++at) {
@@ -71,7 +72,10 @@ ConnectionSettings::ConnectionSettings(std::string_view url) {
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options{
       PQconninfoParse(text.c_str(), &message), &PQconninfoFree};
   PQfreemem(message);  // it may quote the string, secrets included
-  if (!options) throw std::invalid_argument("not a PostgreSQL connection string: " + core::redacted(url));
+  if (!options) {
+    throw std::invalid_argument(
+        "libpq cannot read the PostgreSQL connection string (not shown: it may hold a password)");
+  }
   for (const auto* option = options.get(); option->keyword != nullptr; ++option) {
     if (option->val != nullptr) values_.emplace_back(option->keyword, option->val);
   }
@@ -81,7 +85,8 @@ ConnectionSettings::ConnectionSettings(std::string_view url) {
 }
 
 std::string_view ConnectionSettings::get(std::string_view key) const {
-  const auto found = std::ranges::find(values_, key, [](const auto& entry) -> std::string_view { return entry.first; });
+  const auto found =
+      std::ranges::find(values_, key, [](const auto& entry) -> std::string_view { return entry.first; });
   return found == values_.end() ? std::string_view{} : std::string_view{found->second};
 }
 
@@ -90,7 +95,8 @@ std::string ConnectionSettings::describe() const {
     const auto value = get(key);
     return std::string{value.empty() ? fallback : value};
   };
-  return "postgresql:" + or_else("host", "local") + ":" + or_else("port", "5432") + "/" + or_else("dbname", "default");
+  return "postgresql:" + or_else("host", "local") + ":" + or_else("port", "5432") + "/" +
+         or_else("dbname", "default");
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -98,7 +104,8 @@ std::string ConnectionSettings::describe() const {
 /// One exchange with the server: waits for the socket, and turns a stop request into a cancel request.
 class Connection::Call {
  public:
-  Call(PGconn* connection, int& wake_fd, const std::stop_token& stop) : connection_(connection), wake_fd_(wake_fd) {
+  Call(PGconn* connection, int& wake_fd, const std::stop_token& stop)
+      : connection_(connection), wake_fd_(wake_fd) {
     if (!stop.stop_possible()) return;
     if (wake_fd_ < 0) wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
@@ -119,7 +126,8 @@ class Connection::Call {
 
   /// Waits for any of `events`; false when the server did not even answer our cancel request.
   bool wait(short events) {
-    std::array<pollfd, 2> fds{{{PQsocket(connection_), events, 0}, {wake_ && !cancelled_ ? wake_fd_ : -1, POLLIN, 0}}};
+    std::array<pollfd, 2> fds{
+        {{PQsocket(connection_), events, 0}, {wake_ && !cancelled_ ? wake_fd_ : -1, POLLIN, 0}}};
     for (;;) {
       const int ready = ::poll(fds.data(), fds.size(), cancelled_ ? cancel_grace_ms : -1);
       if (ready < 0 && errno == EINTR) continue;
@@ -171,7 +179,8 @@ Connection::~Connection() {
   if (owned_) PQfinish(connection_);
 }
 
-std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings, const std::stop_token& stop) {
+std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings,
+                                             const std::stop_token& stop) {
   std::vector<const char*> keys;
   std::vector<const char*> values;
   for (const auto& [key, value] : settings.values()) {
@@ -187,8 +196,9 @@ std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings,
   PQsetErrorVerbosity(native, PQERRORS_VERBOSE);
 
   const auto asked = settings.get("connect_timeout");
-  const auto patience =
-      asked.empty() ? default_connect_timeout : std::chrono::seconds{std::max(1, std::atoi(std::string{asked}.c_str()))};
+  const auto patience = asked.empty()
+                            ? default_connect_timeout
+                            : std::chrono::seconds{std::max(1, std::atoi(std::string{asked}.c_str()))};
   const auto give_up_at = std::chrono::steady_clock::now() + patience;
   // PQconnectPoll knows neither time limits nor stop tokens: look up often enough to honour both.
   auto state = PQstatus(native) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
@@ -218,9 +228,10 @@ std::unique_ptr<Connection> Connection::borrow(PGconn* connection) {
 bool Connection::usable() const {
   if (broken_ || PQstatus(connection_) != CONNECTION_OK) return false;
   if (transaction_status() != PQTRANS_IDLE || PQpipelineStatus(connection_) != PQ_PIPELINE_OFF) return false;
-  pollfd fd{PQsocket(connection_), POLLIN, 0};
+  pollfd fd{PQsocket(connection_), POLLIN | POLLRDHUP, 0};
   if (::poll(&fd, 1, 0) == 0) return true;
-  // An idle server speaks only to say goodbye, or to report a changed setting.
+  if ((fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return false;
+  // An idle server speaks to report a changed setting, or to say goodbye before it hangs up.
   return PQconsumeInput(connection_) != 0 && PQstatus(connection_) == CONNECTION_OK;
 }
 
@@ -234,8 +245,8 @@ void Connection::send(const Command& command) {
   const auto arrays = params.arrays();
   int sent = 0;
   if (command.prepare) {
-    sent = PQsendQueryPrepared(connection_, std::string{command.name}.c_str(), params.count(), arrays.values.data(),
-                               arrays.lengths.data(), arrays.formats.data(), 1);
+    sent = PQsendQueryPrepared(connection_, std::string{command.name}.c_str(), params.count(),
+                               arrays.values.data(), arrays.lengths.data(), arrays.formats.data(), 1);
   } else {
     sent = PQsendQueryParams(connection_, command.text.data(), params.count(), arrays.types.data(),
                              arrays.values.data(), arrays.lengths.data(), arrays.formats.data(), 1);
@@ -270,7 +281,8 @@ Result Connection::run(const Command& command, const std::stop_token& stop) {
   return wait_for_last_result(command, call);
 }
 
-std::vector<Result> Connection::run_pipelined(std::span<const Command> commands, const std::stop_token& stop) {
+std::vector<Result> Connection::run_pipelined(std::span<const Command> commands,
+                                              const std::stop_token& stop) {
   DOVETAIL_ASSERT(!commands.empty());
   Call call(connection_, wake_fd_, stop);
   if (PQenterPipelineMode(connection_) == 0) fail(commands.front(), nullptr);
@@ -281,7 +293,8 @@ std::vector<Result> Connection::run_pipelined(std::span<const Command> commands,
     if (first_use) {
       prepared_.emplace(commands[i].name);  // for the commands behind it; taken back when it fails
       preparing.emplace(commands[i].name);
-      if (PQsendPrepare(connection_, std::string{commands[i].name}.c_str(), commands[i].text.data(), 0, nullptr) == 0) {
+      if (PQsendPrepare(connection_, std::string{commands[i].name}.c_str(), commands[i].text.data(), 0,
+                        nullptr) == 0) {
         fail(commands[i], nullptr);
       }
       expected.emplace_back(i, true);
@@ -360,14 +373,16 @@ std::size_t Connection::copy_in(const Command& command, const std::function<bool
 
 void Connection::fail(const Command& command, const Result* result) {
   const char* code = result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_SQLSTATE) : nullptr;
-  const char* primary = result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_MESSAGE_PRIMARY) : nullptr;
+  const char* primary =
+      result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_MESSAGE_PRIMARY) : nullptr;
   // Without an SQLSTATE from the server, what failed is the connection.
   const std::string sqlstate = code != nullptr ? code : "";
   const bool broken = sqlstate.empty() || PQstatus(connection_) == CONNECTION_BAD;
   const std::string message = primary != nullptr ? primary : first_line(PQerrorMessage(connection_));
   const auto kind = classify(broken ? "" : sqlstate, command.decides);
   broken_ = broken_ || kind == ErrorKind::connection_lost || kind == ErrorKind::commit_in_doubt;
-  throw Error({kind, sqlstate, std::string{command.name}}, message.empty() ? "the connection broke" : message);
+  throw Error({kind, sqlstate, std::string{command.name}},
+              message.empty() ? "the connection broke" : message);
 }
 
 }  // namespace dovetail::postgres

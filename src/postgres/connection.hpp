@@ -1,7 +1,8 @@
 // One libpq connection.
 //
 // Guarantees
-//   * Every call can be ended by a stop_token: connecting, and each statement (by a cancel request to the server).
+//   * Every call can be ended by a stop_token: connecting, and each statement (by a cancel request to the
+//   server).
 //   * A failure names the statement, carries the SQLSTATE, and is classified once, in error.cpp.
 //   * A connection that broke says so (usable() is false) and is never handed out again.
 //
@@ -26,7 +27,8 @@
 
 namespace dovetail::postgres {
 
-/// The parsed connection string with Dovetail's defaults filled in: keepalives, timeouts, application name, encoding.
+/// The parsed connection string with Dovetail's defaults filled in: keepalives, timeouts, application name,
+/// encoding.
 class ConnectionSettings {
  public:
   /// Throws std::invalid_argument, without the string's secrets, when libpq cannot read it.
@@ -43,11 +45,11 @@ class ConnectionSettings {
 
 /// A statement on its way to the server.
 struct Command {
-  std::string_view name;   // for errors, and the prepared statement's name
-  std::string_view text;   // must end in NUL, as std::string's does
+  std::string_view name;  // for errors, and the prepared statement's name
+  std::string_view text;  // must end in NUL, as std::string's does
   const Params* params = nullptr;
-  bool prepare = false;    // keep it prepared under its name
-  bool decides = false;    // losing the connection while it runs leaves the transaction in doubt
+  bool prepare = false;  // keep it prepared under its name
+  bool decides = false;  // losing the connection while it runs leaves the transaction in doubt
 };
 
 class Connection {
@@ -64,20 +66,23 @@ class Connection {
   /// Runs one command.
   Result run(const Command& command, const std::stop_token& stop = {});
 
-  /// Runs them all in one round trip (pipeline mode); the first failure is thrown, and those behind it did not run.
+  /// Runs them all in one round trip (pipeline mode); the first failure is thrown, and those behind it did
+  /// not run.
   std::vector<Result> run_pipelined(std::span<const Command> commands, const std::stop_token& stop = {});
 
   /// Runs a text of many statements.
   void run_script(std::string_view name, const std::string& text);
 
-  /// Streams data into a COPY … FROM STDIN; `next` fills its argument and answers false when there is no more.
-  /// When `next` throws, the COPY is aborted and the exception goes on.
+  /// Streams data into a COPY … FROM STDIN; `next` fills its argument and answers false when there is no
+  /// more. When `next` throws, the COPY is aborted and the exception goes on.
   std::size_t copy_in(const Command& command, const std::function<bool(std::string&)>& next,
                       const std::stop_token& stop = {});
 
   /// False once the connection is broken, also when the server hung up while it was idle.
   [[nodiscard]] bool usable() const;
-  [[nodiscard]] PGTransactionStatusType transaction_status() const { return PQtransactionStatus(connection_); }
+  [[nodiscard]] PGTransactionStatusType transaction_status() const {
+    return PQtransactionStatus(connection_);
+  }
   [[nodiscard]] PGconn* native() const { return connection_; }
 
  private:

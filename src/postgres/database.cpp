@@ -58,7 +58,8 @@ class BorrowedTransaction final : public storage::TransactionHandle {
   explicit BorrowedTransaction(PGconn* connection)
       : connection_(Connection::borrow(connection)), session_({*connection_, Scope::borrowed, false, {}}) {
     if (PQpipelineStatus(connection) != PQ_PIPELINE_OFF) {
-      throw InvalidOperation("the borrowed connection is in pipeline mode: leave it before lending the connection");
+      throw InvalidOperation(
+          "the borrowed connection is in pipeline mode: leave it before lending the connection");
     }
     require_open();
   }
@@ -72,9 +73,12 @@ class BorrowedTransaction final : public storage::TransactionHandle {
  private:
   void require_open() const {
     switch (connection_->transaction_status()) {
-      case PQTRANS_INTRANS: return;
-      case PQTRANS_INERROR: throw InvalidOperation("the borrowed transaction has failed: roll it back");
-      default: throw InvalidOperation("no transaction is open on the borrowed connection: send BEGIN first");
+      case PQTRANS_INTRANS:
+        return;
+      case PQTRANS_INERROR:
+        throw InvalidOperation("the borrowed transaction has failed: roll it back");
+      default:
+        throw InvalidOperation("no transaction is open on the borrowed connection: send BEGIN first");
     }
   }
   [[noreturn]] static void refuse() {

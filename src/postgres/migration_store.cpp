@@ -10,6 +10,7 @@ namespace {
 std::vector<storage::AppliedMigration> list(SessionCore& session, const storage::StatementTexts& texts) {
   const auto result = session.run(texts, sql::migration_list, {});
   std::vector<storage::AppliedMigration> applied;
+  applied.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
     applied.push_back({result.integer(row, 0), result.text(row, 1), result.text(row, 2)});
   }

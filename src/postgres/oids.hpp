@@ -6,7 +6,7 @@ namespace dovetail::postgres::oid {
 inline constexpr unsigned unknown = 0;
 inline constexpr unsigned boolean = 16;
 inline constexpr unsigned bytea = 17;
-inline constexpr unsigned char_ = 18;
+inline constexpr unsigned single_char = 18;
 inline constexpr unsigned name = 19;
 inline constexpr unsigned int8 = 20;
 inline constexpr unsigned int2 = 21;

@@ -10,11 +10,15 @@ namespace dovetail::postgres {
 namespace {
 
 constexpr std::int64_t count_limit = 100'000;
-constexpr std::size_t copy_chunk_bytes = 256 * 1024;
+constexpr std::size_t copy_chunk_bytes = std::size_t{256} << 10;
 
 Params enqueue_params(const storage::NewMessage& message) {
   Params params;
-  params.add(message.id.uuid()).add(message.topic).add(message.payload).add(message.correlation_id).add(message.due_at);
+  params.add(message.id.uuid())
+      .add(message.topic)
+      .add(message.payload)
+      .add(message.correlation_id)
+      .add(message.due_at);
   return params;
 }
 
@@ -42,9 +46,12 @@ void append_copy_row(std::string& out, const storage::NewMessage& message, bool 
 }
 
 /// Streams those messages that have (`scheduled`) or do not have a due time of their own.
-void copy_messages(SessionCore& session, const storage::StatementTexts& texts, const storage::Statement& statement,
-                   std::span<const storage::NewMessage> messages, bool scheduled) {
-  const auto belongs = [&](const storage::NewMessage& message) { return message.due_at.has_value() == scheduled; };
+void copy_messages(SessionCore& session, const storage::StatementTexts& texts,
+                   const storage::Statement& statement, std::span<const storage::NewMessage> messages,
+                   bool scheduled) {
+  const auto belongs = [&](const storage::NewMessage& message) {
+    return message.due_at.has_value() == scheduled;
+  };
   if (std::ranges::none_of(messages, belongs)) return;
   auto next = messages.begin();
   bool header_sent = false;
@@ -94,7 +101,8 @@ void OutboxStore::enqueue_many(storage::WriteSession& session, std::span<const s
     copy_messages(core, texts_, sql::outbox_enqueue_many_scheduled, messages, true);
     return;
   }
-  // COPY cannot pass over a row that is there already: what may be a repetition goes one by one, in one round trip.
+  // COPY cannot pass over a row that is there already: what may be a repetition goes one by one, in one round
+  // trip.
   std::vector<Params> params;
   params.reserve(messages.size());
   for (const auto& message : messages) params.push_back(enqueue_params(message));
@@ -113,7 +121,8 @@ std::vector<ClaimedMessage> OutboxStore::claim(storage::WriteSession& session, c
   return claimed;
 }
 
-std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims) {
+std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner,
+                             std::span<const Claim> claims) {
   std::vector<Uuid> ids;
   std::vector<std::int64_t> epochs;
   for (const auto& claim : claims) {
@@ -122,7 +131,8 @@ std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner, s
   }
   Params params;
   params.add(owner.uuid()).add(std::span<const Uuid>{ids}).add(std::span<const std::int64_t>{epochs});
-  return static_cast<std::size_t>(WriteSession::of(session).run(texts_, sql::outbox_ack, params).integer(0, 0));
+  return static_cast<std::size_t>(
+      WriteSession::of(session).run(texts_, sql::outbox_ack, params).integer(0, 0));
 }
 
 OutboxCounts OutboxStore::counts(storage::ReadSession& session) {

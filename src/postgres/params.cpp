@@ -24,8 +24,20 @@ void append_array_header(std::string& out, unsigned element_type, std::size_t si
 
 }  // namespace
 
-std::int64_t to_postgres_time(WallTime time) { return (time.time_since_epoch() - epoch_2000).count(); }
-WallTime from_postgres_time(std::int64_t micros) { return WallTime{std::chrono::microseconds{micros} + epoch_2000}; }
+std::int64_t to_postgres_time(WallTime time) {
+  // What lies before the first instant we can shift is PostgreSQL's -infinity.
+  if (time.time_since_epoch() < std::chrono::microseconds::min() + epoch_2000) {
+    return std::numeric_limits<std::int64_t>::min();
+  }
+  return (time.time_since_epoch() - epoch_2000).count();
+}
+
+WallTime from_postgres_time(std::int64_t micros) {
+  // PostgreSQL's infinity, and what lies beyond our calendar, is the end of it.
+  if (micros > (std::chrono::microseconds::max() - epoch_2000).count()) return WallTime::max();
+  if (micros == std::numeric_limits<std::int64_t>::min()) return WallTime::min();
+  return WallTime{std::chrono::microseconds{micros} + epoch_2000};
+}
 
 Params& Params::put(unsigned type, std::size_t offset, int format) {
   const auto length = buffer_.size() - offset;

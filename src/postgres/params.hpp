@@ -1,6 +1,7 @@
 // Parameters in PostgreSQL's binary format.
 //
-// Text goes in text format without a declared type, so that a statement decides what it is: text, jsonb, an enum.
+// Text goes in text format without a declared type, so that a statement decides what it is: text, jsonb, an
+// enum.
 #pragma once
 
 #include <cstddef>

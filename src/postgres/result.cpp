@@ -32,8 +32,10 @@ bool Result::failed() const {
     case PGRES_FATAL_ERROR:
     case PGRES_BAD_RESPONSE:
     case PGRES_NONFATAL_ERROR:
-    case PGRES_PIPELINE_ABORTED: return true;
-    default: return false;
+    case PGRES_PIPELINE_ABORTED:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -48,9 +50,13 @@ std::string_view Result::bytes(int row, int column) const {
   return {PQgetvalue(get(), row, column), static_cast<std::size_t>(PQgetlength(get(), row, column))};
 }
 
-std::int64_t Result::integer(int row, int column) const { return read_integer(bytes(row, column)); }
+std::int64_t Result::integer(int row, int column) const {
+  return read_integer(bytes(row, column));
+}
 
-bool Result::boolean(int row, int column) const { return bytes(row, column) != std::string_view{"\0", 1}; }
+bool Result::boolean(int row, int column) const {
+  return bytes(row, column) != std::string_view{"\0", 1};
+}
 
 Uuid Result::uuid(int row, int column) const {
   const auto raw = bytes(row, column);
@@ -60,34 +66,46 @@ Uuid Result::uuid(int row, int column) const {
   return Uuid{value};
 }
 
-WallTime Result::time(int row, int column) const { return from_postgres_time(integer(row, column)); }
+WallTime Result::time(int row, int column) const {
+  return from_postgres_time(integer(row, column));
+}
 
 Value Result::value(int row, int column) const {
   if (is_null(row, column)) return nullptr;
   const auto type = PQftype(get(), column);
   switch (type) {
-    case oid::boolean: return boolean(row, column);
+    case oid::boolean:
+      return boolean(row, column);
     case oid::int2:
     case oid::int4:
-    case oid::int8: return integer(row, column);
-    case oid::oid: return std::int64_t{static_cast<std::uint32_t>(integer(row, column))};
+    case oid::int8:
+      return integer(row, column);
+    case oid::oid:
+      return std::int64_t{static_cast<std::uint32_t>(integer(row, column))};
     case oid::float4:
       return double{std::bit_cast<float>(static_cast<std::uint32_t>(integer(row, column)))};
-    case oid::float8: return std::bit_cast<double>(integer(row, column));
+    case oid::float8:
+      return std::bit_cast<double>(integer(row, column));
     case oid::text:
     case oid::varchar:
     case oid::bpchar:
-    case oid::char_:
+    case oid::single_char:
     case oid::name:
     case oid::json:
-    case oid::unknown_literal: return text(row, column);
-    case oid::jsonb: return std::string{bytes(row, column).substr(1)};  // behind a version byte
-    case oid::bytea: return to_bytes(bytes(row, column));
-    case oid::uuid: return uuid(row, column);
-    case oid::timestamptz: return time(row, column);
+    case oid::unknown_literal:
+      return text(row, column);
+    case oid::jsonb:
+      return std::string{bytes(row, column).substr(1)};  // behind a version byte
+    case oid::bytea:
+      return to_bytes(bytes(row, column));
+    case oid::uuid:
+      return uuid(row, column);
+    case oid::timestamptz:
+      return time(row, column);
     default:
       throw InvalidOperation("column " + std::string{PQfname(get(), column)} + " has a type (oid " +
-                             std::to_string(type) + ") that Dovetail does not decode: cast it to text in the query");
+                             std::to_string(type) +
+                             ") that Dovetail does not decode: cast it to text in the query");
   }
 }
 

@@ -35,7 +35,8 @@ class Result {
   [[nodiscard]] Uuid uuid(int row, int column) const;
   [[nodiscard]] WallTime time(int row, int column) const;
 
-  /// All rows, decoded by the types that the server names. Throws InvalidOperation for a type without a decoder.
+  /// All rows, decoded by the types that the server names. Throws InvalidOperation for a type without a
+  /// decoder.
   [[nodiscard]] Rows to_rows() const;
 
  private:

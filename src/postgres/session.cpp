@@ -52,7 +52,8 @@ Result SessionCore::run(const storage::StatementTexts& texts, const storage::Sta
   return run_first_or_next(command_for(texts, statement, params));
 }
 
-std::vector<Result> SessionCore::run_many(const storage::StatementTexts& texts, const storage::Statement& statement,
+std::vector<Result> SessionCore::run_many(const storage::StatementTexts& texts,
+                                          const storage::Statement& statement,
                                           std::span<const Params> params) {
   begin_now();
   std::vector<Command> commands;

@@ -11,7 +11,9 @@ namespace dovetail::runtime {
 
 [[nodiscard]] std::span<const storage::Engine* const> engines();
 
-/// Opens the database that `url` names. Throws std::invalid_argument for a scheme that no engine of this build knows.
-[[nodiscard]] std::unique_ptr<storage::Database> open_database(std::string_view url, storage::DatabaseOptions options);
+/// Opens the database that `url` names. Throws std::invalid_argument for a scheme that no engine of this
+/// build knows.
+[[nodiscard]] std::unique_ptr<storage::Database> open_database(std::string_view url,
+                                                               storage::DatabaseOptions options);
 
 }  // namespace dovetail::runtime

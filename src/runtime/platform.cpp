@@ -16,7 +16,8 @@ std::unique_ptr<storage::Database> open_database(std::string_view url, const Pla
             .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)}});
 }
 
-std::vector<SchemaChange> described(storage::Database& database, const std::vector<storage::Migration>& migrations) {
+std::vector<SchemaChange> described(storage::Database& database,
+                                    const std::vector<storage::Migration>& migrations) {
   std::vector<SchemaChange> changes;
   changes.reserve(migrations.size());
   for (const auto& migration : migrations) {
@@ -41,12 +42,12 @@ Platform Platform::open(std::string_view url, PlatformOptions options) {
   return Platform{std::make_unique<State>(State{std::move(database), std::move(outbox)})};
 }
 
-std::vector<SchemaChange> Platform::migrate(std::string_view url, PlatformOptions options) {
+std::vector<SchemaChange> Platform::migrate(std::string_view url, const PlatformOptions& options) {
   const auto database = open_database(url, options);
   return described(*database, storage::migrate(*database));
 }
 
-std::vector<SchemaChange> Platform::pending_changes(std::string_view url, PlatformOptions options) {
+std::vector<SchemaChange> Platform::pending_changes(std::string_view url, const PlatformOptions& options) {
   const auto database = open_database(url, options);
   return described(*database, storage::pending_migrations(*database));
 }
@@ -56,8 +57,14 @@ Platform::Platform(Platform&&) noexcept = default;
 Platform& Platform::operator=(Platform&&) noexcept = default;
 Platform::~Platform() = default;
 
-Transaction Platform::begin() { return Transaction{state_->database->begin()}; }
-Outbox& Platform::outbox() { return state_->outbox; }
-const std::string& Platform::name() const { return state_->database->name(); }
+Transaction Platform::begin() {
+  return Transaction{state_->database->begin()};
+}
+Outbox& Platform::outbox() {
+  return state_->outbox;
+}
+const std::string& Platform::name() const {
+  return state_->database->name();
+}
 
 }  // namespace dovetail

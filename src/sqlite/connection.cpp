@@ -70,7 +70,9 @@ Cursor& Cursor::bind(const Uuid& value) {
   return *this;
 }
 
-Cursor& Cursor::bind(WallTime value) { return bind(std::int64_t{value.time_since_epoch().count()}); }
+Cursor& Cursor::bind(WallTime value) {
+  return bind(std::int64_t{value.time_since_epoch().count()});
+}
 
 void Cursor::bind_at(int index, const Parameter& parameter) {
   bound_ = index - 1;
@@ -119,11 +121,17 @@ std::size_t Cursor::run() {
   return static_cast<std::size_t>(sqlite3_changes64(connection_));
 }
 
-int Cursor::columns() const { return sqlite3_column_count(statement_); }
+int Cursor::columns() const {
+  return sqlite3_column_count(statement_);
+}
 
-bool Cursor::is_null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+bool Cursor::is_null(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+}
 
-std::int64_t Cursor::integer(int column) const { return sqlite3_column_int64(statement_, column); }
+std::int64_t Cursor::integer(int column) const {
+  return sqlite3_column_int64(statement_, column);
+}
 
 std::string Cursor::text(int column) const {
   const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
@@ -139,18 +147,24 @@ Uuid Cursor::uuid(int column) const {
   return Uuid{bytes};
 }
 
-WallTime Cursor::time(int column) const { return WallTime{std::chrono::microseconds{integer(column)}}; }
+WallTime Cursor::time(int column) const {
+  return WallTime{std::chrono::microseconds{integer(column)}};
+}
 
 Value Cursor::value(int column) const {
   switch (sqlite3_column_type(statement_, column)) {
-    case SQLITE_INTEGER: return integer(column);
-    case SQLITE_FLOAT: return sqlite3_column_double(statement_, column);
-    case SQLITE_TEXT: return text(column);
+    case SQLITE_INTEGER:
+      return integer(column);
+    case SQLITE_FLOAT:
+      return sqlite3_column_double(statement_, column);
+    case SQLITE_TEXT:
+      return text(column);
     case SQLITE_BLOB: {
       const auto* data = static_cast<const std::byte*>(sqlite3_column_blob(statement_, column));
       return Bytes(data, data + sqlite3_column_bytes(statement_, column));
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -158,6 +172,7 @@ Rows Cursor::rows() {
   Rows rows;
   while (step()) {
     std::vector<Value> values;
+    values.reserve(static_cast<std::size_t>(columns()));
     for (int column = 0; column < columns(); ++column) values.push_back(value(column));
     rows.emplace_back(std::move(values));
   }
@@ -185,8 +200,9 @@ void apply_settings(sqlite3* connection, std::chrono::milliseconds busy_timeout)
 std::unique_ptr<Connection> Connection::open(const std::string& path, Mode mode,
                                              std::chrono::milliseconds busy_timeout) {
   sqlite3* native = nullptr;
-  const int flags = (mode == Mode::read_write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE) |
-                    SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  const int flags =
+      (mode == Mode::read_write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE) |
+      SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   const int code = sqlite3_open_v2(path.c_str(), &native, flags, nullptr);
   std::unique_ptr<Connection> connection{new Connection(native, true)};
   if (code != SQLITE_OK) raise(native, code, "open " + path);
@@ -220,7 +236,8 @@ Cursor Connection::run(const storage::StatementTexts& texts, const storage::Stat
 Cursor Connection::prepare(std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
   const char* rest = nullptr;
-  const int code = sqlite3_prepare_v2(connection_, sql.data(), static_cast<int>(sql.size()), &statement, &rest);
+  const int code =
+      sqlite3_prepare_v2(connection_, sql.data(), static_cast<int>(sql.size()), &statement, &rest);
   if (code != SQLITE_OK) raise(connection_, code, "sql");
   if (statement == nullptr) throw std::invalid_argument("the statement is empty");
   Cursor cursor{connection_, statement, "sql", true};

@@ -72,7 +72,8 @@ class Connection {
   enum class Mode { read_only, read_write };
 
   /// Opens the file, creating it when it may be written, with Dovetail's settings.
-  static std::unique_ptr<Connection> open(const std::string& path, Mode mode, std::chrono::milliseconds busy_timeout);
+  static std::unique_ptr<Connection> open(const std::string& path, Mode mode,
+                                          std::chrono::milliseconds busy_timeout);
   /// Wraps a connection of the user's, which stays open.
   static std::unique_ptr<Connection> borrow(sqlite3* connection);
 
@@ -96,7 +97,8 @@ class Connection {
 
   sqlite3* connection_;
   bool owned_;
-  std::unordered_map<const char*, sqlite3_stmt*> prepared_;  // by the text's address: one per database and statement
+  std::unordered_map<const char*, sqlite3_stmt*>
+      prepared_;  // by the text's address: one per database and statement
 };
 
 /// The settings that every connection to a shared file needs.

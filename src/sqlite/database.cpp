@@ -16,7 +16,8 @@ namespace {
 std::string path_of(std::string_view url) {
   const auto path = url.substr(url.find(':') + 1);
   if (path.empty() || path.starts_with(":memory:") || path.find('\0') != std::string_view::npos) {
-    throw std::invalid_argument("an SQLite URL is sqlite:<path of a file>; a database in memory cannot be shared");
+    throw std::invalid_argument(
+        "an SQLite URL is sqlite:<path of a file>; a database in memory cannot be shared");
   }
   return std::string{path};
 }
@@ -93,12 +94,15 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       path_(path_of(url)),
       name_("sqlite:" + path_),
       texts_(sql::statements(), checked(options_.schema)),
-      readers_({.max_size = options_.max_connections}, options_.clock, options_.log,
-               [this] { return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout); }),
+      readers_(
+          {.max_size = options_.max_connections}, options_.clock, options_.log,
+          [this] { return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout); }),
       outbox_(texts_, options_.clock),
       migrations_(texts_, options_.schema, options_.clock) {}
 
-bool Database::exists() const { return std::filesystem::exists(path_); }
+bool Database::exists() const {
+  return std::filesystem::exists(path_);
+}
 
 Writer& Database::writer() {
   std::lock_guard lock(writer_mutex_);
@@ -107,18 +111,21 @@ Writer& Database::writer() {
 }
 
 void Database::read(const ReadBody& body, const std::stop_token& stop) {
-  storage::run_with_retry(*options_.clock, options_.log, retry_policy, {.repeatable = true, .stop = stop}, [&] {
-    auto connection = readers_.acquire(stop);
-    connection->script("begin", "begin deferred");  // one snapshot for all its statements; it never writes
-    ReadSession session(*connection);
-    body(session);
-    connection->script("rollback", "rollback");
-  });
+  storage::run_with_retry(
+      *options_.clock, options_.log, retry_policy, {.repeatable = true, .stop = stop}, [&] {
+        auto connection = readers_.acquire(stop);
+        connection->script("begin",
+                           "begin deferred");  // one snapshot for all its statements; it never writes
+        ReadSession session(*connection);
+        body(session);
+        connection->script("rollback", "rollback");
+      });
 }
 
 void Database::write(const storage::WriteOptions& options, const WriteBody& body) {
   storage::run_with_retry(*options_.clock, options_.log, retry_policy, options, [&] {
-    if (options.stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
+    if (options.stop.stop_requested())
+      throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
     writer().submit([&](Connection& connection) {
       WriteSession session(connection);
       body(session);
@@ -126,7 +133,9 @@ void Database::write(const storage::WriteOptions& options, const WriteBody& body
   });
 }
 
-std::unique_ptr<storage::TransactionHandle> Database::begin() { return std::make_unique<OwnedTransaction>(writer()); }
+std::unique_ptr<storage::TransactionHandle> Database::begin() {
+  return std::make_unique<OwnedTransaction>(writer());
+}
 
 const storage::Engine engine{
     .name = "sqlite",

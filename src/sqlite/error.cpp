@@ -6,29 +6,42 @@ namespace dovetail::sqlite {
 
 ErrorKind classify(int extended_code, bool decides) {
   switch (extended_code) {
-    case SQLITE_BUSY_SNAPSHOT: return ErrorKind::serialization;
-    case SQLITE_IOERR_NOMEM: return ErrorKind::transient;
-    default: break;
+    case SQLITE_BUSY_SNAPSHOT:
+      return ErrorKind::serialization;
+    case SQLITE_IOERR_NOMEM:
+      return ErrorKind::transient;
+    default:
+      break;
   }
   switch (extended_code & 0xFF) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:
-    case SQLITE_NOMEM: return ErrorKind::transient;
-    case SQLITE_CONSTRAINT: return ErrorKind::constraint;
-    case SQLITE_FULL: return ErrorKind::disk_full;
-    case SQLITE_READONLY: return ErrorKind::read_only;
+    case SQLITE_NOMEM:
+      return ErrorKind::transient;
+    case SQLITE_CONSTRAINT:
+      return ErrorKind::constraint;
+    case SQLITE_FULL:
+      return ErrorKind::disk_full;
+    case SQLITE_READONLY:
+      return ErrorKind::read_only;
     case SQLITE_PERM:
-    case SQLITE_AUTH: return ErrorKind::permission;
-    case SQLITE_INTERRUPT: return ErrorKind::cancelled;
+    case SQLITE_AUTH:
+      return ErrorKind::permission;
+    case SQLITE_INTERRUPT:
+      return ErrorKind::cancelled;
     case SQLITE_TOOBIG:
     case SQLITE_MISMATCH:
-    case SQLITE_RANGE: return ErrorKind::invalid;
+    case SQLITE_RANGE:
+      return ErrorKind::invalid;
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return ErrorKind::corrupt;
+    case SQLITE_NOTADB:
+      return ErrorKind::corrupt;
     // A failed write or sync of a COMMIT may have reached the disk, or not.
-    case SQLITE_IOERR: return decides ? ErrorKind::commit_in_doubt : ErrorKind::other;
-    default: return ErrorKind::other;
+    case SQLITE_IOERR:
+      return decides ? ErrorKind::commit_in_doubt : ErrorKind::other;
+    default:
+      return ErrorKind::other;
   }
 }
 

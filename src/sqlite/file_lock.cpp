@@ -25,7 +25,9 @@ FileLock::FileLock(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | 
   }
 }
 
-FileLock::~FileLock() { ::close(fd_); }
+FileLock::~FileLock() {
+  ::close(fd_);
+}
 
 bool FileLock::try_lock_for(std::chrono::milliseconds patience) {
   const auto give_up_at = std::chrono::steady_clock::now() + patience;
@@ -40,6 +42,8 @@ bool FileLock::try_lock_for(std::chrono::milliseconds patience) {
   return true;
 }
 
-void FileLock::unlock() { DOVETAIL_ASSERT(::flock(fd_, LOCK_UN) == 0); }
+void FileLock::unlock() {
+  DOVETAIL_ASSERT(::flock(fd_, LOCK_UN) == 0);
+}
 
 }  // namespace dovetail::sqlite

@@ -59,7 +59,10 @@ void OutboxStore::enqueue_many(storage::WriteSession& session, std::span<const s
 std::vector<ClaimedMessage> OutboxStore::claim(storage::WriteSession& session, const ClaimRequest& request) {
   const auto now = clock_->wall();
   auto cursor = WriteSession::of(session).run(texts_, sql::outbox_claim);
-  cursor.bind(request.owner.uuid()).bind(std::int64_t{request.batch_size}).bind(now).bind(now + request.lease);
+  cursor.bind(request.owner.uuid())
+      .bind(std::int64_t{request.batch_size})
+      .bind(now)
+      .bind(now + request.lease);
   std::vector<ClaimedMessage> claimed;
   while (cursor.step()) claimed.push_back(read_claimed(cursor));
   // RETURNING answers in no particular order.
@@ -69,7 +72,8 @@ std::vector<ClaimedMessage> OutboxStore::claim(storage::WriteSession& session, c
   return claimed;
 }
 
-std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims) {
+std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner,
+                             std::span<const Claim> claims) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::size_t acked = 0;

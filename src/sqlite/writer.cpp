@@ -14,7 +14,8 @@
 namespace dovetail::sqlite {
 namespace {
 
-constexpr int checkpoint_frames = 4'000;  // 16 MiB of WAL: half the syncs per message that SQLite's 1,000 would cost
+constexpr int checkpoint_frames =
+    4'000;  // 16 MiB of WAL: half the syncs per message that SQLite's 1,000 would cost
 constexpr std::size_t max_batch = 1'024;
 constexpr std::chrono::microseconds longest_gathering{1'000};
 
@@ -28,8 +29,8 @@ std::string journal_mode(Connection& connection) {
   return cursor.step() ? cursor.text(0) : std::string{};
 }
 
-// std::atomic::wait spins and yields before it sleeps; with a disk sync to wait for, that only takes the processor from
-// those who have work.
+// std::atomic::wait spins and yields before it sleeps; with a disk sync to wait for, that only takes the
+// processor from those who have work.
 void futex_wait(std::atomic<int>& word, int seen) {
   ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
 }
@@ -38,12 +39,17 @@ void futex_wake_all(std::atomic<int>& word) {
   ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-[[noreturn]] void busy(const std::string& what) { throw Error({ErrorKind::transient, "5", "begin"}, what); }
+[[noreturn]] void busy(const std::string& what) {
+  throw Error({ErrorKind::transient, "5", "begin"}, what);
+}
 
 }  // namespace
 
 Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log)
-    : path_(path), busy_timeout_(busy_timeout), log_(std::move(log)), file_lock_(path + "-lock"),
+    : path_(path),
+      busy_timeout_(busy_timeout),
+      log_(std::move(log)),
+      file_lock_(path + "-lock"),
       checkpoint_at_(checkpoint_frames) {
   // Several processes may turn a new file into a WAL database at once, which SQLite answers with BUSY.
   if (!file_lock_.try_lock_for(busy_timeout_)) busy(path_ + ": another process holds the write lock");
@@ -63,8 +69,9 @@ Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, 
 
 void Writer::submit(const Body& body) {
   if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
-    throw InvalidOperation("this thread has a transaction open on the same SQLite database, and would wait for itself: "
-                           "pass that transaction to the call, or end it first");
+    throw InvalidOperation(
+        "this thread has a transaction open on the same SQLite database, and would wait for itself: "
+        "pass that transaction to the call, or end it first");
   }
   Submission submission{&body, nullptr, {}};
   if (enter(submission) || !wait_until_done(submission)) lead();
@@ -131,8 +138,8 @@ std::size_t Writer::take_queued(Batch& batch) {
   return count;
 }
 
-/// All who wait, in one transaction, and those who come while it is being written. The first that fails spoils it for
-/// the others: then each gets a savepoint.
+/// All who wait, in one transaction, and those who come while it is being written. The first that fails
+/// spoils it for the others: then each gets a savepoint.
 void Writer::run_together(Batch& batch) {
   take_queued(batch);
   const auto expected = crowd_;
@@ -159,7 +166,8 @@ void Writer::run_apart(const Batch& batch) {
   Batch left = batch;
   for (;;) {
     begin();
-    const auto lost = std::ranges::find_if_not(left, [&](Submission* each) { return run_in_savepoint(*each); });
+    const auto lost =
+        std::ranges::find_if_not(left, [&](Submission* each) { return run_in_savepoint(*each); });
     if (lost == left.end()) break;
     // That failure took the whole transaction with it: the others start over without it.
     left.erase(lost);
@@ -191,8 +199,8 @@ void Writer::mark_done(const Batch& batch, const std::exception_ptr& error) {
   }
 }
 
-/// Ends the caller's time as the writer: the next in line follows, or else whoever comes first. Only then are those
-/// woken who are done, so that the first of them to come back finds the writer's place free.
+/// Ends the caller's time as the writer: the next in line follows, or else whoever comes first. Only then are
+/// those woken who are done, so that the first of them to come back finds the writer's place free.
 void Writer::pass_on() {
   {
     std::lock_guard lock(queue_mutex_);
@@ -214,8 +222,8 @@ void Writer::take_turn() {
     std::unique_lock lock(turn_mutex_);
     const int ticket = next_ticket_++;
     turn_queue_.push_back(ticket);
-    const bool mine = turn_changed_.wait_for(
-        lock, busy_timeout_, [&] { return !turn_taken_ && turn_queue_.front() == ticket; });
+    const bool mine = turn_changed_.wait_for(lock, busy_timeout_,
+                                             [&] { return !turn_taken_ && turn_queue_.front() == ticket; });
     std::erase(turn_queue_, ticket);
     if (!mine) {
       turn_changed_.notify_all();
@@ -237,7 +245,9 @@ void Writer::end_turn() {
   turn_changed_.notify_all();
 }
 
-void Writer::begin() { connection_->script("begin", "begin immediate"); }
+void Writer::begin() {
+  connection_->script("begin", "begin immediate");
+}
 
 void Writer::commit() {
   const auto started = std::chrono::steady_clock::now();
@@ -251,13 +261,14 @@ void Writer::rollback_if_open() noexcept {
   }
 }
 
-/// Moves the WAL into the file. Held by our empty write transaction, nobody can commit meanwhile: not in this process,
-/// not in another, not even on a connection that is not Dovetail's.
+/// Moves the WAL into the file. Held by our empty write transaction, nobody can commit meanwhile: not in this
+/// process, not in another, not even on a connection that is not Dovetail's.
 void Writer::checkpoint() try {
   begin();
   int frames = 0;
   int moved = 0;
-  const int code = sqlite3_wal_checkpoint_v2(checkpointer_->native(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &frames, &moved);
+  const int code =
+      sqlite3_wal_checkpoint_v2(checkpointer_->native(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &frames, &moved);
   rollback_if_open();
   // A reader of an old snapshot keeps the WAL from starting over; do not try again at every commit.
   checkpoint_at_ = moved < frames ? frames + checkpoint_frames : checkpoint_frames;
@@ -302,6 +313,8 @@ void Writer::Hold::commit() {
   }
 }
 
-void Writer::Hold::rollback() { writer_.rollback_if_open(); }
+void Writer::Hold::rollback() {
+  writer_.rollback_if_open();
+}
 
 }  // namespace dovetail::sqlite

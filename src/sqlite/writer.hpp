@@ -1,12 +1,13 @@
 // The one writer of a file in this process, with group commit.
 //
-// Many threads submit; whoever finds the writer free becomes it: takes all that wait, runs them in one transaction,
-// commits once, and only then wakes the others, of whom the next in line takes over. There is no thread of its own to
-// hand the work to, so that a single caller pays for its fsync and nothing else. When several callers come again and
-// again, the writer holds the commit back for a fraction of its length, so that they share one.
+// Many threads submit; whoever finds the writer free becomes it: takes all that wait, runs them in one
+// transaction, commits once, and only then wakes the others, of whom the next in line takes over. There is no
+// thread of its own to hand the work to, so that a single caller pays for its fsync and nothing else. When
+// several callers come again and again, the writer holds the commit back for a fraction of its length, so
+// that they share one.
 //
-// A submission that fails undoes its own work and nobody else's: the transaction is run again with a savepoint around
-// each. A body may therefore run more than once.
+// A submission that fails undoes its own work and nobody else's: the transaction is run again with a
+// savepoint around each. A body may therefore run more than once.
 //
 // An interactive transaction takes the writer's turn and its connection for as long as it lasts.
 //
@@ -40,8 +41,8 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// Runs `body` in a transaction, perhaps on another caller's thread; returns when what it wrote is durable, or throws
-  /// what it threw.
+  /// Runs `body` in a transaction, perhaps on another caller's thread; returns when what it wrote is durable,
+  /// or throws what it threw.
   void submit(const Body& body);
 
   /// The write lock, for a transaction that the caller drives on connection(). Ends with the object.
@@ -96,8 +97,8 @@ class Writer {
   // Whoever has the turn may touch what follows, up to the turn itself.
   std::size_t crowd_ = 1;                    // how many callers took part lately
   std::chrono::nanoseconds commit_time_{0};  // of the last commit
-  int wal_frames_ = 0;         // in the WAL after the last commit
-  int checkpoint_at_;          // frames: when the next checkpoint is due
+  int wal_frames_ = 0;                       // in the WAL after the last commit
+  int checkpoint_at_;                        // frames: when the next checkpoint is due
 
   // Whose turn it is to write: the writer's thread or an interactive transaction, first come, first served.
   std::mutex turn_mutex_;
@@ -110,8 +111,8 @@ class Writer {
   std::mutex queue_mutex_;
   std::deque<Submission*> queue_;
   std::atomic<std::size_t> queued_{0};  // the queue's size, for a look without the lock
-  bool led_ = false;            // somebody is the writer now
-  std::atomic<int> events_{0};  // grows whenever a submission's state changes; waited on by all
+  bool led_ = false;                    // somebody is the writer now
+  std::atomic<int> events_{0};          // grows whenever a submission's state changes; waited on by all
 };
 
 }  // namespace dovetail::sqlite

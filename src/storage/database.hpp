@@ -28,7 +28,8 @@ struct DatabaseOptions {
 struct WriteOptions {
   /// The body runs one statement: the engine may skip the explicit BEGIN and COMMIT around it.
   bool single_statement = false;
-  /// Running the body once more after it took effect changes nothing: run it again when its commit is in doubt.
+  /// Running the body once more after it took effect changes nothing: run it again when its commit is in
+  /// doubt.
   bool repeatable = false;
   std::stop_token stop{};
 };
@@ -50,8 +51,9 @@ class Database {
   /// Runs `body` in a read-only snapshot.
   virtual void read(const ReadBody& body, const std::stop_token& stop = {}) = 0;
 
-  /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a serialization failure
-  /// or a lost connection the body runs again from its top: it must not keep what an earlier run computed.
+  /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a serialization
+  /// failure or a lost connection the body runs again from its top: it must not keep what an earlier run
+  /// computed.
   virtual void write(const WriteOptions& options, const WriteBody& body) = 0;
 
   /// A transaction that the caller drives.

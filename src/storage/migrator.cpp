@@ -17,15 +17,17 @@ void require_prefix(const Database& database, std::span<const Migration> known,
     const auto& newest = applied.back();
     throw SchemaMismatch(where + " is newer than this Dovetail: it has migration " +
                          label(newest.number, newest.name) + ", this library knows " +
-                         std::to_string(known.size()) + ". Use a newer Dovetail; `dovetail migrate --dry-run` of "
+                         std::to_string(known.size()) +
+                         ". Use a newer Dovetail; `dovetail migrate --dry-run` of "
                          "that version shows what differs.");
   }
   for (std::size_t i = 0; i < applied.size(); ++i) {
     if (applied[i].number != known[i].number || applied[i].checksum != known[i].checksum) {
-      throw SchemaMismatch(where + " was migrated by another migration " + label(applied[i].number, applied[i].name) +
-                           " than this library's " + label(known[i].number, known[i].name) +
-                           ": migrations are append-only. `dovetail migrate --dry-run` refuses it as well; restore "
-                           "the original files or use another --schema.");
+      throw SchemaMismatch(
+          where + " was migrated by another migration " + label(applied[i].number, applied[i].name) +
+          " than this library's " + label(known[i].number, known[i].name) +
+          ": migrations are append-only. `dovetail migrate --dry-run` refuses it as well; restore "
+          "the original files or use another --schema.");
     }
   }
 }
@@ -61,10 +63,9 @@ void verify_schema(Database& database) {
   const auto missing = pending_migrations(database);
   if (missing.empty()) return;
   const auto total = database.migrations().known().size();
-  const auto state = missing.size() == total
-                         ? std::string{"is missing"}
-                         : "is old: " + std::to_string(missing.size()) + " of " + std::to_string(total) +
-                               " migrations are not applied";
+  const auto state = missing.size() == total ? std::string{"is missing"}
+                                             : "is old: " + std::to_string(missing.size()) + " of " +
+                                                   std::to_string(total) + " migrations are not applied";
   throw SchemaMismatch("schema \"" + database.schema() + "\" of " + database.name() + " " + state +
                        ". Run: dovetail migrate --schema " + database.schema() + " --database <url>");
 }

@@ -37,14 +37,15 @@ class MigrationStore {
   /// What the database says was applied, in the order of the numbers; empty when it has no Dovetail schema.
   virtual std::vector<AppliedMigration> applied(ReadSession& session) = 0;
 
-  /// Takes the migration lock until the transaction ends, makes the table of migrations, and lists what was applied.
+  /// Takes the migration lock until the transaction ends, makes the table of migrations, and lists what was
+  /// applied.
   virtual std::vector<AppliedMigration> lock_and_list(WriteSession& session) = 0;
   virtual void apply(WriteSession& session, const Migration& migration) = 0;
 };
 
-/// Applies what is missing, in one transaction; answers what it applied. Many processes may call it at once: one
-/// applies, the others find nothing to do. Throws SchemaMismatch when the database is newer than this library or was
-/// migrated by files that have changed since.
+/// Applies what is missing, in one transaction; answers what it applied. Many processes may call it at once:
+/// one applies, the others find nothing to do. Throws SchemaMismatch when the database is newer than this
+/// library or was migrated by files that have changed since.
 std::vector<Migration> migrate(Database& database);
 
 /// What migrate() would apply, without writing anything.

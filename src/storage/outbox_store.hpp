@@ -28,7 +28,8 @@ class OutboxStore {
   /// Stores a message; one whose id is there already is left as it is.
   virtual void enqueue(WriteSession& session, const NewMessage& message) = 0;
 
-  /// Stores all of them by the engine's bulk path. With `repeated`, some may be there already, and are left as they are.
+  /// Stores all of them by the engine's bulk path. With `repeated`, some may be there already, and are left
+  /// as they are.
   virtual void enqueue_many(WriteSession& session, std::span<const NewMessage> messages, bool repeated) = 0;
 
   /// Ordered by due time, then id.

@@ -63,7 +63,8 @@ class Pool {
     std::unique_ptr<Connection> connection_;
   };
 
-  /// Throws Error (transient) when all connections stay in use for as long as `patience`, or the last failure to open.
+  /// Throws Error (transient) when all connections stay in use for as long as `patience`, or the last failure
+  /// to open.
   [[nodiscard]] Lease acquire(const std::stop_token& stop = {}) {
     const auto give_up_at = std::chrono::steady_clock::now() + options_.patience;
     if (auto idle = take_slot(give_up_at, stop)) return Lease{*this, std::move(idle)};
@@ -82,9 +83,8 @@ class Pool {
     std::unique_lock lock(mutex_);
     const auto ticket = next_ticket_++;
     waiting_.push_back(ticket);
-    const bool mine = freed_.wait_until(lock, stop, give_up_at, [&] {
-      return waiting_.front() == ticket && in_use_ < options_.max_size;
-    });
+    const bool mine = freed_.wait_until(
+        lock, stop, give_up_at, [&] { return waiting_.front() == ticket && in_use_ < options_.max_size; });
     std::erase(waiting_, ticket);
     freed_.notify_all();
     if (!mine) {
@@ -108,7 +108,8 @@ class Pool {
       } catch (const Error& error) {
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
-        log_.write(LogLevel::warn, "storage.reconnect", {{"code", error.native_code()}, {"tries", tries + 1}});
+        log_.write(LogLevel::warn, "storage.reconnect",
+                   {{"code", error.native_code()}, {"tries", tries + 1}});
         if (!clock_->sleep_for(pause, stop)) throw;
       }
     }

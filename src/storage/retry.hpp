@@ -20,7 +20,8 @@ struct RetryPolicy {
 /// Whether a transaction that ended with `error` may be run again.
 [[nodiscard]] bool may_retry(const Error& error, const WriteOptions& options);
 
-/// Calls `attempt` until it succeeds, fails for good, or `policy` or `options.stop` ends it; then throws the error.
+/// Calls `attempt` until it succeeds, fails for good, or `policy` or `options.stop` ends it; then throws the
+/// error.
 void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy, const WriteOptions& options,
                     const std::function<void()>& attempt);
 

@@ -16,7 +16,7 @@ namespace dovetail::storage {
 struct Statement {
   Statement(std::size_t i, std::string_view n, std::string_view t) : index(i), name(n), text(t) {}
 
-  std::size_t index;      // position among the engine's statements
+  std::size_t index;  // position among the engine's statements
   std::string_view name;
   std::string_view text;  // with {schema} where the schema's name goes
   mutable std::atomic<std::uint64_t> runs{0};

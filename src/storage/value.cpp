@@ -7,10 +7,12 @@
 namespace dovetail {
 namespace {
 
-constexpr const char* type_names[] = {"NULL", "bool", "integer", "double", "text", "bytes", "uuid", "timestamp"};
+constexpr const char* type_names[] = {"NULL", "bool",  "integer", "double",
+                                      "text", "bytes", "uuid",    "timestamp"};
 
 [[noreturn]] void wrong_type(std::size_t column, const Value& value, const char* wanted) {
-  throw InvalidOperation("column " + std::to_string(column) + " is " + type_names[value.index()] + ", not " + wanted);
+  throw InvalidOperation("column " + std::to_string(column) + " is " + type_names[value.index()] + ", not " +
+                         wanted);
 }
 
 }  // namespace
@@ -61,7 +63,8 @@ Uuid Row::convert(std::size_t column, std::type_identity<Uuid>) const {
 WallTime Row::convert(std::size_t column, std::type_identity<WallTime>) const {
   const auto& value = at(column);
   if (const auto* time = std::get_if<WallTime>(&value)) return *time;
-  if (const auto* micros = std::get_if<std::int64_t>(&value)) return WallTime{std::chrono::microseconds{*micros}};
+  if (const auto* micros = std::get_if<std::int64_t>(&value))
+    return WallTime{std::chrono::microseconds{*micros}};
   wrong_type(column, value, "timestamp");
 }
 

@@ -11,7 +11,8 @@ namespace {
 std::string postgres_url() {
   const char* url = std::getenv("DOVETAIL_TEST_POSTGRES");
   if (url == nullptr) {
-    throw std::runtime_error("DOVETAIL_TEST_POSTGRES is not set: run the tests by ./test or tools/pg-cluster run");
+    throw std::runtime_error(
+        "DOVETAIL_TEST_POSTGRES is not set: run the tests by ./test or tools/pg-cluster run");
   }
   return url;
 }
@@ -29,14 +30,16 @@ void check(bool good, const std::string& message) {
 PGconn* connect_postgres(const std::string& url) {
   auto* connection = PQconnectdb(url.c_str());
   check(PQstatus(connection) == CONNECTION_OK, PQerrorMessage(connection));
-  PQsetNoticeProcessor(connection, [](void*, const char*) {}, nullptr);
+  PQsetNoticeProcessor(
+      connection, [](void*, const char*) {}, nullptr);
   return connection;
 }
 
 sqlite3* connect_sqlite(const std::string& url) {
   sqlite3* connection = nullptr;
   const auto path = url.substr(url.find(':') + 1);
-  check(sqlite3_open_v2(path.c_str(), &connection, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) == SQLITE_OK,
+  check(sqlite3_open_v2(path.c_str(), &connection, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) ==
+            SQLITE_OK,
         "cannot open " + path);
   sqlite3_busy_timeout(connection, 10'000);
   sqlite3_db_config(connection, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
@@ -46,10 +49,14 @@ sqlite3* connect_sqlite(const std::string& url) {
 
 Value sqlite_value(sqlite3_stmt* statement, int column) {
   switch (sqlite3_column_type(statement, column)) {
-    case SQLITE_NULL: return nullptr;
-    case SQLITE_INTEGER: return std::int64_t{sqlite3_column_int64(statement, column)};
-    case SQLITE_FLOAT: return sqlite3_column_double(statement, column);
-    default: break;
+    case SQLITE_NULL:
+      return nullptr;
+    case SQLITE_INTEGER:
+      return std::int64_t{sqlite3_column_int64(statement, column)};
+    case SQLITE_FLOAT:
+      return sqlite3_column_double(statement, column);
+    default:
+      break;
   }
   const auto* text = static_cast<const char*>(sqlite3_column_blob(statement, column));
   return std::string(text, text + sqlite3_column_bytes(statement, column));
@@ -62,8 +69,10 @@ Value postgres_value(const PGresult* result, int row, int column) {
   switch (PQftype(result, column)) {
     case 20:
     case 21:
-    case 23: return std::int64_t{std::stoll(text)};
-    default: return text;
+    case 23:
+      return std::int64_t{std::stoll(text)};
+    default:
+      return text;
   }
 }
 
@@ -87,7 +96,8 @@ Rows run_sqlite(sqlite3* connection, const std::string& text) {
   const char* rest = text.c_str();
   while (*rest != '\0') {
     sqlite3_stmt* statement = nullptr;
-    check(sqlite3_prepare_v2(connection, rest, -1, &statement, &rest) == SQLITE_OK, sqlite3_errmsg(connection));
+    check(sqlite3_prepare_v2(connection, rest, -1, &statement, &rest) == SQLITE_OK,
+          sqlite3_errmsg(connection));
     if (statement == nullptr) break;
     int code = 0;
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -151,8 +161,15 @@ void Backend::advance(std::chrono::milliseconds by) {
   clock_->advance(by);
   if (!is_postgres()) return;
   shift_ += by;
-  sql("create or replace function " + schema_ + ".clock() returns timestamptz language sql volatile parallel safe " +
+  sql("create or replace function " + schema_ +
+      ".clock() returns timestamptz language sql volatile parallel safe " +
       "return clock_timestamp() + interval '" + std::to_string(shift_.count()) + " milliseconds'");
+}
+
+WallTime Backend::now() const {
+  if (!is_postgres()) return clock_->wall();
+  const auto micros = number("select (extract(epoch from " + schema_ + ".clock()) * 1000000)::bigint");
+  return WallTime{std::chrono::microseconds{micros}};
 }
 
 Rows Backend::sql(const std::string& text) const {
@@ -160,8 +177,13 @@ Rows Backend::sql(const std::string& text) const {
     const std::unique_ptr<PGconn, decltype(&PQfinish)> connection{connect_postgres(url_), &PQfinish};
     return run_postgres(connection.get(), text);
   }
-  const std::unique_ptr<sqlite3, decltype(&sqlite3_close_v2)> connection{connect_sqlite(url_), &sqlite3_close_v2};
+  const std::unique_ptr<sqlite3, decltype(&sqlite3_close_v2)> connection{connect_sqlite(url_),
+                                                                         &sqlite3_close_v2};
   return run_sqlite(connection.get(), text);
+}
+
+void PrintTo(BackendKind kind, std::ostream* out) {
+  *out << (kind == BackendKind::postgres ? "postgres" : "sqlite");
 }
 
 std::string backend_name(const ::testing::TestParamInfo<BackendKind>& info) {

@@ -1,7 +1,8 @@
 // A fresh database of either engine for one test, with a time that the test moves.
 //
-// PostgreSQL: a schema of its own in the cluster that DOVETAIL_TEST_POSTGRES names (tools/pg-cluster run); its clock()
-// function is replaced to shift the time. SQLite: a file in a temporary directory, and a ManualClock.
+// PostgreSQL: a schema of its own in the cluster that DOVETAIL_TEST_POSTGRES names (tools/pg-cluster run);
+// its clock() function is replaced to shift the time. SQLite: a file in a temporary directory, and a
+// ManualClock.
 #pragma once
 
 #include <libpq-fe.h>
@@ -18,6 +19,8 @@
 namespace dovetail::testing {
 
 enum class BackendKind { postgres, sqlite };
+void PrintTo(BackendKind kind,
+             std::ostream* out);  // NOLINT(readability-identifier-naming): GoogleTest's name
 
 /// A directory that is removed with the object.
 class TemporaryDirectory {
@@ -51,13 +54,17 @@ class Backend {
   [[nodiscard]] Platform open() const { return Platform::open(url_, options()); }
   [[nodiscard]] std::unique_ptr<storage::Database> open_database(storage::DatabaseOptions options = {}) const;
 
+  /// The database's time.
+  [[nodiscard]] WallTime now() const;
   /// Moves the database's time.
   void advance(std::chrono::milliseconds by);
   [[nodiscard]] ManualClock& clock() { return *clock_; }
 
   /// Runs SQL past Dovetail, on a connection of its own.
   Rows sql(const std::string& text) const;
-  [[nodiscard]] std::int64_t number(const std::string& query) const { return sql(query).at(0).get<std::int64_t>(0); }
+  [[nodiscard]] std::int64_t number(const std::string& query) const {
+    return sql(query).at(0).get<std::int64_t>(0);
+  }
 
  private:
   BackendKind kind_;
@@ -94,8 +101,8 @@ class UserConnection {
 }  // namespace dovetail::testing
 
 /// Registers a contract for both engines.
-#define DOVETAIL_CONTRACT(suite)                                                                  \
-  INSTANTIATE_TEST_SUITE_P(Engines, suite,                                                        \
-                           ::testing::Values(::dovetail::testing::BackendKind::postgres,          \
-                                             ::dovetail::testing::BackendKind::sqlite),           \
+#define DOVETAIL_CONTRACT(suite)                                                         \
+  INSTANTIATE_TEST_SUITE_P(Engines, suite,                                               \
+                           ::testing::Values(::dovetail::testing::BackendKind::postgres, \
+                                             ::dovetail::testing::BackendKind::sqlite),  \
                            ::dovetail::testing::backend_name)

@@ -44,7 +44,9 @@ ChildProcess::~ChildProcess() {
   wait();
 }
 
-void ChildProcess::signal(int number) const { ::kill(pid_, number); }
+void ChildProcess::signal(int number) const {
+  ::kill(pid_, number);
+}
 
 int ChildProcess::wait() {
   int status = 0;
@@ -59,7 +61,8 @@ CommandResult run_command(const std::vector<std::string>& arguments, const std::
   const auto err = directory.path() / "err";
   std::ofstream{in, std::ios::binary} << input;
   ChildProcess child([&] {
-    if (std::freopen(in.c_str(), "r", stdin) == nullptr || std::freopen(out.c_str(), "w", stdout) == nullptr ||
+    if (std::freopen(in.c_str(), "r", stdin) == nullptr ||
+        std::freopen(out.c_str(), "w", stdout) == nullptr ||
         std::freopen(err.c_str(), "w", stderr) == nullptr) {
       ::_exit(126);
     }

@@ -1,0 +1,189 @@
+// A small order service on embedded SQLite, and a bad day in its life.
+//
+//   order_service [--orders N]
+//
+// The shop writes each order and the message "ship it" in one transaction. Three worker processes ship. One
+// of them is killed in the middle of its work; its messages come back when its lease ends, and the others
+// finish the job.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dovetail/dovetail.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using dovetail::Platform;
+
+constexpr int worker_count = 3;
+constexpr auto lease = 1s;
+
+// --- the worker: a process of its own
+// --------------------------------------------------------------------------------
+
+/// Packing takes a moment; writing it down is one transaction.
+void ship(Platform& platform, const std::string& order) {
+  std::this_thread::sleep_for(3ms);
+  auto tx = platform.begin();
+  tx.execute("update orders set shipped = shipped + 1 where id = $1", std::stoll(order));
+  tx.commit();
+}
+
+[[noreturn]] void work(const std::string& database) {
+  auto platform = Platform::open(database);
+  const auto me = dovetail::OwnerToken::generate();
+  for (;;) {
+    const auto claimed = platform.outbox().claim({.owner = me, .batch_size = 8, .lease = lease});
+    for (const auto& each : claimed) {
+      ship(platform, each.message.payload);
+      platform.outbox().ack(me, {{each.claim}});
+    }
+    if (claimed.empty()) std::this_thread::sleep_for(20ms);
+  }
+}
+
+class Worker {
+ public:
+  Worker(const char* program, const std::string& database) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::execl(program, program, "--worker", database.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ~Worker() { kill(); }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+// --- the shop
+// --------------------------------------------------------------------------------------------------------
+
+void take_orders(Platform& platform, int orders) {
+  auto setup = platform.begin();
+  setup.execute(
+      "create table orders (id integer primary key, item text not null, shipped integer not null default 0)");
+  setup.commit();
+  for (int id = 1; id <= orders; ++id) {
+    auto tx = platform.begin();
+    tx.execute("insert into orders (id, item) values ($1, $2)", id, "chisel no. " + std::to_string(id));
+    platform.outbox().enqueue(tx, {.topic = "order.ship", .payload = std::to_string(id)});
+    tx.commit();
+  }
+}
+
+/// A bar that redraws itself on a terminal; a line at every quarter elsewhere.
+class Progress {
+ public:
+  explicit Progress(int total) : total_(total) {}
+
+  void show(int done) {
+    const int percent = done * 100 / total_;
+    if (on_terminal_) {
+      const auto filled = static_cast<std::size_t>(percent * 40 / 100);
+      std::cout << "\r  shipping [" << std::string(filled, '#') << std::string(40 - filled, '.') << "] "
+                << done << "/" << total_ << std::flush;
+      if (done == total_) std::cout << "\n";
+    } else if (percent / 25 > shown_quarter_) {
+      shown_quarter_ = percent / 25;
+      std::cout << "  shipped " << done << " of " << total_ << std::endl;
+    }
+  }
+  void say(const std::string& line) const {
+    std::cout << (on_terminal_ ? "\r\033[K" : "") << line << std::endl;
+  }
+
+ private:
+  int total_;
+  int shown_quarter_ = 0;
+  bool on_terminal_ = ::isatty(STDOUT_FILENO) == 1;
+};
+
+/// Watches the workers until every message is done, and kills one of them on the way. False when it takes too
+/// long.
+bool watch(Platform& platform, std::vector<std::unique_ptr<Worker>>& workers, int orders) {
+  Progress progress(orders);
+  const auto give_up_at = std::chrono::steady_clock::now() + 60s;
+  bool killed = false;
+  for (;;) {
+    const auto counts = platform.outbox().counts();
+    progress.show(static_cast<int>(counts.done));
+    if (counts.done == orders) return true;
+    if (std::chrono::steady_clock::now() > give_up_at) return false;
+    if (!killed && counts.done > orders / 3) {
+      workers.front()->kill();
+      killed = true;
+      progress.say(
+          "  worker 1 is killed in mid-flight (kill -9); what it had claimed comes back after its lease of 1 "
+          "s");
+    }
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
+int report(Platform& platform, int orders) {
+  auto tx = platform.begin();
+  const auto row = tx.query("select count(*), sum(shipped > 0), sum(shipped > 1) from orders").at(0);
+  const auto written = row.get<std::int64_t>(0);
+  const auto shipped = row.get<std::int64_t>(1);
+  std::cout << "\n  orders written      " << written << "\n  orders shipped      " << shipped
+            << "\n  delivered again     " << row.get<std::int64_t>(2)
+            << "   (at least once: shipped, but its worker died before the ack)\n\n";
+  const bool good = written == orders && shipped == orders;
+  std::cout << (good ? "Every order was handled. Nothing was lost.\n" : "Something was lost!\n");
+  return good ? 0 : 1;
+}
+
+int run_shop(const char* program, const std::string& database, int orders) {
+  auto platform = Platform::open(database, {.deploy_schema = true});
+  std::cout << "Dovetail " << dovetail::version() << ": an order service on " << database << "\n\n";
+  std::cout << "  taking " << orders << " orders, each with its message in one transaction" << std::endl;
+  take_orders(platform, orders);
+  std::cout << "  starting " << worker_count << " worker processes" << std::endl;
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int i = 0; i < worker_count; ++i) workers.push_back(std::make_unique<Worker>(program, database));
+  const bool finished = watch(platform, workers, orders);
+  workers.clear();
+  if (!finished) std::cout << "The workers did not finish in time.\n";
+  return finished ? report(platform, orders) : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  int orders = 300;
+  const auto directory =
+      std::filesystem::temp_directory_path() / ("dovetail-demo-" + std::to_string(::getpid()));
+  for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
+    if (arguments[i] == "--worker") work(arguments[i + 1]);
+    if (arguments[i] == "--orders") orders = std::max(1, std::atoi(arguments[i + 1].c_str()));
+  }
+  std::filesystem::create_directories(directory);
+  int code = 1;
+  try {
+    code = run_shop("/proc/self/exe", "sqlite:" + (directory / "orders.db").string(), orders);
+  } catch (const std::exception& error) {
+    std::cerr << "order_service: " << error.what() << "\n";
+  }
+  std::filesystem::remove_all(directory);
+  return code;
+}

@@ -1,0 +1,193 @@
+// Crashes: what was acknowledged is there, whatever happened to the process or the server.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <random>
+#include <set>
+#include <thread>
+
+#include "support/backend.hpp"
+#include "support/process.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using ::testing::SizeIs;
+
+/// The ids that children acknowledged, through a pipe that survives them.
+class Ledger {
+ public:
+  Ledger() { EXPECT_EQ(::pipe2(ends_, O_CLOEXEC | O_NONBLOCK), 0); }
+  ~Ledger() {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  void note(const Uuid& id) const {
+    while (::write(ends_[1], id.bytes().data(), 16) != 16) ::usleep(100);
+  }
+  void collect(std::multiset<Uuid>& into) const {
+    Uuid::Bytes bytes{};
+    while (::read(ends_[0], bytes.data(), bytes.size()) == 16) into.insert(Uuid{bytes});
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+class CrashFault : public BackendTest {
+ protected:
+  std::multiset<Uuid> all_with_status(int status) {
+    std::multiset<Uuid> ids;
+    auto database = backend.open_database();
+    database->read([&](storage::ReadSession& session) {
+      const auto rows = session.query(
+          "select id from " + backend.table("outbox") + " where status = " + std::to_string(status), {});
+      for (const auto& row : rows) ids.insert(row.get<Uuid>(0));
+    });
+    return ids;
+  }
+  void expect_sound_file() {
+    if (backend.is_postgres()) return;
+    EXPECT_EQ(backend.sql("pragma integrity_check").at(0).get<std::string>(0), "ok");
+  }
+  PlatformOptions child_options() const { return {.schema = backend.schema(), .log_sink = null_log_sink()}; }
+  std::mt19937 random{20261115};
+};
+DOVETAIL_CONTRACT(CrashFault);
+
+TEST_P(CrashFault, AnAcknowledgedEnqueueSurvivesTheDeathOfItsProcess) {
+  Platform::migrate(backend.url(), child_options());
+  Ledger ledger;
+  std::multiset<Uuid> acknowledged;
+  for (int round = 0; round < 25; ++round) {
+    ChildProcess child([&] {
+      auto platform = Platform::open(backend.url(), child_options());
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 4; ++i) {
+        threads.emplace_back([&] {
+          for (;;)
+            ledger.note(platform.outbox().enqueue({.topic = "t", .payload = std::string(500, 'x')}).uuid());
+        });
+      }
+    });
+    ::usleep(30'000 + random() % 60'000);
+    child.signal(SIGKILL);
+    EXPECT_EQ(child.wait(), -SIGKILL);
+    ledger.collect(acknowledged);
+  }
+  EXPECT_GT(acknowledged.size(), 100U);
+  const auto stored = all_with_status(0);
+  EXPECT_TRUE(std::ranges::includes(stored, acknowledged)) << "an acknowledged message is lost";
+  // Each kill may leave the four calls that were under way: stored, and not yet acknowledged.
+  EXPECT_LE(stored.size() - acknowledged.size(), 25U * 4U);
+  expect_sound_file();
+}
+
+TEST_P(CrashFault, KilledWorkersNeverLoseAMessageAndNoClaimIsAckedTwice) {
+  constexpr int messages = 600;
+  Platform::migrate(backend.url(), child_options());
+  backend.sql("create table " + backend.table("effects") + " (n integer)");
+  std::set<Uuid> enqueued;
+  {
+    auto platform = Platform::open(backend.url(), child_options());
+    for (const auto& id :
+         platform.outbox().enqueue_many(std::vector<EnqueueRequest>(messages, {.topic = "t"}))) {
+      enqueued.insert(id.uuid());
+    }
+  }
+  Ledger acked_ledger;
+  std::multiset<Uuid> acked;
+  for (int round = 0; round < 400 && all_with_status(2).size() < messages; ++round) {
+    ChildProcess worker([&] {
+      auto platform = Platform::open(backend.url(), child_options());
+      const auto owner = OwnerToken::generate();
+      for (;;) {
+        const auto claimed = platform.outbox().claim(
+            {.owner = owner, .batch_size = 5, .lease = std::chrono::milliseconds{50}});
+        for (const auto& each : claimed) {
+          if (platform.outbox().ack(owner, std::array{each.claim}) == 1)
+            acked_ledger.note(each.message.id.uuid());
+        }
+      }
+    });
+    ::usleep(20'000 + random() % 40'000);
+    worker.signal(SIGKILL);
+    worker.wait();
+    acked_ledger.collect(acked);
+  }
+  EXPECT_THAT(all_with_status(2), SizeIs(messages)) << "a message is stuck";
+  for (const auto& id : acked) {
+    EXPECT_EQ(acked.count(id), 1U) << "a second ack took effect";
+    EXPECT_TRUE(enqueued.contains(id));
+  }
+  expect_sound_file();
+}
+
+// --- PostgreSQL alone
+// ------------------------------------------------------------------------------------------------
+
+TEST(PostgresFault, EnqueuesGoOnWhileConnectionsAreTerminated) {
+  Backend backend(BackendKind::postgres);
+  auto options = backend.options();
+  options.max_connections = 4;
+  auto platform = Platform::open(backend.url() + "?application_name=victim_" + backend.schema(), options);
+  std::atomic<bool> done{false};
+  std::jthread killer([&] {
+    while (!done) {
+      backend.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'victim_" +
+                  backend.schema() + "'");
+      ::usleep(20'000);
+    }
+  });
+  std::mutex mutex;
+  std::set<OutboxMessageId> acknowledged;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (int n = 0; n < 150; ++n) {
+          const auto id = platform.outbox().enqueue({.topic = "t"});
+          std::lock_guard lock(mutex);
+          acknowledged.insert(id);
+        }
+      });
+    }
+  }
+  done = true;
+  killer.join();
+  EXPECT_THAT(acknowledged, SizeIs(600));
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox")), 600);
+}
+
+TEST(PostgresFault, TheLibraryComesBackAfterTheServerWasRestarted) {
+  const TemporaryDirectory directory;
+  std::filesystem::permissions(directory.path(), std::filesystem::perms::others_exec,
+                               std::filesystem::perm_options::add);
+  const std::string script = std::string{DOVETAIL_SOURCE_DIR} + "/tools/pg-cluster";
+  const auto cluster = (directory.path() / "cluster").string();
+  const auto started = run_command({script, "start", cluster});
+  ASSERT_EQ(started.code, 0) << started.err;
+  const auto url = started.out.substr(0, started.out.find('\n'));
+  std::vector<OutboxMessageId> acknowledged;
+  {
+    auto platform = Platform::open(url, {.deploy_schema = true, .log_sink = null_log_sink()});
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 20; ++i) acknowledged.push_back(platform.outbox().enqueue({.topic = "t"}));
+      const auto restarted = run_command({script, "restart", cluster});
+      ASSERT_EQ(restarted.code, 0) << restarted.err;
+    }
+    std::set<OutboxMessageId> found;
+    for (const auto& each : platform.outbox().claim({.owner = OwnerToken::generate(), .batch_size = 1'000})) {
+      found.insert(each.message.message_id);
+    }
+    for (const auto& id : acknowledged) EXPECT_TRUE(found.contains(id)) << "lost in the crash";
+  }
+  run_command({script, "stop", cluster});
+}
+
+}  // namespace
+}  // namespace dovetail::testing

@@ -1,0 +1,92 @@
+// What users see and scripts rely on, word for word. DOVETAIL_UPDATE_GOLDEN=1 writes the files anew.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "postgres/migration_store.hpp"
+#include "sqlite/migration_store.hpp"
+#include "support/backend.hpp"
+#include "support/process.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::filesystem::path source_dir = DOVETAIL_SOURCE_DIR;
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream in{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{in}, {}};
+}
+
+void expect_golden(const std::string& name, const std::string& actual) {
+  const auto path = source_dir / "tests" / "golden" / name;
+  if (std::getenv("DOVETAIL_UPDATE_GOLDEN") != nullptr) std::ofstream{path, std::ios::binary} << actual;
+  EXPECT_EQ(actual, contents(path)) << "differs from " << path;
+}
+
+TEST(Golden, HelpOfEveryCommand) {
+  std::string help = run_command({DOVETAIL_COMMAND, "--help"}).out;
+  for (const char* command : {"migrate", "enqueue", "claim", "ack", "status"}) {
+    help += "\n--- dovetail " + std::string{command} + " --help\n";
+    help += run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, command, "--help"}).out;
+  }
+  expect_golden("help.txt", help);
+}
+
+// A migration that was published never changes: a line of this file is only ever added.
+TEST(Golden, MigrationsAreAppendOnly) {
+  std::string list;
+  const auto add = [&](const std::string& engine, std::span<const storage::Migration> migrations) {
+    for (const auto& migration : migrations) {
+      list += engine + " " + std::to_string(migration.number) + " " + std::string{migration.name} + " " +
+              std::string{migration.checksum} + "\n";
+    }
+  };
+  add("postgres", postgres::migrations());
+  add("sqlite", sqlite::migrations());
+  expect_golden("migrations.txt", list);
+}
+
+TEST(Golden, TheReadmeShowsTheCompiledQuickstart) {
+  const auto example = contents(source_dir / "examples" / "quickstart.cpp");
+  ASSERT_FALSE(example.empty());
+  EXPECT_THAT(contents(source_dir / "README.md"), HasSubstr("```cpp\n" + example + "```"));
+}
+
+TEST(Golden, VersionIsTheFilesVersion) {
+  EXPECT_EQ(run_command({DOVETAIL_COMMAND, "--version"}).out, contents(source_dir / "VERSION"));
+}
+
+TEST(Golden, WrongCallsExitWithTwoAndSayWhy) {
+  const auto without_database = run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, "status"});
+  EXPECT_EQ(without_database.code, 2);
+  EXPECT_THAT(without_database.err, HasSubstr("--database is required"));
+  const auto unknown = run_command({DOVETAIL_COMMAND, "status", "-d", "mysql:x"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("a database URL starts with one of"));
+  const auto schema = run_command({DOVETAIL_COMMAND, "status", "-d", "sqlite:x.db", "--schema", "a;b"});
+  EXPECT_EQ(schema.code, 2);
+  EXPECT_THAT(schema.err, HasSubstr("schema must match"));
+}
+
+TEST(Golden, TheQuickstartPrintsWhatItHandled) {
+  const TemporaryDirectory directory;
+  const auto result =
+      run_command({"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/quickstart"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "email.send {\"order\": \"a chisel\"}\n");
+}
+
+TEST(Golden, TheOrderServiceHandlesEveryOrder) {
+  const auto result = run_command({DOVETAIL_EXAMPLES "/order_service", "--orders", "90"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("worker 1 is killed"));
+  EXPECT_THAT(result.out, HasSubstr("orders shipped      90"));
+  EXPECT_THAT(result.out, HasSubstr("Every order was handled."));
+}
+
+}  // namespace
+}  // namespace dovetail::testing

@@ -1,0 +1,44 @@
+// A TCP proxy in front of PostgreSQL that cuts a connection at the worst moment: the server has executed what
+// was sent and has answered, and the answer never arrives.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace dovetail::testing {
+
+class CuttingProxy {
+ public:
+  /// `url` names the server by host and port, as tools/pg-cluster does.
+  explicit CuttingProxy(const std::string& url);
+  ~CuttingProxy();
+  CuttingProxy(const CuttingProxy&) = delete;
+  CuttingProxy& operator=(const CuttingProxy&) = delete;
+
+  /// The same database, through the proxy.
+  [[nodiscard]] const std::string& url() const { return url_; }
+
+  /// The next connection that sends `text` is cut after the server has answered.
+  void cut_answer_to(const std::string& text);
+  [[nodiscard]] int cuts() const { return cuts_; }
+
+ private:
+  void accept_loop();
+  void serve(int client);
+  bool takes_the_cut(const std::string& sent);
+
+  std::string url_;
+  std::string server_port_;
+  int listener_ = -1;
+  std::mutex mutex_;
+  std::string armed_;
+  std::atomic<int> cuts_{0};
+  std::atomic<bool> stopping_{false};
+  std::vector<std::jthread> connections_;
+  std::jthread acceptor_;
+};
+
+}  // namespace dovetail::testing
