@@ -30,6 +30,9 @@ class OwnedTransaction final : public storage::TransactionHandle {
   }
   storage::WriteSession& session() override {
     require_open();
+    if (connection_->transaction_status() == PQTRANS_INERROR) {
+      throw InvalidOperation("a statement of this transaction failed: roll it back");
+    }
     return session_;
   }
   void commit() override {

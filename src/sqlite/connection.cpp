@@ -12,7 +12,7 @@ namespace dovetail::sqlite {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-Cursor::Cursor(sqlite3* connection, sqlite3_stmt* statement, std::string_view name, bool finalize)
+Cursor::Cursor(Connection& connection, sqlite3_stmt* statement, std::string_view name, bool finalize)
     : connection_(connection), statement_(statement), name_(name), finalize_(finalize) {}
 
 Cursor::Cursor(Cursor&& other) noexcept
@@ -33,7 +33,12 @@ Cursor::~Cursor() {
 }
 
 void Cursor::check(int code) {
-  if (code != SQLITE_OK) raise(connection_, code, name_);
+  if (code != SQLITE_OK) fail(code);
+}
+
+void Cursor::fail(int code) {
+  connection_.note_failure();
+  raise(connection_.native(), code, name_);
 }
 
 Cursor& Cursor::bind(std::nullptr_t) {
@@ -111,14 +116,14 @@ void Cursor::bind_all(std::span<const Parameter> parameters) {
 bool Cursor::step() {
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
-  if (code != SQLITE_DONE) raise(connection_, code, name_);
+  if (code != SQLITE_DONE) fail(code);
   return false;
 }
 
 std::size_t Cursor::run() {
   while (step()) {
   }
-  return static_cast<std::size_t>(sqlite3_changes64(connection_));
+  return static_cast<std::size_t>(sqlite3_changes64(connection_.native()));
 }
 
 int Cursor::columns() const {
@@ -230,7 +235,7 @@ Cursor Connection::run(const storage::StatementTexts& texts, const storage::Stat
                                         owned_ ? SQLITE_PREPARE_PERSISTENT : 0, &prepared, nullptr);
     if (code != SQLITE_OK) raise(connection_, code, statement.name);
   }
-  return {connection_, prepared, statement.name, false};
+  return {*this, prepared, statement.name, false};
 }
 
 Cursor Connection::prepare(std::string_view sql) {
@@ -238,9 +243,12 @@ Cursor Connection::prepare(std::string_view sql) {
   const char* rest = nullptr;
   const int code =
       sqlite3_prepare_v2(connection_, sql.data(), static_cast<int>(sql.size()), &statement, &rest);
-  if (code != SQLITE_OK) raise(connection_, code, "sql");
+  if (code != SQLITE_OK) {
+    note_failure();
+    raise(connection_, code, "sql");
+  }
   if (statement == nullptr) throw std::invalid_argument("the statement is empty");
-  Cursor cursor{connection_, statement, "sql", true};
+  Cursor cursor{*this, statement, "sql", true};
   const std::string_view left{rest, static_cast<std::size_t>(sql.data() + sql.size() - rest)};
   if (left.find_first_not_of(" \t\r\n;") != std::string_view::npos) {
     throw std::invalid_argument("one statement at a time");

@@ -17,11 +17,13 @@
 
 namespace dovetail::sqlite {
 
+class Connection;
+
 /// A statement being run: bind, then step row by row; reset when it goes out of scope.
 class Cursor {
  public:
   /// `finalize`: the statement belongs to this cursor alone.
-  Cursor(sqlite3* connection, sqlite3_stmt* statement, std::string_view name, bool finalize);
+  Cursor(Connection& connection, sqlite3_stmt* statement, std::string_view name, bool finalize);
   Cursor(Cursor&& other) noexcept;
   Cursor& operator=(Cursor&&) = delete;
   ~Cursor();
@@ -58,9 +60,10 @@ class Cursor {
  private:
   int next_index() { return ++bound_; }
   void check(int code);
+  [[noreturn]] void fail(int code);
   void bind_at(int index, const Parameter& parameter);
 
-  sqlite3* connection_;
+  Connection& connection_;
   sqlite3_stmt* statement_;
   std::string_view name_;
   bool finalize_;
@@ -88,6 +91,11 @@ class Connection {
   /// A text of many statements.
   void script(std::string_view name, const std::string& text, bool decides = false);
 
+  /// True once a statement has failed, until forget_failure(). SQLite would let the transaction go on without
+  /// it; PostgreSQL does not, and one contract holds for both.
+  [[nodiscard]] bool failed() const { return failed_; }
+  void note_failure() { failed_ = true; }
+  void forget_failure() { failed_ = false; }
   [[nodiscard]] bool in_transaction() const { return sqlite3_get_autocommit(connection_) == 0; }
   [[nodiscard]] bool usable() const { return !in_transaction(); }
   [[nodiscard]] sqlite3* native() const { return connection_; }
@@ -97,6 +105,7 @@ class Connection {
 
   sqlite3* connection_;
   bool owned_;
+  bool failed_ = false;
   std::unordered_map<const char*, sqlite3_stmt*>
       prepared_;  // by the text's address: one per database and statement
 };

@@ -34,11 +34,18 @@ class OwnedTransaction final : public storage::TransactionHandle {
       : hold_(std::make_unique<Writer::Hold>(writer)), session_(hold_->connection()) {}
   storage::WriteSession& session() override {
     require_open();
+    if (failed()) throw InvalidOperation("a statement of this transaction failed: roll it back");
     return session_;
   }
   void commit() override {
     require_open();
+    const bool spoilt = failed();
     const auto hold = std::move(hold_);
+    if (spoilt) {
+      hold->rollback();
+      throw InvalidOperation(
+          "a statement of this transaction failed: it was rolled back instead of committed");
+    }
     hold->commit();
   }
   void rollback() override {
@@ -49,9 +56,9 @@ class OwnedTransaction final : public storage::TransactionHandle {
  private:
   void require_open() const {
     if (!hold_) throw InvalidOperation("the transaction has ended already");
-    if (!hold_->connection().in_transaction()) {
-      throw InvalidOperation("a failed statement has rolled the transaction back");
-    }
+  }
+  [[nodiscard]] bool failed() const {
+    return hold_->connection().failed() || !hold_->connection().in_transaction();
   }
   std::unique_ptr<Writer::Hold> hold_;
   WriteSession session_;

@@ -246,6 +246,7 @@ void Writer::end_turn() {
 }
 
 void Writer::begin() {
+  connection_->forget_failure();
   connection_->script("begin", "begin immediate");
 }
 

@@ -53,7 +53,7 @@ class Writer {
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
 
-    [[nodiscard]] Connection& connection() { return *writer_.connection_; }
+    [[nodiscard]] Connection& connection() const { return *writer_.connection_; }
     void commit();
     void rollback();
 

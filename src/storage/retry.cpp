@@ -10,11 +10,12 @@ bool may_retry(const Error& error, const WriteOptions& options) {
 
 void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy, const WriteOptions& options,
                     const std::function<void()>& attempt) {
+  const MonoDeadline give_up(clock, policy.patience);
   for (int tries = 1;; ++tries) {
     try {
       return attempt();
     } catch (const Error& error) {
-      if (!may_retry(error, options) || tries >= policy.max_attempts) throw;
+      if (!may_retry(error, options) || tries >= policy.max_attempts || give_up.expired()) throw;
       log.write(LogLevel::warn, "storage.retry",
                 {{"kind", to_string(error.kind())},
                  {"code", error.native_code()},

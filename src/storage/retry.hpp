@@ -14,6 +14,8 @@ namespace dovetail::storage {
 
 struct RetryPolicy {
   int max_attempts = 10;
+  std::chrono::milliseconds patience{
+      30'000};  // no new attempt after so long: some wait long before they fail
   FullJitterBackoff backoff{.initial = std::chrono::milliseconds{5}, .cap = std::chrono::milliseconds{1'000}};
 };
 

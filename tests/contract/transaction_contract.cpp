@@ -100,6 +100,21 @@ TEST_P(TransactionContract, AConstraintViolationIsOneAndNamesItsCode) {
   }
 }
 
+TEST_P(TransactionContract, AFailedStatementDoomsItsTransaction) {
+  auto transaction = platform.begin();
+  transaction.execute("insert into " + items + " (id) values (1)");
+  EXPECT_THROW(transaction.execute("insert into " + items + " (id) values (1)"), Error);
+  EXPECT_THROW(transaction.execute("insert into " + items + " (id) values (2)"), InvalidOperation);
+  EXPECT_THROW(platform.outbox().enqueue(transaction, {.topic = "t"}), InvalidOperation);
+  EXPECT_THROW(transaction.commit(), InvalidOperation);
+  EXPECT_EQ(rows(), 0);
+  EXPECT_NO_THROW(platform.outbox().enqueue({.topic = "t"})) << "the next one starts afresh";
+
+  auto rolled_back = platform.begin();
+  EXPECT_THROW(rolled_back.execute("no such statement"), Error);
+  EXPECT_NO_THROW(rolled_back.rollback());
+}
+
 TEST_P(TransactionContract, AMovedTransactionIsTheSameOne) {
   auto first = platform.begin();
   first.execute("insert into " + items + " (id) values (1)");

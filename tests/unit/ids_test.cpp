@@ -8,6 +8,8 @@
 #include <array>
 #include <chrono>
 #include <concepts>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <latch>
 #include <stdexcept>
@@ -107,6 +109,17 @@ TEST(Uuid, VersionSevenStartsWithTheUnixTimeInMilliseconds) {
   // A busy process may have counted ahead of the clock, by milliseconds.
   EXPECT_GE(time, before);
   EXPECT_LE(time, unix_time() + std::chrono::minutes{1});
+}
+
+TEST(Uuid, VersionSevenDrawsItsTailAnewForEveryId) {
+  // A forked child counts on from its parent's prefix: only the tail keeps their ids apart.
+  std::unordered_set<std::uint64_t> tails;
+  for (const auto& id : draw_ordered(1'000)) {
+    std::uint64_t tail = 0;
+    std::memcpy(&tail, id.bytes().data() + 8, sizeof tail);
+    tails.insert(tail);
+  }
+  EXPECT_EQ(tails.size(), 1'000U);
 }
 
 TEST(Uuid, RandomCarriesVersionFourAndVariant) {

@@ -54,6 +54,13 @@ TEST(Utf8Length, RefusesCharactersThatAreCutShort) {
   }
 }
 
+TEST(Utf8Length, DoesNotReadBeyondTheEndOfItsView) {
+  const std::string_view text = "\xF0\x9F\x98\x80";
+  for (std::size_t length = 1; length < text.size(); ++length) {
+    EXPECT_EQ(utf8_length(text.substr(0, length)), std::nullopt) << length;
+  }
+}
+
 TEST(Utf8Length, RefusesOverlongForms) {
   for (const auto& bad : {"\xC0\x80"s, "\xC0\xAF"s, "\xC1\xBF"s, "\xE0\x80\x80"s, "\xE0\x9F\xBF"s,
                           "\xF0\x80\x80\x80"s, "\xF0\x8F\xBF\xBF"s}) {
