@@ -6,9 +6,11 @@
 // of them is killed in the middle of its work; its messages come back when its lease ends, and the others
 // finish the job.
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -56,6 +58,7 @@ class Worker {
  public:
   Worker(const char* program, const std::string& database) : pid_(::fork()) {
     if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a worker does not outlive its shop
     ::execl(program, program, "--worker", database.c_str(), nullptr);
     ::_exit(127);
   }
@@ -175,7 +178,7 @@ int main(int argc, char** argv) {
       std::filesystem::temp_directory_path() / ("dovetail-demo-" + std::to_string(::getpid()));
   for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
     if (arguments[i] == "--worker") work(arguments[i + 1]);
-    if (arguments[i] == "--orders") orders = std::max(1, std::atoi(arguments[i + 1].c_str()));
+    if (arguments[i] == "--orders") orders = std::clamp(std::atoi(arguments[i + 1].c_str()), 1, 50'000);
   }
   std::filesystem::create_directories(directory);
   int code = 1;

@@ -43,6 +43,7 @@ install_packages() {
     "${missing[@]}" >/tmp/dovetail-apt.$$.log 2>&1 || {
     tail -n 30 "/tmp/dovetail-apt.$$.log" >&2; fail "apt-get install ${missing[*]}"; }
   rm -f "/tmp/dovetail-apt.$$.log"
+  [ ! -e "$no_cluster" ] || as_root rm -f "$no_cluster"
 }
 
 # build PRESET [TARGET...]

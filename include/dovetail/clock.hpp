@@ -1,8 +1,9 @@
 // Time, injected.
 //
-// Nothing in Dovetail asks the operating system for the time except through a Clock, so that a test can move
-// it. The wall clock names instants that people and databases talk about; it may jump. The monotonic clock
-// measures how long something takes; it never goes back, and every local wait and deadline uses it.
+// What Dovetail decides by the time, it decides by a Clock, so that a test can move it. (A thread that only
+// waits for another one, such as for a free connection, bounds its wait by the system's monotonic clock.) The
+// wall clock names instants that people and databases talk about; it may jump. The monotonic clock measures
+// how long something takes; it never goes back, and every local deadline uses it.
 //
 // Threads: every Clock may be shared between threads.
 #pragma once

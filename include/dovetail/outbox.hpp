@@ -85,7 +85,7 @@ struct ClaimRequest {
   std::stop_token stop{};
 };
 
-/// How many messages are in each state. Counting stops at `counted_up_to`, so that asking stays cheap.
+/// How many messages are in each state. Counting stops at `counted_up_to`.
 struct OutboxCounts {
   std::int64_t ready = 0;      ///< Due now.
   std::int64_t scheduled = 0;  ///< Ready, but not due yet.

@@ -49,7 +49,7 @@ struct PlatformOptions {
 struct SchemaChange {
   std::int64_t number = 0;
   std::string name;
-  std::string sql;
+  std::string sql;  ///< What applying it does, as a script.
 };
 
 class Platform {

@@ -9,10 +9,14 @@ struct MigrateArguments {
   bool dry_run = false;
 };
 
+/// A script that does by hand what migrate does.
 void print_dry_run(const std::vector<SchemaChange>& changes) {
+  if (changes.empty()) return;
+  std::cout << "begin;\n\n";
   for (const auto& change : changes) {
     std::cout << "-- migration " << change.number << ": " << change.name << '\n' << change.sql << '\n';
   }
+  std::cout << "commit;\n";
 }
 
 void migrate(const Globals& globals, const MigrateArguments& arguments) {

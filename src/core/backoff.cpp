@@ -10,6 +10,7 @@ namespace {
 std::chrono::milliseconds doubled(std::chrono::milliseconds initial, std::chrono::milliseconds cap,
                                   int attempt) {
   auto delay = std::min(initial, cap);
+  if (delay <= std::chrono::milliseconds::zero()) return std::chrono::milliseconds::zero();
   for (int i = 0; i < attempt && delay < cap; ++i) delay = delay > cap / 2 ? cap : delay * 2;
   return delay;
 }

@@ -107,6 +107,7 @@ class Connection::Call {
   Call(PGconn* connection, int& wake_fd, const std::stop_token& stop)
       : connection_(connection), wake_fd_(wake_fd) {
     if (!stop.stop_possible()) return;
+    if (stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "send"}, "stopped before it was sent");
     if (wake_fd_ < 0) wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     const int fd = wake_fd_;
@@ -235,8 +236,11 @@ bool Connection::usable() const {
   return PQconsumeInput(connection_) != 0 && PQstatus(connection_) == CONNECTION_OK;
 }
 
-bool Connection::is_prepared(const Command& command) const {
-  return prepared_.contains(std::string{command.name});
+Connection::Preparation Connection::preparation_of(const Command& command) const {
+  if (!command.prepare) return Preparation::none;
+  const auto found = prepared_.find(std::string{command.name});
+  if (found == prepared_.end()) return Preparation::first_use;
+  return found->second == command.text ? Preparation::done : Preparation::none;
 }
 
 void Connection::send(const Command& command) {
@@ -244,7 +248,7 @@ void Connection::send(const Command& command) {
   const auto& params = command.params != nullptr ? *command.params : none;
   const auto arrays = params.arrays();
   int sent = 0;
-  if (command.prepare) {
+  if (preparation_of(command) == Preparation::done) {
     sent = PQsendQueryPrepared(connection_, std::string{command.name}.c_str(), params.count(),
                                arrays.values.data(), arrays.lengths.data(), arrays.formats.data(), 1);
   } else {
@@ -254,7 +258,15 @@ void Connection::send(const Command& command) {
   if (sent == 0) fail(command, nullptr);
 }
 
-Result Connection::wait_for_last_result(const Command& command, Call& call) {
+/// A COPY that nobody here feeds or reads would leave the connection waiting for ever.
+void Connection::refuse_copy(const Result& result) {
+  const auto status = result.status();
+  if (status != PGRES_COPY_IN && status != PGRES_COPY_OUT && status != PGRES_COPY_BOTH) return;
+  broken_ = true;
+  throw InvalidOperation("COPY from or to the client cannot be run as a statement");
+}
+
+Result Connection::wait_for_last_result(const Command& command, Call& call, bool expects_copy) {
   std::optional<Result> last;
   for (;;) {
     if (!call.wait_until_result_is_there()) fail(command, nullptr);
@@ -262,8 +274,8 @@ Result Connection::wait_for_last_result(const Command& command, Call& call) {
     if (next.get() == nullptr) break;
     // A failed COPY answers its error twice; the first one tells why.
     if (!last || !last->failed()) last.emplace(std::move(next));
-    const auto status = last->status();
-    if (status == PGRES_COPY_IN || status == PGRES_COPY_OUT || status == PGRES_COPY_BOTH) break;
+    if (expects_copy && last->status() == PGRES_COPY_IN) break;
+    refuse_copy(*last);
   }
   if (!last) fail(command, nullptr);
   if (last->failed()) fail(command, &*last);
@@ -271,7 +283,7 @@ Result Connection::wait_for_last_result(const Command& command, Call& call) {
 }
 
 Result Connection::run(const Command& command, const std::stop_token& stop) {
-  if (command.prepare && !is_prepared(command)) {
+  if (preparation_of(command) == Preparation::first_use) {
     auto results = run_pipelined({&command, 1}, stop);
     return std::move(results.back());
   }
@@ -286,13 +298,12 @@ std::vector<Result> Connection::run_pipelined(std::span<const Command> commands,
   DOVETAIL_ASSERT(!commands.empty());
   Call call(connection_, wake_fd_, stop);
   if (PQenterPipelineMode(connection_) == 0) fail(commands.front(), nullptr);
-  std::unordered_set<std::string> preparing;
+  std::vector<std::string> preparing;
   std::vector<std::pair<std::size_t, bool>> expected;  // which command, and whether this is its Prepare
   for (std::size_t i = 0; i < commands.size(); ++i) {
-    const bool first_use = commands[i].prepare && !is_prepared(commands[i]);
-    if (first_use) {
-      prepared_.emplace(commands[i].name);  // for the commands behind it; taken back when it fails
-      preparing.emplace(commands[i].name);
+    if (preparation_of(commands[i]) == Preparation::first_use) {
+      prepared_.emplace(commands[i].name, commands[i].text);  // for those behind it; taken back when it fails
+      preparing.emplace_back(commands[i].name);
       if (PQsendPrepare(connection_, std::string{commands[i].name}.c_str(), commands[i].text.data(), 0,
                         nullptr) == 0) {
         fail(commands[i], nullptr);
@@ -311,7 +322,8 @@ std::vector<Result> Connection::run_pipelined(std::span<const Command> commands,
     if (!call.wait_until_result_is_there()) fail(commands[index], nullptr);
     Result result{PQgetResult(connection_)};
     if (result.get() == nullptr) fail(commands[index], nullptr);
-    if (is_prepare && !result.failed()) preparing.erase(std::string{commands[index].name});
+    if (is_prepare && !result.failed()) std::erase(preparing, commands[index].name);
+    refuse_copy(result);
     if (result.failed() && !failure) {
       failed_command = index;
       failure.emplace(std::move(result));
@@ -341,23 +353,27 @@ std::size_t Connection::copy_in(const Command& command, const std::function<bool
                                 const std::stop_token& stop) {
   Call call(connection_, wake_fd_, stop);
   if (PQsendQuery(connection_, command.text.data()) == 0 || !call.flush()) fail(command, nullptr);
-  wait_for_last_result(command, call);  // the server is ready for data, or said why not
+  wait_for_last_result(command, call, true);  // the server is ready for data, or said why not
   const char* abort_reason = nullptr;
   std::exception_ptr producer_failure;
   std::string chunk;
-  try {
-    while (next(chunk)) {
-      while (PQputCopyData(connection_, chunk.data(), static_cast<int>(chunk.size())) == 0) {
-        if (!call.wait(POLLOUT)) fail(command, nullptr);
-      }
-      chunk.clear();
-      if (!call.flush()) break;  // the end's result tells why
+  for (;;) {
+    try {
+      if (!next(chunk)) break;
+    } catch (...) {
+      producer_failure = std::current_exception();
+      abort_reason = "the producer of the data failed";
+      break;
     }
-  } catch (const Error&) {
-    throw;
-  } catch (...) {
-    producer_failure = std::current_exception();
-    abort_reason = "the producer of the data failed";
+    int queued = 0;
+    while ((queued = PQputCopyData(connection_, chunk.data(), static_cast<int>(chunk.size()))) == 0) {
+      if (!call.wait(POLLOUT)) fail(command, nullptr);
+    }
+    chunk.clear();
+    if (queued < 0 || !call.flush()) {
+      abort_reason = "the data could not be sent";  // the result tells why
+      break;
+    }
   }
   while (PQputCopyEnd(connection_, abort_reason) == 0) {
     if (!call.wait(POLLOUT)) fail(command, nullptr);
@@ -381,6 +397,9 @@ void Connection::fail(const Command& command, const Result* result) {
   const std::string message = primary != nullptr ? primary : first_line(PQerrorMessage(connection_));
   const auto kind = classify(broken ? "" : sqlstate, command.decides);
   broken_ = broken_ || kind == ErrorKind::connection_lost || kind == ErrorKind::commit_in_doubt;
+  // Somebody deallocated our prepared statements, or changed what they return: start over on a new
+  // connection.
+  if (sqlstate == "26000" || sqlstate == "0A000") broken_ = true;
   throw Error({kind, sqlstate, std::string{command.name}},
               message.empty() ? "the connection broke" : message);
 }

@@ -17,7 +17,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -90,15 +90,19 @@ class Connection {
   Connection(PGconn* connection, bool owned);
 
   void send(const Command& command);
-  [[nodiscard]] bool is_prepared(const Command& command) const;
-  Result wait_for_last_result(const Command& command, Call& call);
+  /// A name stands for the text that was prepared under it first; the same name with another text (that of
+  /// another schema, through a borrowed transaction) is run without being prepared.
+  enum class Preparation { none, first_use, done };
+  [[nodiscard]] Preparation preparation_of(const Command& command) const;
+  Result wait_for_last_result(const Command& command, Call& call, bool expects_copy = false);
+  void refuse_copy(const Result& result);
   [[noreturn]] void fail(const Command& command, const Result* result);
 
   PGconn* connection_;
   bool owned_;
   bool broken_ = false;
   int wake_fd_ = -1;
-  std::unordered_set<std::string> prepared_;
+  std::unordered_map<std::string, std::string> prepared_;  // name → text
 };
 
 }  // namespace dovetail::postgres

@@ -1,5 +1,8 @@
 #include "postgres/database.hpp"
 
+#include <optional>
+#include <utility>
+
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/transaction.hpp"
@@ -16,12 +19,13 @@ std::string quoted(const std::string& schema) {
   return '"' + schema + '"';
 }
 
-/// A transaction on a connection of the pool.
+/// A transaction on a connection of the pool, which gets it back as soon as the transaction ends.
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
   OwnedTransaction(storage::Pool<Connection>::Lease connection, bool prepare)
-      : connection_(std::move(connection)), session_({*connection_, Scope::transaction, prepare, {}}) {}
+      : connection_(std::move(connection)), session_({**connection_, Scope::transaction, prepare, {}}) {}
   ~OwnedTransaction() override {
+    if (!connection_) return;
     try {
       session_.core().rollback();
     } catch (const std::exception&) {
@@ -30,33 +34,30 @@ class OwnedTransaction final : public storage::TransactionHandle {
   }
   storage::WriteSession& session() override {
     require_open();
-    if (connection_->transaction_status() == PQTRANS_INERROR) {
-      throw InvalidOperation("a statement of this transaction failed: roll it back");
-    }
+    session_.core().require_intact();
     return session_;
   }
   void commit() override {
     require_open();
-    ended_ = true;
+    const auto connection = std::exchange(connection_, std::nullopt);
     session_.core().commit();
   }
   void rollback() override {
     require_open();
-    ended_ = true;
+    const auto connection = std::exchange(connection_, std::nullopt);
     session_.core().rollback();
   }
 
  private:
   void require_open() const {
-    if (ended_) throw InvalidOperation("the transaction has ended already");
+    if (!connection_) throw InvalidOperation("the transaction has ended already");
   }
-  storage::Pool<Connection>::Lease connection_;
+  std::optional<storage::Pool<Connection>::Lease> connection_;
   WriteSession session_;
-  bool ended_ = false;
 };
 
 /// The transaction that is open on a connection of the user's.
-class BorrowedTransaction final : public storage::TransactionHandle {
+class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
  public:
   explicit BorrowedTransaction(PGconn* connection)
       : connection_(Connection::borrow(connection)), session_({*connection_, Scope::borrowed, false, {}}) {
@@ -64,14 +65,16 @@ class BorrowedTransaction final : public storage::TransactionHandle {
       throw InvalidOperation(
           "the borrowed connection is in pipeline mode: leave it before lending the connection");
     }
+    const char* encoding = PQparameterStatus(connection, "client_encoding");
+    if (encoding == nullptr || std::string_view{encoding} != "UTF8") {
+      throw InvalidOperation("the borrowed connection's client_encoding must be UTF8");
+    }
     require_open();
   }
   storage::WriteSession& session() override {
     require_open();
     return session_;
   }
-  void commit() override { refuse(); }
-  void rollback() override { refuse(); }
 
  private:
   void require_open() const {
@@ -83,9 +86,6 @@ class BorrowedTransaction final : public storage::TransactionHandle {
       default:
         throw InvalidOperation("no transaction is open on the borrowed connection: send BEGIN first");
     }
-  }
-  [[noreturn]] static void refuse() {
-    throw InvalidOperation("a borrowed transaction is committed or rolled back by its owner");
   }
   std::unique_ptr<Connection> connection_;
   WriteSession session_;
@@ -99,7 +99,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       name_(settings_.describe()),
       texts_(sql::statements(), quoted(options_.schema)),
       pool_({.max_size = options_.max_connections}, options_.clock, options_.log,
-            [this] { return Connection::open(settings_); }),
+            [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
       outbox_(texts_),
       migrations_(texts_, quoted(options_.schema)) {}
 

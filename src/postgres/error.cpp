@@ -5,7 +5,7 @@ namespace {
 
 bool is_connection_failure(std::string_view sqlstate) {
   return sqlstate.empty() || sqlstate.starts_with("08") || sqlstate == "57P01" || sqlstate == "57P02" ||
-         sqlstate == "57P03" || sqlstate == "57P04" || sqlstate == "57P05";
+         sqlstate == "57P03" || sqlstate == "57P04" || sqlstate == "57P05" || sqlstate == "25P03";
 }
 
 ErrorKind by_code(std::string_view code) {

@@ -19,8 +19,9 @@ std::vector<storage::AppliedMigration> list(SessionCore& session, const storage:
 
 }  // namespace
 
-std::string MigrationStore::text(const storage::Migration& migration) const {
-  return core::with_schema(migration.sql, quoted_schema_);
+std::string MigrationStore::script(const storage::Migration& migration) const {
+  return texts_.of(sql::migration_prepare) + ";\n\n" + core::with_schema(migration.sql, quoted_schema_) +
+         "\n" + storage::with_values(texts_.of(sql::migration_record), '$', migration) + ";\n";
 }
 
 std::vector<storage::AppliedMigration> MigrationStore::applied(storage::ReadSession& session) {
@@ -37,7 +38,7 @@ std::vector<storage::AppliedMigration> MigrationStore::lock_and_list(storage::Wr
 
 void MigrationStore::apply(storage::WriteSession& session, const storage::Migration& migration) {
   auto& core = WriteSession::of(session);
-  core.run_script(migration.name, text(migration));
+  core.run_script(migration.name, core::with_schema(migration.sql, quoted_schema_));
   Params params;
   params.add(migration.number).add(migration.name).add(migration.checksum);
   core.run(texts_, sql::migration_record, params);

@@ -14,7 +14,7 @@ class MigrationStore final : public storage::MigrationStore {
       : texts_(texts), quoted_schema_(std::move(quoted_schema)) {}
 
   [[nodiscard]] std::span<const storage::Migration> known() const override { return migrations(); }
-  [[nodiscard]] std::string text(const storage::Migration& migration) const override;
+  [[nodiscard]] std::string script(const storage::Migration& migration) const override;
   std::vector<storage::AppliedMigration> applied(storage::ReadSession& session) override;
   std::vector<storage::AppliedMigration> lock_and_list(storage::WriteSession& session) override;
   void apply(storage::WriteSession& session, const storage::Migration& migration) override;

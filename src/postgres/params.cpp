@@ -78,6 +78,9 @@ Params& Params::add(double value) {
 }
 
 Params& Params::add(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) {
+    throw std::invalid_argument("a text parameter must not hold NUL: PostgreSQL's text cannot");
+  }
   const auto offset = buffer_.size();
   buffer_ += text;
   put(oid::unknown, offset, 0);

@@ -81,8 +81,21 @@ void SessionCore::run_script(std::string_view name, const std::string& text) {
   connection_.run_script(name, text);
 }
 
+void SessionCore::require_intact() const {
+  if (!begun_) return;
+  switch (connection_.transaction_status()) {
+    case PQTRANS_INERROR:
+      throw InvalidOperation("a statement of this transaction failed: roll it back");
+    case PQTRANS_IDLE:
+      throw InvalidOperation("a statement of this transaction ended it");
+    default:
+      return;
+  }
+}
+
 void SessionCore::commit() {
   if (!begun_) return;
+  if (connection_.transaction_status() == PQTRANS_IDLE) require_intact();
   begun_ = false;
   // COMMIT of a failed transaction answers ROLLBACK, and no error: that is no commit.
   if (connection_.transaction_status() == PQTRANS_INERROR) {

@@ -40,6 +40,8 @@ class SessionCore {
 
   void commit();
   void rollback();
+  /// Throws InvalidOperation when a statement of the transaction has failed or has ended it.
+  void require_intact() const;
 
  private:
   Result run_first_or_next(const Command& command);

@@ -121,8 +121,11 @@ bool Cursor::step() {
 }
 
 std::size_t Cursor::run() {
+  const auto before = sqlite3_total_changes64(connection_.native());
   while (step()) {
   }
+  // A statement that changes no rows leaves the count of the one before it.
+  if (sqlite3_total_changes64(connection_.native()) == before) return 0;
   return static_cast<std::size_t>(sqlite3_changes64(connection_.native()));
 }
 
@@ -229,11 +232,14 @@ Connection::~Connection() {
 Cursor Connection::run(const storage::StatementTexts& texts, const storage::Statement& statement) {
   statement.runs.fetch_add(1, std::memory_order_relaxed);
   const auto& text = texts.of(statement);
-  auto& prepared = prepared_[text.c_str()];
+  auto& prepared = prepared_[text];
   if (prepared == nullptr) {
     const int code = sqlite3_prepare_v3(connection_, text.c_str(), static_cast<int>(text.size()),
                                         owned_ ? SQLITE_PREPARE_PERSISTENT : 0, &prepared, nullptr);
-    if (code != SQLITE_OK) raise(connection_, code, statement.name);
+    if (code != SQLITE_OK) {
+      note_failure();
+      raise(connection_, code, statement.name);
+    }
   }
   return {*this, prepared, statement.name, false};
 }

@@ -106,8 +106,7 @@ class Connection {
   sqlite3* connection_;
   bool owned_;
   bool failed_ = false;
-  std::unordered_map<const char*, sqlite3_stmt*>
-      prepared_;  // by the text's address: one per database and statement
+  std::unordered_map<std::string, sqlite3_stmt*> prepared_;  // by text
 };
 
 /// The settings that every connection to a shared file needs.

@@ -35,6 +35,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
   storage::WriteSession& session() override {
     require_open();
     if (failed()) throw InvalidOperation("a statement of this transaction failed: roll it back");
+    hold_->note_user();
     return session_;
   }
   void commit() override {
@@ -65,7 +66,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
 };
 
 /// The transaction that is open on a connection of the user's.
-class BorrowedTransaction final : public storage::TransactionHandle {
+class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
  public:
   explicit BorrowedTransaction(sqlite3* connection)
       : connection_(Connection::borrow(connection)), session_(*connection_) {
@@ -75,17 +76,12 @@ class BorrowedTransaction final : public storage::TransactionHandle {
     require_open();
     return session_;
   }
-  void commit() override { refuse(); }
-  void rollback() override { refuse(); }
 
  private:
   void require_open() const {
     if (!connection_->in_transaction()) {
       throw InvalidOperation("no transaction is open on the borrowed connection: BEGIN IMMEDIATE first");
     }
-  }
-  [[noreturn]] static void refuse() {
-    throw InvalidOperation("a borrowed transaction is committed or rolled back by its owner");
   }
   std::unique_ptr<Connection> connection_;
   WriteSession session_;
@@ -101,11 +97,12 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       path_(path_of(url)),
       name_("sqlite:" + path_),
       texts_(sql::statements(), checked(options_.schema)),
-      readers_(
-          {.max_size = options_.max_connections}, options_.clock, options_.log,
-          [this] { return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout); }),
+      readers_({.max_size = options_.max_connections}, options_.clock, options_.log,
+               [this](const std::stop_token&) {
+                 return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
+               }),
       outbox_(texts_, options_.clock),
-      migrations_(texts_, options_.schema, options_.clock) {}
+      migrations_(texts_, options_.schema) {}
 
 bool Database::exists() const {
   return std::filesystem::exists(path_);

@@ -16,8 +16,9 @@ std::vector<storage::AppliedMigration> list(Connection& connection, const storag
 
 }  // namespace
 
-std::string MigrationStore::text(const storage::Migration& migration) const {
-  return core::with_schema(migration.sql, schema_);
+std::string MigrationStore::script(const storage::Migration& migration) const {
+  return texts_.of(sql::migration_prepare) + ";\n\n" + core::with_schema(migration.sql, schema_) + "\n" +
+         storage::with_values(texts_.of(sql::migration_record), '?', migration) + ";\n";
 }
 
 std::vector<storage::AppliedMigration> MigrationStore::applied(storage::ReadSession& session) {
@@ -35,9 +36,9 @@ std::vector<storage::AppliedMigration> MigrationStore::lock_and_list(storage::Wr
 
 void MigrationStore::apply(storage::WriteSession& session, const storage::Migration& migration) {
   auto& connection = WriteSession::of(session);
-  connection.script(migration.name, text(migration));
+  connection.script(migration.name, core::with_schema(migration.sql, schema_));
   auto record = connection.run(texts_, sql::migration_record);
-  record.bind(migration.number).bind(migration.name).bind(migration.checksum).bind(clock_->wall()).run();
+  record.bind(migration.number).bind(migration.name).bind(migration.checksum).run();
 }
 
 }  // namespace dovetail::sqlite

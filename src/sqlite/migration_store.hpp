@@ -1,8 +1,5 @@
 #pragma once
 
-#include <memory>
-
-#include "dovetail/clock.hpp"
 #include "storage/migrator.hpp"
 #include "storage/statement.hpp"
 
@@ -13,11 +10,11 @@ std::span<const storage::Migration> migrations();
 
 class MigrationStore final : public storage::MigrationStore {
  public:
-  MigrationStore(const storage::StatementTexts& texts, std::string schema, std::shared_ptr<Clock> clock)
-      : texts_(texts), schema_(std::move(schema)), clock_(std::move(clock)) {}
+  MigrationStore(const storage::StatementTexts& texts, std::string schema)
+      : texts_(texts), schema_(std::move(schema)) {}
 
   [[nodiscard]] std::span<const storage::Migration> known() const override { return migrations(); }
-  [[nodiscard]] std::string text(const storage::Migration& migration) const override;
+  [[nodiscard]] std::string script(const storage::Migration& migration) const override;
   std::vector<storage::AppliedMigration> applied(storage::ReadSession& session) override;
   std::vector<storage::AppliedMigration> lock_and_list(storage::WriteSession& session) override;
   void apply(storage::WriteSession& session, const storage::Migration& migration) override;
@@ -25,7 +22,6 @@ class MigrationStore final : public storage::MigrationStore {
  private:
   const storage::StatementTexts& texts_;
   std::string schema_;
-  std::shared_ptr<Clock> clock_;
 };
 
 }  // namespace dovetail::sqlite

@@ -117,7 +117,7 @@ void Writer::lead() {
   // Those who waited for this commit and those who came meanwhile are the crowd to expect next.
   crowd_ = std::min(batch.size() + queued_.load(std::memory_order_relaxed), max_batch);
   mark_done(batch, error);
-  if (wal_frames_ >= checkpoint_at_) {
+  if (checkpoint_is_due()) {
     wake_all();  // a checkpoint takes its time, and nobody has to wait for it
     checkpoint();
   }
@@ -220,7 +220,7 @@ void Writer::wake_all() {
 void Writer::take_turn() {
   {
     std::unique_lock lock(turn_mutex_);
-    const int ticket = next_ticket_++;
+    const auto ticket = next_ticket_++;
     turn_queue_.push_back(ticket);
     const bool mine = turn_changed_.wait_for(lock, busy_timeout_,
                                              [&] { return !turn_taken_ && turn_queue_.front() == ticket; });
@@ -262,23 +262,29 @@ void Writer::rollback_if_open() noexcept {
   }
 }
 
+bool Writer::checkpoint_is_due() {
+  if (wal_frames_ < checkpointed_frames_) {  // the WAL has started over since
+    checkpoint_at_ = checkpoint_frames;
+    checkpointed_frames_ = 0;
+  }
+  return wal_frames_ >= checkpoint_at_;
+}
+
 /// Moves the WAL into the file. Held by our empty write transaction, nobody can commit meanwhile: not in this
 /// process, not in another, not even on a connection that is not Dovetail's.
-void Writer::checkpoint() try {
+void Writer::checkpoint() noexcept try {
   begin();
-  int frames = 0;
   int moved = 0;
-  const int code =
-      sqlite3_wal_checkpoint_v2(checkpointer_->native(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &frames, &moved);
+  const int code = sqlite3_wal_checkpoint_v2(checkpointer_->native(), nullptr, SQLITE_CHECKPOINT_PASSIVE,
+                                             &checkpointed_frames_, &moved);
   rollback_if_open();
-  // A reader of an old snapshot keeps the WAL from starting over; do not try again at every commit.
-  checkpoint_at_ = moved < frames ? frames + checkpoint_frames : checkpoint_frames;
-  wal_frames_ = 0;
+  // A reader may keep the WAL from starting over: let it grow before the next try, instead of trying at every
+  // commit.
+  checkpoint_at_ = checkpointed_frames_ + checkpoint_frames;
   if (code != SQLITE_OK) raise(checkpointer_->native(), code, "checkpoint");
-} catch (const Error& error) {
+} catch (const std::exception& error) {
   rollback_if_open();
-  log_.write(LogLevel::warn, "sqlite.checkpoint_failed",
-             {{"store", path_}, {"kind", to_string(error.kind())}, {"code", error.native_code()}});
+  log_.write(LogLevel::warn, "sqlite.checkpoint_failed", {{"store", path_}, {"error", error.what()}});
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -312,6 +318,11 @@ void Writer::Hold::commit() {
     writer_.rollback_if_open();
     throw;
   }
+  if (writer_.checkpoint_is_due()) writer_.checkpoint();
+}
+
+void Writer::Hold::note_user() {
+  writer_.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
 }
 
 void Writer::Hold::rollback() {

@@ -56,6 +56,8 @@ class Writer {
     [[nodiscard]] Connection& connection() const { return *writer_.connection_; }
     void commit();
     void rollback();
+    /// The calling thread is the one that uses the transaction now.
+    void note_user();
 
    private:
     Writer& writer_;
@@ -86,7 +88,8 @@ class Writer {
   void begin();
   void commit();
   void rollback_if_open() noexcept;
-  void checkpoint();
+  [[nodiscard]] bool checkpoint_is_due();
+  void checkpoint() noexcept;
 
   const std::string path_;
   const std::chrono::milliseconds busy_timeout_;
@@ -99,12 +102,13 @@ class Writer {
   std::chrono::nanoseconds commit_time_{0};  // of the last commit
   int wal_frames_ = 0;                       // in the WAL after the last commit
   int checkpoint_at_;                        // frames: when the next checkpoint is due
+  int checkpointed_frames_ = 0;              // that the last checkpoint found
 
   // Whose turn it is to write: the writer's thread or an interactive transaction, first come, first served.
   std::mutex turn_mutex_;
   std::condition_variable turn_changed_;
-  std::deque<int> turn_queue_;
-  int next_ticket_ = 0;
+  std::deque<std::uint64_t> turn_queue_;
+  std::uint64_t next_ticket_ = 0;
   bool turn_taken_ = false;
   std::atomic<std::thread::id> holder_{};
 

@@ -1,5 +1,7 @@
 #include "storage/migrator.hpp"
 
+#include <array>
+
 #include "dovetail/error.hpp"
 
 namespace dovetail::storage {
@@ -38,6 +40,17 @@ std::vector<Migration> rest(std::span<const Migration> known, std::size_t applie
 }
 
 }  // namespace
+
+std::string with_values(std::string statement, char mark, const Migration& migration) {
+  const std::array<std::string, 3> values{std::to_string(migration.number),
+                                          "'" + std::string{migration.name} + "'",
+                                          "'" + std::string{migration.checksum} + "'"};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto parameter = mark + std::to_string(i + 1);
+    statement.replace(statement.find(parameter), parameter.size(), values[i]);
+  }
+  return statement;
+}
 
 std::vector<Migration> migrate(Database& database) {
   auto& store = database.migrations();

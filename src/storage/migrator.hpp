@@ -31,8 +31,9 @@ class MigrationStore {
   virtual ~MigrationStore() = default;
 
   [[nodiscard]] virtual std::span<const Migration> known() const = 0;
-  /// The migration's SQL with the schema's name filled in.
-  [[nodiscard]] virtual std::string text(const Migration& migration) const = 0;
+  /// Everything that applying `migration` does, as a script to be run by hand: the table of migrations if
+  /// need be, the migration, and its entry in that table.
+  [[nodiscard]] virtual std::string script(const Migration& migration) const = 0;
 
   /// What the database says was applied, in the order of the numbers; empty when it has no Dovetail schema.
   virtual std::vector<AppliedMigration> applied(ReadSession& session) = 0;
@@ -42,6 +43,11 @@ class MigrationStore {
   virtual std::vector<AppliedMigration> lock_and_list(WriteSession& session) = 0;
   virtual void apply(WriteSession& session, const Migration& migration) = 0;
 };
+
+/// `statement` with the values of `migration` in place of its first three parameters, which `mark` ('$' or
+/// '?') starts. Numbers, names and checksums of migrations are plain words: there is nothing in them to
+/// escape.
+std::string with_values(std::string statement, char mark, const Migration& migration);
 
 /// Applies what is missing, in one transaction; answers what it applied. Many processes may call it at once:
 /// one applies, the others find nothing to do. Throws SchemaMismatch when the database is newer than this

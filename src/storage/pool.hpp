@@ -36,7 +36,7 @@ struct PoolOptions {
 template <class Connection>
 class Pool {
  public:
-  using Open = std::function<std::unique_ptr<Connection>()>;
+  using Open = std::function<std::unique_ptr<Connection>(const std::stop_token&)>;
 
   Pool(PoolOptions options, std::shared_ptr<Clock> clock, Logger log, Open open)
       : options_(options), clock_(std::move(clock)), log_(std::move(log)), open_(std::move(open)) {
@@ -104,7 +104,7 @@ class Pool {
                                                 const std::stop_token& stop) {
     for (int tries = 0;; ++tries) {
       try {
-        return open_();
+        return open_(stop);
       } catch (const Error& error) {
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;

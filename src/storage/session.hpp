@@ -32,4 +32,11 @@ class TransactionHandle {
   virtual void rollback() = 0;
 };
 
+/// A transaction that belongs to the user: its end is not ours to decide.
+class BorrowedTransactionHandle : public TransactionHandle {
+ public:
+  void commit() final;
+  void rollback() final;
+};
+
 }  // namespace dovetail::storage

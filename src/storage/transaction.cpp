@@ -1,9 +1,27 @@
 #include "dovetail/transaction.hpp"
 
 #include "core/assert.hpp"
+#include "dovetail/error.hpp"
 #include "storage/session.hpp"
 
 namespace dovetail {
+namespace storage {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw InvalidOperation("a borrowed transaction is committed or rolled back by its owner");
+}
+
+}  // namespace
+
+void BorrowedTransactionHandle::commit() {
+  refuse();
+}
+void BorrowedTransactionHandle::rollback() {
+  refuse();
+}
+
+}  // namespace storage
 
 Transaction::Transaction(std::unique_ptr<storage::TransactionHandle> handle) : handle_(std::move(handle)) {}
 Transaction::Transaction(Transaction&&) noexcept = default;

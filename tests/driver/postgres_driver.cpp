@@ -119,6 +119,44 @@ TEST_F(PostgresDriver, ACopyThatTheServerRefusesSaysWhy) {
   EXPECT_TRUE(connection->usable());
 }
 
+TEST_F(PostgresDriver, ACopyAsAStatementIsRefusedAndTheConnectionGivenUp) {
+  auto platform = backend.open();
+  for (const char* copy : {"copy (select 1) to stdout", "copy pg_temp.nothing from stdin"}) {
+    auto first = platform.begin();
+    EXPECT_ANY_THROW(first.execute(copy)) << "as the first statement";
+    auto later = platform.begin();
+    later.execute("create temporary table nothing (id int) on commit drop");
+    EXPECT_THROW(later.execute(copy), InvalidOperation) << "as a later one";
+  }
+  EXPECT_NO_THROW(platform.outbox().enqueue({.topic = "t"}));
+}
+
+TEST_F(PostgresDriver, ATransactionThatAStatementEndedTakesNothingMore) {
+  auto platform = backend.open();
+  auto transaction = platform.begin();
+  transaction.execute("commit");
+  EXPECT_THROW(platform.outbox().enqueue(transaction, {.topic = "t"}), InvalidOperation);
+  EXPECT_THROW(transaction.commit(), InvalidOperation);
+}
+
+TEST_F(PostgresDriver, TextWithNulIsRefusedInsteadOfCut) {
+  auto platform = backend.open();
+  auto transaction = platform.begin();
+  EXPECT_THROW((void)transaction.query("select $1::text", std::string{"a\0b", 3}), std::invalid_argument);
+}
+
+TEST_F(PostgresDriver, DeallocatedStatementsCostOneConnectionNotAllCallsToCome) {
+  auto options = backend.options();
+  options.max_connections = 1;
+  auto platform = Platform::open(backend.url(), options);
+  platform.outbox().enqueue({.topic = "t"});
+  auto transaction = platform.begin();
+  transaction.execute("deallocate all");
+  transaction.commit();
+  EXPECT_ANY_THROW(platform.outbox().enqueue({.topic = "t"}));
+  EXPECT_NO_THROW(platform.outbox().enqueue({.topic = "t"}));
+}
+
 TEST_F(PostgresDriver, AStopTokenEndsARunningStatement) {
   std::stop_source source;
   std::jthread stopper([&] {

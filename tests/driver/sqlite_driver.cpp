@@ -131,6 +131,17 @@ TEST_F(SqliteDriver, TheWalStartsOverInsteadOfGrowingForEver) {
   EXPECT_EQ(number("select count(*) from t"), 500);
 }
 
+TEST_F(SqliteDriver, InteractiveTransactionsCheckpointToo) {
+  auto writer = open_writer();
+  for (int i = 0; i < 3'000; ++i) {
+    Writer::Hold hold(*writer);
+    hold.connection().script("fill", "insert or replace into t (id, fill) values (" +
+                                         std::to_string(i % 100) + ", randomblob(12000))");
+    hold.commit();
+  }
+  EXPECT_LT(std::filesystem::file_size(path + "-wal"), std::size_t{40} << 20);
+}
+
 TEST_F(SqliteDriver, AReaderOfAnOldSnapshotDoesNotStopTheWriter) {
   auto writer = open_writer();
   auto reader = Connection::open(path, Connection::Mode::read_only, std::chrono::seconds{5});

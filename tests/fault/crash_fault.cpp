@@ -169,6 +169,7 @@ TEST(PostgresFault, TheLibraryComesBackAfterTheServerWasRestarted) {
                                std::filesystem::perm_options::add);
   const std::string script = std::string{DOVETAIL_SOURCE_DIR} + "/tools/pg-cluster";
   const auto cluster = (directory.path() / "cluster").string();
+  const std::shared_ptr<void> stop(nullptr, [&](void*) { run_command({script, "stop", cluster}); });
   const auto started = run_command({script, "start", cluster});
   ASSERT_EQ(started.code, 0) << started.err;
   const auto url = started.out.substr(0, started.out.find('\n'));
@@ -186,7 +187,6 @@ TEST(PostgresFault, TheLibraryComesBackAfterTheServerWasRestarted) {
     }
     for (const auto& id : acknowledged) EXPECT_TRUE(found.contains(id)) << "lost in the crash";
   }
-  run_command({script, "stop", cluster});
 }
 
 }  // namespace

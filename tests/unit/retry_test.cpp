@@ -130,6 +130,17 @@ TEST_F(Retry, OfOneAttemptDoesNotRepeat) {
   EXPECT_EQ(attempts, 1);
 }
 
+TEST_F(Retry, StartsNoAttemptOnceItsPatienceIsOver) {
+  const auto slow = [this] {
+    ++attempts;
+    clock.advance(10s);
+    throw error_of(ErrorKind::transient);
+  };
+  policy.patience = 30s;
+  EXPECT_THROW(run(slow), Error);
+  EXPECT_EQ(attempts, 3);
+}
+
 TEST_F(Retry, EndsWithTheErrorWhenStopIsRequested) {
   std::stop_source stop;
   options.stop = stop.get_token();
@@ -153,6 +164,7 @@ TEST_F(Retry, StopEndsThePauseBetweenTries) {
 }
 
 TEST_F(Retry, PausesOnTheClockWithinTheBackoff) {
+  policy.patience = 24h;
   policy.backoff = {.initial = 1h, .cap = 1h};
   const auto start = clock.mono();
   auto running = std::async(std::launch::async, [&] { run(failing(ErrorKind::deadlock, 4)); });

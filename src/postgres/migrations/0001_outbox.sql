@@ -154,7 +154,7 @@ begin
   update {schema}.outbox o
      set status = 2, processed_at = {schema}.clock(), processed_by = o.owner_token, owner_token = null,
          lease_until = null
-    from mine where o.id = mine.id;
+    from mine where o.id = mine.id and o.lease_until > {schema}.clock();  -- again: the locks may have been waited for
   get diagnostics v_count = row_count;
   return v_count;
 end

@@ -12,8 +12,8 @@ create table if not exists {schema}_schema_migrations (
   number     integer primary key,
   name       text not null,
   checksum   text not null,
-  applied_at integer not null
+  applied_at integer not null default (unixepoch() * 1000000)
 ) strict;
 
 -- name: migration_record
-insert into {schema}_schema_migrations (number, name, checksum, applied_at) values (?1, ?2, ?3, ?4);
+insert into {schema}_schema_migrations (number, name, checksum) values (?1, ?2, ?3);
