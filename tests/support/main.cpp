@@ -1,7 +1,5 @@
 // main() of every test program. With DOVETAIL_STATEMENTS_RUN set it leaves a note there of the statements
 // that ran.
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -25,7 +23,7 @@ int main(int argc, char** argv) {
   const int result = RUN_ALL_TESTS();
   if (const char* directory = std::getenv("DOVETAIL_STATEMENTS_RUN")) {
     std::filesystem::create_directories(directory);
-    std::ofstream out{std::filesystem::path{directory} / std::to_string(::getpid())};
+    std::ofstream out{std::filesystem::path{directory} / dovetail::Uuid::random().to_string()};
     note_statements(out, "postgres", dovetail::postgres::sql::statements());
     note_statements(out, "sqlite", dovetail::sqlite::sql::statements());
   }
