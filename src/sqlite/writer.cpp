@@ -143,7 +143,7 @@ std::size_t Writer::take_queued(Batch& batch) {
 void Writer::run_together(Batch& batch) {
   take_queued(batch);
   const auto expected = crowd_;
-  const auto patience = std::min<std::chrono::nanoseconds>(commit_time_ / 2, longest_gathering);
+  const auto patience = std::min<std::chrono::nanoseconds>(commit_time_, longest_gathering);
   const auto start_at = std::chrono::steady_clock::now() + patience;
   begin();
   std::size_t done = 0;

@@ -3,8 +3,8 @@
 // Many threads submit; whoever finds the writer free becomes it: takes all that wait, runs them in one
 // transaction, commits once, and only then wakes the others, of whom the next in line takes over. There is no
 // thread of its own to hand the work to, so that a single caller pays for its fsync and nothing else. When
-// several callers come again and again, the writer holds the commit back for a fraction of its length, so
-// that they share one.
+// several callers come again and again, the writer holds the commit back for up to as long as the last
+// one took, so that they share it.
 //
 // A submission that fails undoes its own work and nobody else's: the transaction is run again with a
 // savepoint around each. A body may therefore run more than once.
