@@ -2,8 +2,8 @@
 //
 // Guarantees
 //   * A record holds an event name and typed fields. Payloads and secrets are never among them.
-//   * A sink is called from any thread, and never while a database transaction waits for it to return an
-//   answer.
+// Not guaranteed
+//   * That what is logged took effect: a message enqueued through a transaction is logged before its commit.
 //
 // Threads: a LogSink must accept concurrent calls.
 #pragma once

@@ -87,7 +87,7 @@ TEST_P(MigrationContract, AMigrationThatWasChangedAfterwardsIsAnError) {
   EXPECT_THROW(Platform::migrate(backend.url(), backend.options()), SchemaMismatch);
 }
 
-TEST_P(MigrationContract, AnOldSchemaIsAnErrorThatNamesTheCommand) {
+TEST_P(MigrationContract, ASchemaThatLacksItsLastMigrationIsAnErrorThatNamesTheCommand) {
   Platform::migrate(backend.url(), backend.options());
   auto database = backend.open_database();
   const auto last = database->migrations().known().back().number;

@@ -90,7 +90,6 @@ TEST_P(CrashFault, AnAcknowledgedEnqueueSurvivesTheDeathOfItsProcess) {
 TEST_P(CrashFault, KilledWorkersNeverLoseAMessageAndNoClaimIsAckedTwice) {
   constexpr int messages = 600;
   Platform::migrate(backend.url(), child_options());
-  backend.sql("create table " + backend.table("effects") + " (n integer)");
   std::set<Uuid> enqueued;
   {
     auto platform = Platform::open(backend.url(), child_options());
