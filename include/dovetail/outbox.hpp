@@ -1,16 +1,24 @@
 // The transactional outbox: messages that are stored with your own rows and handled later.
 //
+// Most services need two calls of it: enqueue() here, and Platform::on() for the handlers (platform.hpp),
+// which claim, ack and retry by themselves. The rest is for workers of your own and for operating it.
+//
+// A message's life: enqueue → ready → claim → in progress → ack (done), abandon (ready again, after a
+// backoff), snooze (ready again, free of charge) or fail (a dead letter, until replay or purge).
+//
 // Guarantees
 //   * A message enqueued through a Transaction exists exactly if that transaction commits. One enqueued
-//   without is
-//     durable when the call returns.
+//   without
+//     is durable when the call returns.
 //   * Exactly what claim() returns is leased to the caller, until the lease ends by the database's clock.
 //   * At most one ack takes effect per claim. Once a lease ran out, its owner can change nothing: the message
 //   is
 //     free for the next claim, with a new epoch and one more attempt on its account.
-//   * Bad arguments are refused before any I/O.
+//   * A message whose attempts are used up, by abandon or by workers that died of it, fails and is kept.
+//   * Bad arguments are refused before any I/O, with the limit in the text.
 // Not guaranteed
-//   * Order. Messages that are due are claimed roughly oldest first; nothing may depend on it.
+//   * Order. Messages that are due are claimed by priority and then roughly oldest first; nothing may depend
+//   on it.
 //   * Exactly-once delivery. A worker that dies after its work and before its ack makes the message come
 //   again.
 //
@@ -19,6 +27,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +39,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/ids.hpp"
 #include "dovetail/log.hpp"
+#include "dovetail/metrics.hpp"
 #include "dovetail/transaction.hpp"
 
 namespace dovetail {
@@ -43,14 +53,37 @@ enum class OutboxStatus : std::uint8_t { ready = 0, in_progress = 1, done = 2, f
 
 [[nodiscard]] std::string_view to_string(OutboxStatus status);
 
+/// Small texts that travel with a message, such as `traceparent`.
+using Headers = std::map<std::string, std::string, std::less<>>;
+
 /// What to enqueue. Texts are UTF-8 without NUL.
 struct EnqueueRequest {
   std::string topic{};               ///< 1 to 255 characters, case-sensitive.
-  std::string payload{};             ///< Any text, also empty; its format is the handler's business.
+  std::string payload{};             ///< Any text, also empty; up to OutboxOptions::max_payload_bytes.
   std::optional<WallTime> due_at{};  ///< Not claimed before; absent or past means at once.
   std::optional<std::string> correlation_id{};  ///< Up to 255 characters; empty means none.
-  /// Your own id makes a repeated enqueue harmless: the second one stores nothing.
+  /// Your own id makes a repeated enqueue harmless: the second one stores nothing, for as long as the first
+  /// is kept.
   std::optional<OutboxMessageId> message_id{};
+  Headers headers{};                     ///< Up to 64 of them, 16 KiB together.
+  std::optional<WallTime> expires_at{};  ///< From then on it is failed as expired instead of delivered.
+  int priority = 0;                      ///< -5 to 5; higher ones are claimed first.
+  /// While a message with the same key waits or is in progress, a second one is not stored: enqueue() answers
+  /// the first one's id. Up to 255 characters, one space of keys for all topics; empty means none.
+  std::optional<std::string> unique_key{};
+};
+
+/// What enqueue() answers: the id of the message, and whether this call stored it.
+class Enqueued : public OutboxMessageId {
+ public:
+  Enqueued() = default;
+  Enqueued(OutboxMessageId id, bool stored) : OutboxMessageId(id), stored_(stored) {}
+
+  /// False when a message with this message_id, or a live one with this unique_key, was there already.
+  [[nodiscard]] bool stored() const { return stored_; }
+
+ private:
+  bool stored_ = true;
 };
 
 struct OutboxMessage {
@@ -59,12 +92,15 @@ struct OutboxMessage {
   std::string topic{};
   std::string payload{};
   std::optional<std::string> correlation_id{};
+  Headers headers{};
   WallTime created_at{};  ///< By the database's clock.
-  WallTime due_at{};
+  std::optional<WallTime> due_at{};
+  std::optional<WallTime> expires_at{};
+  int priority = 0;
   int attempts = 0;  ///< Tries that have failed so far.
 };
 
-/// The right to ack one message: valid for its owner, until the lease ends.
+/// The right to settle one message: valid for its owner, until the lease ends.
 struct Claim {
   OutboxWorkItemId id{};
   std::int64_t epoch = 0;  ///< Grows with every claim of the message: a fencing token.
@@ -85,13 +121,50 @@ struct ClaimRequest {
   std::stop_token stop{};
 };
 
+struct AbandonOptions {
+  std::string error{};  ///< Why; cut to 2 KiB and kept with the message.
+  std::optional<std::chrono::milliseconds>
+      delay{};                        ///< Absent: 2 s, 4 s, 8 s … 60 s by its attempts, less up to 10 %.
+  std::optional<int> max_attempts{};  ///< Absent: OutboxOptions::max_attempts.
+};
+
+/// A message as it is stored, in whatever state.
+struct StoredMessage {
+  OutboxMessage message{};  ///< Without its payload in lists.
+  OutboxStatus status = OutboxStatus::ready;
+  std::optional<WallTime> next_attempt_at{};  ///< While it is ready.
+  std::optional<WallTime> processed_at{};     ///< When it was done or failed.
+  std::optional<OwnerToken> processed_by{};
+  std::optional<std::string> last_error{};
+  std::optional<std::string> unique_key{};
+  int past_attempts = 0;  ///< Tries before it was last replayed.
+};
+
+/// Which dead letters are meant. Every field that is set narrows it down.
+struct DeadLetterFilter {
+  std::optional<std::string> topic{};
+  std::optional<WallTime> failed_after{};   ///< Inclusive.
+  std::optional<WallTime> failed_before{};  ///< Exclusive.
+};
+
+struct DeadLetterPage {
+  std::optional<OutboxMessageId> after{};  ///< The last id of the page before.
+  int size = 100;                          ///< 1 to 10,000.
+};
+
+struct PausedTopic {
+  std::string topic{};
+  WallTime since{};
+};
+
 /// How many messages are in each state. Counting stops at `counted_up_to`.
 struct OutboxCounts {
   std::int64_t ready = 0;      ///< Due now.
-  std::int64_t scheduled = 0;  ///< Ready, but not due yet.
+  std::int64_t scheduled = 0;  ///< Ready, but not due yet: also those that wait for their next try.
   std::int64_t in_progress = 0;
-  std::int64_t done = 0;
-  std::int64_t failed = 0;
+  std::int64_t done = 0;    ///< Within OutboxOptions::retain_done.
+  std::int64_t failed = 0;  ///< Dead letters.
+  std::int64_t paused = 0;  ///< Put aside because their topic is paused.
   std::int64_t counted_up_to = 0;
   std::optional<std::chrono::microseconds>
       oldest_due{};  ///< How long the oldest due message has been waiting.
@@ -99,24 +172,32 @@ struct OutboxCounts {
 
 struct OutboxOptions {
   std::size_t max_payload_bytes = 1 << 20;  ///< At most 64 MiB.
+  /// A message fails when this many tries have: 1 to 1,000. A handler may have its own.
+  int max_attempts = 10;
+  /// How long done messages are kept; zero: they are deleted by their ack, and then a repeated enqueue of the
+  /// same message_id is not recognised any more.
+  std::chrono::seconds retain_done = std::chrono::hours{24};
 };
 
 class Outbox {
  public:
-  Outbox(storage::Database& database, OutboxOptions options, Logger log);
+  Outbox(storage::Database& database, OutboxOptions options, Logger log, Metrics metrics);
 
   /// Stores a message in a transaction of its own; durable on return.
   ///
   /// Safe to repeat with the same `message_id` after an Error that is_in_doubt().
-  OutboxMessageId enqueue(const EnqueueRequest& request);
+  Enqueued enqueue(const EnqueueRequest& request);
 
   /// Stores a message in your transaction.
-  OutboxMessageId enqueue(Transaction& transaction, const EnqueueRequest& request);
+  Enqueued enqueue(Transaction& transaction, const EnqueueRequest& request);
 
-  /// Stores many at once over the engine's bulk path, all or none; ids in the order of the requests.
-  std::vector<OutboxMessageId> enqueue_many(std::span<const EnqueueRequest> requests);
-  std::vector<OutboxMessageId> enqueue_many(Transaction& transaction,
-                                            std::span<const EnqueueRequest> requests);
+  /// Stores many at once over the engine's bulk path, all or none; answers in the order of the requests.
+  std::vector<Enqueued> enqueue_many(std::span<const EnqueueRequest> requests);
+  std::vector<Enqueued> enqueue_many(Transaction& transaction, std::span<const EnqueueRequest> requests);
+
+  // --- for workers of your own
+  // ------------------------------------------------------------------------------- Claims that are unknown,
+  // of another owner, of an older epoch or past their lease are ignored; the answer is how many took effect.
 
   /// Leases up to `batch_size` due messages; an empty answer means that nothing is due.
   ///
@@ -124,18 +205,76 @@ class Outbox {
   /// `lease`.
   [[nodiscard]] std::vector<ClaimedMessage> claim(const ClaimRequest& request);
 
-  /// Marks claimed messages as done. Claims that are unknown, of another owner, of an older epoch or past
-  /// their lease are ignored. Answers how many took effect.
+  /// Done.
   std::size_t ack(OwnerToken owner, std::span<const Claim> claims);
+  /// Done, with the other writes of `transaction`: roll it back when the answer says that the lease was lost.
+  std::size_t ack(Transaction& transaction, OwnerToken owner, std::span<const Claim> claims);
+
+  /// Failed for now: tried again after a delay, or a dead letter when its attempts are used up.
+  std::size_t abandon(OwnerToken owner, std::span<const Claim> claims, const AbandonOptions& options = {});
+
+  /// Failed for good: a dead letter. `error` must not be empty, and is cut to 2 KiB.
+  std::size_t fail(OwnerToken owner, std::span<const Claim> claims, std::string_view error);
+
+  /// Not ready yet: tried again after `delay`, free of charge. Without one: at once, in its old place.
+  std::size_t snooze(OwnerToken owner, std::span<const Claim> claims,
+                     std::optional<std::chrono::milliseconds> delay = {});
+
+  /// Lets the leases end `lease` from now.
+  std::size_t renew(OwnerToken owner, std::span<const Claim> claims, std::chrono::milliseconds lease);
+
+  /// Takes back every lease that ran out, and charges its message an attempt; answers how many.
+  /// Claims do that by themselves for what they meet, and a started Platform does it regularly.
+  std::size_t reap_expired(std::optional<int> max_attempts = {});
+
+  // --- for operating it
+  // --------------------------------------------------------------------------------------
 
   [[nodiscard]] OutboxCounts counts();
 
+  /// The message as it is stored, with its payload; nothing when there is none.
+  [[nodiscard]] std::optional<StoredMessage> find(OutboxMessageId id);
+
+  /// Failed messages in the order of their ids, without payloads.
+  [[nodiscard]] std::vector<StoredMessage> dead_letters(const DeadLetterFilter& filter = {},
+                                                        const DeadLetterPage& page = {});
+
+  /// Makes dead letters ready again: attempts at zero, the last error and the number of past attempts kept,
+  /// no expiry any more. Those whose unique key a live message has taken stay. Answers how many were
+  /// replayed.
+  std::size_t replay(std::span<const OutboxMessageId> ids);
+  std::size_t replay(const DeadLetterFilter& filter);
+
+  /// Deletes dead letters; answers how many.
+  std::size_t purge_dead_letters(std::span<const OutboxMessageId> ids);
+  std::size_t purge_dead_letters(const DeadLetterFilter& filter);
+
+  /// Deletes messages that were done longer ago than `age`, in small transactions; answers how many.
+  /// A started Platform does it by itself, with OutboxOptions::retain_done.
+  std::size_t purge_done(std::chrono::seconds age, const std::stop_token& stop = {});
+
+  /// Keeps messages of a topic from being claimed, in all processes, until resume(). Those that are in
+  /// progress go on. Answers false when it was paused already.
+  bool pause(std::string_view topic);
+  /// Answers false when it was not paused.
+  bool resume(std::string_view topic);
+  [[nodiscard]] std::vector<PausedTopic> paused_topics();
+
+  [[nodiscard]] const OutboxOptions& options() const { return options_; }
+
  private:
-  void log_enqueued(const storage::NewMessage& message) const;
+  Enqueued enqueue_in(storage::WriteSession& session, const storage::NewMessage& message);
+  template <class Call>
+  std::size_t settle(const char* event, OwnerToken owner, std::span<const Claim> claims, const Call& call);
+  template <class Call>
+  std::size_t in_portions(const Call& call, const std::stop_token& stop = {});
+  void note_enqueued(const storage::NewMessage& message, bool stored) const;
+  void note_enqueued_many(std::span<const Enqueued> answers) const;
 
   storage::Database* database_;
   OutboxOptions options_;
   Logger log_;
+  Metrics metrics_;
 };
 
 }  // namespace dovetail

@@ -18,16 +18,32 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "dovetail/clock.hpp"
+#include "dovetail/handler.hpp"
 #include "dovetail/log.hpp"
+#include "dovetail/metrics.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/transaction.hpp"
 
 namespace dovetail {
+
+/// How a started Platform works.
+struct WorkerOptions {
+  int threads = 0;      ///< That call handlers; zero: one per core, four at least.
+  int batch_size = 50;  ///< Claimed at once, at most: 1 to 10,000.
+  /// How long a claim holds without a sign of life: 100 ms to 24 h. Renewed when a third of it has passed.
+  std::chrono::milliseconds lease{30'000};
+  std::chrono::milliseconds poll_interval{500};
+  /// With nothing to do, and as long as other processes' announcements are heard, polls become this rare.
+  std::chrono::milliseconds idle_poll_interval{5'000};
+  /// How long the destructor's stop() waits for handlers before it lets their leases go.
+  std::chrono::milliseconds drain{30'000};
+};
 
 struct PlatformOptions {
   /// Where Dovetail's tables live: a PostgreSQL schema, or the prefix of SQLite's table names.
@@ -41,8 +57,10 @@ struct PlatformOptions {
   /// How long a write to SQLite waits for another writer.
   std::chrono::milliseconds busy_timeout{10'000};
   OutboxOptions outbox{};
-  std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
-  std::shared_ptr<Clock> clock{};       ///< Absent: the system's.
+  WorkerOptions worker{};
+  std::shared_ptr<LogSink> log_sink{};     ///< Absent: spdlog, warnings and errors to standard error.
+  std::shared_ptr<MetricsSink> metrics{};  ///< Absent: nothing is measured.
+  std::shared_ptr<Clock> clock{};          ///< Absent: the system's.
 };
 
 /// One step of the schema's history.
@@ -71,6 +89,24 @@ class Platform {
   [[nodiscard]] Transaction begin();
 
   [[nodiscard]] Outbox& outbox();
+
+  /// Handles the messages of a topic; see handler.hpp. Throws InvalidOperation when the topic has a handler,
+  /// or after start().
+  void on(std::string_view topic, HandlerFunction function, HandlerOptions options = {});
+  void on(std::shared_ptr<Handler> handler);
+  /// Handles the messages of all topics that have no handler of their own. Without it they are tried again
+  /// like failed ones, and end as dead letters.
+  void on_any(HandlerFunction function, HandlerOptions options = {});
+
+  /// Begins to hand messages to the handlers, on threads of its own. Throws InvalidOperation when it was
+  /// started before.
+  void start();
+
+  /// Claims nothing more, fires the handlers' stop tokens, gives back what none of them has begun, and waits
+  /// for the others up to `deadline` (absent: WorkerOptions::drain). Answers whether all have ended; those
+  /// that have not lose their messages when the leases end. The destructor does the same, and then waits for
+  /// them.
+  bool stop(std::optional<std::chrono::milliseconds> deadline = {});
 
   /// What logs call this database.
   [[nodiscard]] const std::string& name() const;

@@ -77,8 +77,10 @@ class Transaction {
   /// Undoes everything. Throws InvalidOperation on a borrowed transaction.
   void rollback();
 
-  /// The seam for the components; of no use to callers.
+  // The seam for the components; of no use to callers.
   [[nodiscard]] storage::WriteSession& session();
+  [[nodiscard]] bool is_borrowed() const;
+  void announce_at_commit();
 
  private:
   std::unique_ptr<storage::TransactionHandle> handle_;

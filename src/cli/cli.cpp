@@ -1,11 +1,16 @@
 #include "cli/cli.hpp"
 
 #include <algorithm>
+#include <iomanip>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace dovetail::cli {
 namespace {
+
+constexpr std::size_t max_topic_characters = 255;
 
 LogLevel level_of(const std::string& word) {
   static const std::map<std::string, LogLevel> levels{{"debug", LogLevel::debug},
@@ -16,8 +21,24 @@ LogLevel level_of(const std::string& word) {
   return levels.at(word);
 }
 
+bool starts_character(char c) {
+  return (c & 0xC0) != 0x80;
+}
+
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::ranges::count_if(text, starts_character));
+}
+
+std::string on_one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 0x7F; }, ' ');
+  return text;
+}
+
+std::string shown_seconds(std::chrono::milliseconds time) {
+  std::ostringstream out;
+  out << std::setprecision(12) << std::chrono::duration<double>(time).count();
+  return out.str();
 }
 
 }  // namespace
@@ -57,7 +78,7 @@ void print_table(const std::vector<std::string>& headings,
   }
   const auto print = [&](const std::vector<std::string>& cells) {
     for (std::size_t column = 0; column < cells.size(); ++column) {
-      std::cout << cells[column];
+      std::cout << on_one_line(cells[column]);
       if (column + 1 < cells.size())
         std::cout << std::string(widths[column] - width_of(cells[column]) + 2, ' ');
     }
@@ -65,6 +86,44 @@ void print_table(const std::vector<std::string>& headings,
   };
   print(headings);
   for (const auto& row : rows) print(row);
+}
+
+void print_effect(const Globals& globals, const Effect& effect) {
+  if (globals.json) {
+    nlohmann::ordered_json answer{{effect.word, effect.count}};
+    if (effect.asked) answer["asked"] = *effect.asked;
+    std::cout << answer.dump() << '\n';
+    return;
+  }
+  std::cout << effect.word << ' ' << effect.count;
+  if (effect.asked) std::cout << " of " << *effect.asked;
+  std::cout << '\n';
+}
+
+std::string shortened(const std::string& text, std::size_t characters) {
+  if (width_of(text) <= characters) return text;
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < text.size(); ++end) {
+    if (starts_character(text[end]) && ++seen == characters) break;
+  }
+  return text.substr(0, end) + "…";
+}
+
+CLI::Validator topic_rule() {
+  const auto check = [](const std::string& topic) -> std::string {
+    if (!topic.empty() && width_of(topic) <= max_topic_characters) return {};
+    return "a topic has 1 to " + std::to_string(max_topic_characters) + " characters";
+  };
+  return {check, {}};
+}
+
+std::chrono::milliseconds parse_seconds(const std::string& what, double seconds, const SecondsRange& range) {
+  const std::chrono::duration<double> time{seconds};
+  if (!(time >= range.least && time <= range.most)) {
+    throw std::out_of_range(what + " must be " + shown_seconds(range.least) + " to " +
+                            shown_seconds(range.most) + " seconds");
+  }
+  return std::chrono::round<std::chrono::milliseconds>(time);
 }
 
 }  // namespace dovetail::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,14 +30,51 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
 void add_migrate(CLI::App& app, Globals& globals);
 void add_enqueue(CLI::App& app, Globals& globals);
 void add_claim(CLI::App& app, Globals& globals);
-void add_ack(CLI::App& app, Globals& globals);
+void add_settlements(CLI::App& app, Globals& globals);
+void add_reap(CLI::App& app, Globals& globals);
 void add_status(CLI::App& app, Globals& globals);
+void add_dead_letters(CLI::App& app, Globals& globals);
+void add_topics(CLI::App& app, Globals& globals);
+void add_work(CLI::App& app, Globals& globals);
 
-/// Prints rows under their headings, each column as wide as its widest cell.
+/// Prints rows under their headings, each column as wide as its widest cell. Line breaks and other control
+/// characters are shown as spaces: a row is a line.
 void print_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
+
+/// How many took effect, of how many that were named.
+struct Effect {
+  std::string word;
+  std::size_t count = 0;
+  std::optional<std::size_t> asked{};
+};
+
+/// `acked 1 of 2`, or {"acked":1,"asked":2}.
+void print_effect(const Globals& globals, const Effect& effect);
+
+/// `text` cut to `characters` of them.
+[[nodiscard]] std::string shortened(const std::string& text, std::size_t characters);
+
+/// Accepts what may be a topic.
+[[nodiscard]] CLI::Validator topic_rule();
+/// Accepts what parse_time() does: an empty text, which a script gives by mistake, is not the same as none.
+[[nodiscard]] CLI::Validator time_rule();
 
 /// Throws std::invalid_argument that names `what`.
 [[nodiscard]] WallTime parse_time(const std::string& what, const std::string& text);
+/// Nothing for an empty text.
+[[nodiscard]] std::optional<WallTime> parse_time_if_given(const std::string& what, const std::string& text);
+
+struct SecondsRange {
+  std::chrono::milliseconds least;
+  std::chrono::milliseconds most;
+};
+inline constexpr SecondsRange lease_range{std::chrono::milliseconds{1}, std::chrono::hours{24}};
+inline constexpr SecondsRange delay_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 365}};
+
+/// Throws std::out_of_range that names `what` and the range.
+[[nodiscard]] std::chrono::milliseconds parse_seconds(const std::string& what, double seconds,
+                                                      const SecondsRange& range);
+
 template <class IdType>
 [[nodiscard]] IdType parse_id(const std::string& what, const std::string& text) {
   auto id = IdType::parse(text);

@@ -1,4 +1,5 @@
-// The dovetail command. Exit codes: 0 done, 1 the database or its schema said no, 2 the call was wrong.
+// The dovetail command. Exit codes: 0 done, 1 the database or its schema said no, or work was left
+// running, 2 the call was wrong.
 #include <iostream>
 
 #include "cli/cli.hpp"
@@ -12,8 +13,12 @@ int main(int argc, char** argv) {
   cli::add_migrate(app, globals);
   cli::add_enqueue(app, globals);
   cli::add_claim(app, globals);
-  cli::add_ack(app, globals);
+  cli::add_settlements(app, globals);
+  cli::add_reap(app, globals);
+  cli::add_work(app, globals);
   cli::add_status(app, globals);
+  cli::add_dead_letters(app, globals);
+  cli::add_topics(app, globals);
   try {
     app.parse(argc, argv);
     return 0;

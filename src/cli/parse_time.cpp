@@ -17,4 +17,21 @@ WallTime parse_time(const std::string& what, const std::string& text) {
                               " must be a time such as 2026-01-31T09:30:00Z or 2026-01-31T10:30:00+01:00");
 }
 
+CLI::Validator time_rule() {
+  const auto check = [](const std::string& text) -> std::string {
+    try {
+      static_cast<void>(parse_time("it", text));
+      return {};
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+  };
+  return {check, {}};
+}
+
+std::optional<WallTime> parse_time_if_given(const std::string& what, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  return parse_time(what, text);
+}
+
 }  // namespace dovetail::cli

@@ -52,6 +52,17 @@ std::optional<std::size_t> utf8_length(std::string_view text) {
   return count;
 }
 
+std::string printable(std::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const auto length = character_at(text, i);
+    clean += length ? text.substr(i, *length) : std::string_view{"?"};
+    i += length.value_or(1);
+  }
+  return clean;
+}
+
 void require_identifier(std::string_view what, std::string_view name) {
   const auto starts = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
   const auto goes_on = [&](char c) { return starts(c) || (c >= '0' && c <= '9'); };

@@ -18,6 +18,9 @@ void require_identifier(std::string_view what, std::string_view name);
 /// `text` cut to at most `limit` bytes at a character boundary.
 std::string_view trimmed(std::string_view text, std::size_t limit);
 
+/// `text` with every byte that is not part of well-formed UTF-8, and every NUL, replaced by `?`.
+std::string printable(std::string_view text);
+
 /// Replaces every `{schema}` in `sql`.
 std::string with_schema(std::string_view sql, std::string_view schema);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/headers.hpp"
 #include "core/text.hpp"
 #include "storage/database.hpp"
 #include "storage/outbox_store.hpp"
@@ -12,9 +13,16 @@ namespace {
 
 constexpr std::size_t max_topic_characters = 255;
 constexpr std::size_t max_correlation_id_characters = 255;
+constexpr std::size_t max_unique_key_characters = 255;
+constexpr std::size_t max_headers = 64;
+constexpr std::size_t max_header_bytes = std::size_t{16} << 10;
 constexpr std::size_t largest_payload_limit = std::size_t{64} << 20;
+constexpr std::size_t max_error_bytes = 2048;
 constexpr int max_batch_size = 10'000;
+constexpr int largest_max_attempts = 1'000;
 constexpr std::chrono::milliseconds max_lease = std::chrono::hours{24};
+constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 365};
+constexpr int portion = 1'000;  // rows per transaction of what works through many
 
 std::size_t require_text(const char* what, std::string_view text) {
   const auto length = core::utf8_length(text);
@@ -22,73 +30,131 @@ std::size_t require_text(const char* what, std::string_view text) {
   return *length;
 }
 
-void require_length(const char* what, std::size_t length, std::size_t limit) {
+void require_length(const char* what, std::string_view text, std::size_t limit) {
+  const auto length = require_text(what, text);
   if (length > limit) {
     throw std::invalid_argument(std::string{what} + " must not exceed " + std::to_string(limit) +
                                 " characters, got " + std::to_string(length));
   }
 }
 
-void require_due_at(WallTime due_at) {
+void require_topic(std::string_view topic) {
+  if (topic.empty()) throw std::invalid_argument("topic must not be empty");
+  require_length("topic", topic, max_topic_characters);
+}
+
+void require_time(const char* what, WallTime time) {
   using std::chrono::January;
   using std::chrono::year;
   constexpr WallTime first = std::chrono::sys_days{year{1} / January / 1};
   constexpr WallTime last = std::chrono::sys_days{year{10000} / January / 1};
-  if (due_at < first || due_at >= last) throw std::out_of_range("due_at must lie in the years 1 to 9999");
+  if (time < first || time >= last) {
+    throw std::out_of_range(std::string{what} + " must lie in the years 1 to 9999");
+  }
+}
+
+void require_headers(const Headers& headers) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : headers) {
+    if (name.empty()) throw std::invalid_argument("headers must not have an empty name");
+    require_text("headers", name);
+    require_text("headers", value);
+    bytes += name.size() + value.size();
+  }
+  if (headers.size() > max_headers || bytes > max_header_bytes) {
+    throw std::invalid_argument("headers must not exceed " + std::to_string(max_headers) + " entries and " +
+                                std::to_string(max_header_bytes) + " bytes together, got " +
+                                std::to_string(headers.size()) + " and " + std::to_string(bytes));
+  }
 }
 
 /// Checks every limit; what it returns points into `request`.
 storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& options) {
-  if (request.topic.empty()) throw std::invalid_argument("topic must not be empty");
-  require_length("topic", require_text("topic", request.topic), max_topic_characters);
+  require_topic(request.topic);
   if (request.payload.size() > options.max_payload_bytes) {
     throw std::invalid_argument("payload must not exceed " + std::to_string(options.max_payload_bytes) +
                                 " bytes, got " + std::to_string(request.payload.size()));
   }
   require_text("payload", request.payload);
-  if (request.due_at) require_due_at(*request.due_at);
+  if (request.due_at) require_time("due_at", *request.due_at);
+  if (request.expires_at) require_time("expires_at", *request.expires_at);
+  if (request.priority < storage::lowest_priority || request.priority > storage::highest_priority) {
+    throw std::out_of_range("priority must be -5 to 5, got " + std::to_string(request.priority));
+  }
 
   storage::NewMessage message{.id = request.message_id ? *request.message_id : OutboxMessageId::generate(),
+                              .fresh = !request.message_id,
                               .topic = request.topic,
                               .payload = request.payload,
                               .correlation_id = std::nullopt,
-                              .due_at = request.due_at};
+                              .due_at = request.due_at,
+                              .headers = std::nullopt,
+                              .expires_at = request.expires_at,
+                              .priority = request.priority,
+                              .unique_key = std::nullopt};
   if (request.correlation_id && !request.correlation_id->empty()) {
-    const auto length = require_text("correlation_id", *request.correlation_id);
-    require_length("correlation_id", length, max_correlation_id_characters);
+    require_length("correlation_id", *request.correlation_id, max_correlation_id_characters);
     message.correlation_id = *request.correlation_id;
+  }
+  if (request.unique_key && !request.unique_key->empty()) {
+    require_length("unique_key", *request.unique_key, max_unique_key_characters);
+    message.unique_key = *request.unique_key;
+  }
+  if (!request.headers.empty()) {
+    require_headers(request.headers);
+    message.headers = core::to_json(request.headers);
   }
   if (message.id.is_nil()) throw std::invalid_argument("message_id must not be the nil UUID");
   return message;
 }
 
-struct CheckedBatch {
+std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
+                                         const OutboxOptions& options) {
   std::vector<storage::NewMessage> messages;
-  std::vector<OutboxMessageId> ids;
-  bool has_callers_ids = false;
-};
-
-CheckedBatch checked(std::span<const EnqueueRequest> requests, const OutboxOptions& options) {
-  CheckedBatch batch;
-  batch.messages.reserve(requests.size());
-  batch.ids.reserve(requests.size());
-  for (const auto& request : requests) {
-    batch.messages.push_back(checked(request, options));
-    batch.ids.push_back(batch.messages.back().id);
-    batch.has_callers_ids |= request.message_id.has_value();
-  }
-  return batch;
+  messages.reserve(requests.size());
+  for (const auto& request : requests) messages.push_back(checked(request, options));
+  return messages;
 }
 
-void require_claimable(const ClaimRequest& request) {
-  if (request.owner.is_nil()) throw std::invalid_argument("owner must not be the nil UUID");
-  if (request.batch_size < 1 || request.batch_size > max_batch_size) {
-    throw std::out_of_range("batch_size must be 1 to " + std::to_string(max_batch_size) + ", got " +
-                            std::to_string(request.batch_size));
-  }
-  if (request.lease < std::chrono::milliseconds{1} || request.lease > max_lease) {
+void require_owner(OwnerToken owner) {
+  if (owner.is_nil()) throw std::invalid_argument("owner must not be the nil UUID");
+}
+
+void require_lease(std::chrono::milliseconds lease) {
+  if (lease < std::chrono::milliseconds{1} || lease > max_lease) {
     throw std::out_of_range("lease must be 1 ms to 24 h");
   }
+}
+
+void require_batch_size(const char* what, int size) {
+  if (size < 1 || size > max_batch_size) {
+    throw std::out_of_range(std::string{what} + " must be 1 to " + std::to_string(max_batch_size) + ", got " +
+                            std::to_string(size));
+  }
+}
+
+void require_max_attempts(int attempts) {
+  if (attempts < 1 || attempts > largest_max_attempts) {
+    throw std::out_of_range("max_attempts must be 1 to " + std::to_string(largest_max_attempts) + ", got " +
+                            std::to_string(attempts));
+  }
+}
+
+void require_delay(std::optional<std::chrono::milliseconds> delay) {
+  if (delay && (*delay < std::chrono::milliseconds::zero() || *delay > max_delay)) {
+    throw std::out_of_range("delay must be zero to a year");
+  }
+}
+
+std::string_view checked_error(std::string_view error) {
+  require_text("error", error);
+  return core::trimmed(error, max_error_bytes);
+}
+
+void require_filter(const DeadLetterFilter& filter) {
+  if (filter.topic) require_topic(*filter.topic);
+  if (filter.failed_after) require_time("failed_after", *filter.failed_after);
+  if (filter.failed_before) require_time("failed_before", *filter.failed_before);
 }
 
 }  // namespace
@@ -107,77 +173,222 @@ std::string_view to_string(OutboxStatus status) {
   return "unknown";
 }
 
-Outbox::Outbox(storage::Database& database, OutboxOptions options, Logger log)
-    : database_(&database), options_(options), log_(std::move(log)) {
+Outbox::Outbox(storage::Database& database, OutboxOptions options, Logger log, Metrics metrics)
+    : database_(&database), options_(options), log_(std::move(log)), metrics_(std::move(metrics)) {
   if (options_.max_payload_bytes > largest_payload_limit) {
     throw std::out_of_range("max_payload_bytes must not exceed " + std::to_string(largest_payload_limit));
   }
+  require_max_attempts(options_.max_attempts);
+  if (options_.retain_done < std::chrono::seconds::zero() ||
+      options_.retain_done > std::chrono::hours{24 * 3650}) {
+    throw std::out_of_range("retain_done must be zero to ten years");
+  }
 }
 
-OutboxMessageId Outbox::enqueue(const EnqueueRequest& request) {
-  const auto message = checked(request, options_);
-  database_->write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) { database_->outbox().enqueue(session, message); });
-  log_enqueued(message);
-  return message.id;
-}
+// --- enqueue
+// -------------------------------------------------------------------------------------------------
 
-OutboxMessageId Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request) {
-  const auto message = checked(request, options_);
-  database_->outbox().enqueue(transaction.session(), message);
-  log_enqueued(message);
-  return message.id;
-}
-
-std::vector<OutboxMessageId> Outbox::enqueue_many(std::span<const EnqueueRequest> requests) {
-  auto batch = checked(requests, options_);
-  if (batch.messages.empty()) return {};
-  bool repeated = batch.has_callers_ids;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
-    const bool maybe_there = std::exchange(repeated, true);
-    database_->outbox().enqueue_many(session, batch.messages, maybe_there);
+Enqueued Outbox::enqueue(const EnqueueRequest& request) {
+  auto message = checked(request, options_);
+  Enqueued answer;
+  bool again = false;
+  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+    answer = database_->outbox().enqueue(session, message, false);
+    // A second run finds what the first one stored without being told: that was this call's doing.
+    if (std::exchange(again, true) && message.fresh && answer == message.id) answer = {message.id, true};
   });
-  log_.write(LogLevel::info, "outbox.enqueued_many",
-             {{"store", database_->name()}, {"count", batch.ids.size()}});
-  return std::move(batch.ids);
+  note_enqueued(message, answer.stored());
+  if (answer.stored() && !request.due_at) database_->announce();
+  return answer;
 }
 
-std::vector<OutboxMessageId> Outbox::enqueue_many(Transaction& transaction,
-                                                  std::span<const EnqueueRequest> requests) {
-  auto batch = checked(requests, options_);
-  if (batch.messages.empty()) return {};
-  database_->outbox().enqueue_many(transaction.session(), batch.messages, batch.has_callers_ids);
-  log_.write(LogLevel::info, "outbox.enqueued_many",
-             {{"store", database_->name()}, {"count", batch.ids.size()}});
-  return std::move(batch.ids);
+Enqueued Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request) {
+  const auto message = checked(request, options_);
+  const auto answer = database_->outbox().enqueue(transaction.session(), message, transaction.is_borrowed());
+  if (answer.stored() && !request.due_at) transaction.announce_at_commit();
+  note_enqueued(message, answer.stored());
+  return answer;
 }
+
+std::vector<Enqueued> Outbox::enqueue_many(std::span<const EnqueueRequest> requests) {
+  const auto messages = checked(requests, options_);
+  if (messages.empty()) return {};
+  std::vector<Enqueued> answers;
+  bool again = false;
+  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+    const bool repeated = std::exchange(again, true);
+    answers = database_->outbox().enqueue_many(session, messages, repeated);
+    if (!repeated) return;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      if (messages[i].fresh && answers[i] == messages[i].id) answers[i] = {messages[i].id, true};
+    }
+  });
+  note_enqueued_many(answers);
+  database_->announce();
+  return answers;
+}
+
+std::vector<Enqueued> Outbox::enqueue_many(Transaction& transaction,
+                                           std::span<const EnqueueRequest> requests) {
+  const auto messages = checked(requests, options_);
+  if (messages.empty()) return {};
+  auto answers = database_->outbox().enqueue_many(transaction.session(), messages, false);
+  transaction.announce_at_commit();
+  note_enqueued_many(answers);
+  return answers;
+}
+
+void Outbox::note_enqueued(const storage::NewMessage& message, bool stored) const {
+  metrics_.count(stored ? "outbox.enqueued" : "outbox.duplicates", 1,
+                 {{"store", database_->name()}, {"topic", message.topic}});
+  if (!log_.enabled(LogLevel::info)) return;
+  log_.write(LogLevel::info, stored ? "outbox.enqueued" : "outbox.duplicate",
+             {{"store", database_->name()},
+              {"topic", message.topic},
+              {"message_id", message.id.to_string()},
+              {"correlation_id", message.correlation_id.value_or("")}});
+}
+
+void Outbox::note_enqueued_many(std::span<const Enqueued> answers) const {
+  const auto stored = static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
+  metrics_.count("outbox.enqueued", stored, {{"store", database_->name()}});
+  metrics_.count("outbox.duplicates", answers.size() - stored, {{"store", database_->name()}});
+  log_.write(LogLevel::info, "outbox.enqueued_many",
+             {{"store", database_->name()}, {"count", stored}, {"duplicates", answers.size() - stored}});
+}
+
+// --- claim and settle
+// ----------------------------------------------------------------------------------------
 
 std::vector<ClaimedMessage> Outbox::claim(const ClaimRequest& request) {
-  require_claimable(request);
+  require_owner(request.owner);
+  require_batch_size("batch_size", request.batch_size);
+  require_lease(request.lease);
   std::vector<ClaimedMessage> claimed;
   database_->write({.single_statement = true, .stop = request.stop}, [&](storage::WriteSession& session) {
-    claimed = database_->outbox().claim(session, request);
+    auto entries = database_->outbox().claim(session, {.owner = request.owner,
+                                                       .batch_size = request.batch_size,
+                                                       .lease = request.lease,
+                                                       .max_attempts = options_.max_attempts});
+    claimed.clear();
+    for (auto& entry : entries) claimed.push_back(std::move(entry.claimed));
   });
+  metrics_.count("outbox.claimed", claimed.size(), {{"store", database_->name()}});
   log_.write(LogLevel::debug, "outbox.claimed",
              {{"store", database_->name()}, {"owner", request.owner.to_string()}, {"count", claimed.size()}});
   return claimed;
 }
 
-std::size_t Outbox::ack(OwnerToken owner, std::span<const Claim> claims) {
+template <class Call>
+std::size_t Outbox::settle(const char* event, OwnerToken owner, std::span<const Claim> claims,
+                           const Call& call) {
+  require_owner(owner);
   if (claims.empty()) return 0;
   // In id order: the lock order of the whole house.
   std::vector<Claim> ordered(claims.begin(), claims.end());
   std::ranges::sort(ordered, {}, [](const Claim& claim) { return std::pair{claim.id, claim.epoch}; });
-  std::size_t acked = 0;
-  database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-    acked = database_->outbox().ack(session, owner, ordered);
-  });
-  log_.write(LogLevel::debug, "outbox.acked",
+  const auto repeated = std::ranges::unique(ordered);
+  ordered.erase(repeated.begin(), repeated.end());
+  const std::size_t count = call(std::span<const Claim>{ordered});
+  metrics_.count(event, count, {{"store", database_->name()}});
+  log_.write(LogLevel::debug, event,
              {{"store", database_->name()},
               {"owner", owner.to_string()},
               {"asked", claims.size()},
-              {"count", acked}});
-  return acked;
+              {"count", count}});
+  return count;
+}
+
+std::size_t Outbox::ack(OwnerToken owner, std::span<const Claim> claims) {
+  return settle("outbox.acked", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = database_->outbox().ack(session, owner, ordered, options_.retain_done.count() > 0);
+    });
+    return count;
+  });
+}
+
+std::size_t Outbox::ack(Transaction& transaction, OwnerToken owner, std::span<const Claim> claims) {
+  return settle("outbox.acked", owner, claims, [&](std::span<const Claim> ordered) {
+    return database_->outbox().ack(transaction.session(), owner, ordered, options_.retain_done.count() > 0);
+  });
+}
+
+std::size_t Outbox::abandon(OwnerToken owner, std::span<const Claim> claims, const AbandonOptions& options) {
+  const auto error = checked_error(options.error);
+  require_delay(options.delay);
+  const auto max_attempts = options.max_attempts.value_or(options_.max_attempts);
+  require_max_attempts(max_attempts);
+  return settle("outbox.abandoned", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = database_->outbox().abandon(session, owner, ordered, error, options.delay, max_attempts);
+    });
+    return count;
+  });
+}
+
+std::size_t Outbox::fail(OwnerToken owner, std::span<const Claim> claims, std::string_view error) {
+  const auto text = checked_error(error);
+  if (text.empty()) throw std::invalid_argument("error must not be empty");
+  return settle("outbox.failed", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = database_->outbox().fail(session, owner, ordered, text);
+    });
+    return count;
+  });
+}
+
+std::size_t Outbox::snooze(OwnerToken owner, std::span<const Claim> claims,
+                           std::optional<std::chrono::milliseconds> delay) {
+  require_delay(delay);
+  return settle("outbox.snoozed", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = database_->outbox().snooze(session, owner, ordered, delay);
+    });
+    return count;
+  });
+}
+
+std::size_t Outbox::renew(OwnerToken owner, std::span<const Claim> claims, std::chrono::milliseconds lease) {
+  require_lease(lease);
+  return settle("outbox.renewed", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+      count = database_->outbox().renew(session, owner, ordered, lease).size();
+    });
+    return count;
+  });
+}
+
+// --- operating
+// -----------------------------------------------------------------------------------------------
+
+/// Calls `call(session)` in one transaction after the other until it answers less than a portion.
+template <class Call>
+std::size_t Outbox::in_portions(const Call& call, const std::stop_token& stop) {
+  std::size_t total = 0;
+  for (std::size_t count = portion; count >= portion && !stop.stop_requested(); total += count) {
+    database_->write({.single_statement = true, .stop = stop},
+                     [&](storage::WriteSession& session) { count = call(session); });
+  }
+  return total;
+}
+
+std::size_t Outbox::reap_expired(std::optional<int> max_attempts) {
+  const auto attempts = max_attempts.value_or(options_.max_attempts);
+  require_max_attempts(attempts);
+  const auto count = in_portions([&](storage::WriteSession& session) {
+    return database_->outbox().reap_expired(session, attempts, portion);
+  });
+  metrics_.count("outbox.reaped", count, {{"store", database_->name()}});
+  log_.write(count > 0 ? LogLevel::info : LogLevel::debug, "outbox.reaped",
+             {{"store", database_->name()}, {"count", count}});
+  if (count > 0) database_->announce();
+  return count;
 }
 
 OutboxCounts Outbox::counts() {
@@ -186,13 +397,114 @@ OutboxCounts Outbox::counts() {
   return counts;
 }
 
-void Outbox::log_enqueued(const storage::NewMessage& message) const {
-  if (!log_.enabled(LogLevel::info)) return;
-  log_.write(LogLevel::info, "outbox.enqueued",
-             {{"store", database_->name()},
-              {"topic", message.topic},
-              {"message_id", message.id.to_string()},
-              {"correlation_id", message.correlation_id.value_or("")}});
+std::optional<StoredMessage> Outbox::find(OutboxMessageId id) {
+  std::optional<StoredMessage> found;
+  database_->read([&](storage::ReadSession& session) { found = database_->outbox().find(session, id); });
+  return found;
+}
+
+std::vector<StoredMessage> Outbox::dead_letters(const DeadLetterFilter& filter, const DeadLetterPage& page) {
+  require_filter(filter);
+  require_batch_size("size", page.size);
+  std::vector<StoredMessage> found;
+  database_->read([&](storage::ReadSession& session) {
+    found = database_->outbox().dead_letters(session, filter, page);
+  });
+  return found;
+}
+
+std::size_t Outbox::replay(std::span<const OutboxMessageId> ids) {
+  std::size_t total = 0;
+  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), portion))) {
+    const auto some = ids.first(std::min<std::size_t>(ids.size(), portion));
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = database_->outbox().replay(session, some, {}, portion);
+    });
+    total += count;
+  }
+  metrics_.count("outbox.replayed", total, {{"store", database_->name()}});
+  log_.write(LogLevel::info, "outbox.replayed", {{"store", database_->name()}, {"count", total}});
+  if (total > 0) database_->announce();
+  return total;
+}
+
+std::size_t Outbox::replay(const DeadLetterFilter& filter) {
+  require_filter(filter);
+  const auto total = in_portions([&](storage::WriteSession& session) {
+    return database_->outbox().replay(session, std::nullopt, filter, portion);
+  });
+  metrics_.count("outbox.replayed", total, {{"store", database_->name()}});
+  log_.write(LogLevel::info, "outbox.replayed", {{"store", database_->name()}, {"count", total}});
+  if (total > 0) database_->announce();
+  return total;
+}
+
+std::size_t Outbox::purge_dead_letters(std::span<const OutboxMessageId> ids) {
+  std::size_t total = 0;
+  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), portion))) {
+    const auto some = ids.first(std::min<std::size_t>(ids.size(), portion));
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = database_->outbox().purge_failed(session, some, {}, portion);
+    });
+    total += count;
+  }
+  log_.write(LogLevel::info, "outbox.purged_dead_letters", {{"store", database_->name()}, {"count", total}});
+  return total;
+}
+
+std::size_t Outbox::purge_dead_letters(const DeadLetterFilter& filter) {
+  require_filter(filter);
+  const auto total = in_portions([&](storage::WriteSession& session) {
+    return database_->outbox().purge_failed(session, std::nullopt, filter, portion);
+  });
+  log_.write(LogLevel::info, "outbox.purged_dead_letters", {{"store", database_->name()}, {"count", total}});
+  return total;
+}
+
+std::size_t Outbox::purge_done(std::chrono::seconds age, const std::stop_token& stop) {
+  if (age < std::chrono::seconds::zero() || age > std::chrono::hours{24 * 3650}) {
+    throw std::out_of_range("age must be zero to ten years");
+  }
+  const auto total = in_portions(
+      [&](storage::WriteSession& session) { return database_->outbox().purge_done(session, age, portion); },
+      stop);
+  metrics_.count("outbox.purged", total, {{"store", database_->name()}});
+  if (total > 0)
+    log_.write(LogLevel::info, "outbox.purged", {{"store", database_->name()}, {"count", total}});
+  return total;
+}
+
+bool Outbox::pause(std::string_view topic) {
+  require_topic(topic);
+  bool paused = false;
+  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+    paused = database_->outbox().pause(session, topic);
+  });
+  log_.write(LogLevel::info, "outbox.paused", {{"store", database_->name()}, {"topic", topic}});
+  return paused;
+}
+
+bool Outbox::resume(std::string_view topic) {
+  require_topic(topic);
+  bool resumed = false;
+  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+    resumed = database_->outbox().resume(session, topic);
+  });
+  // Also when it was not paused: a resume that was cut short is finished by calling it again.
+  const auto back = in_portions(
+      [&](storage::WriteSession& session) { return database_->outbox().unpark(session, topic, portion); });
+  log_.write(LogLevel::info, "outbox.resumed",
+             {{"store", database_->name()}, {"topic", topic}, {"count", back}});
+  database_->announce();
+  return resumed;
+}
+
+std::vector<PausedTopic> Outbox::paused_topics() {
+  std::vector<PausedTopic> paused;
+  database_->read([&](storage::ReadSession& session) { paused = database_->outbox().paused(session); });
+  return paused;
 }
 
 }  // namespace dovetail

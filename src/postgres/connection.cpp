@@ -53,8 +53,15 @@ std::string sqlstate_of_connect_failure(std::string_view verbose) {
 }
 
 /// A connection attempt that failed did nothing yet; without an answer from a server it may be tried again.
-ErrorKind classify_connect_failure(const std::string& sqlstate) {
+/// libpq's own refusals have no SQLSTATE, only words; a second try does not change their mind.
+ErrorKind classify_connect_failure(const std::string& sqlstate, std::string_view message) {
   if (sqlstate == "3D000") return ErrorKind::schema;  // no such database
+  if (sqlstate.empty()) {
+    for (const auto* word :
+         {"does not support SSL", "no password supplied", "certificate", "SSL is not enabled"}) {
+      if (message.find(word) != std::string_view::npos) return ErrorKind::permission;
+    }
+  }
   return classify(sqlstate, false);
 }
 
@@ -213,7 +220,7 @@ std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings,
   if (state != PGRES_POLLING_OK) {
     const std::string message = in_time ? PQerrorMessage(native) : "no answer within the connect timeout";
     const auto sqlstate = sqlstate_of_connect_failure(message);
-    throw Error({classify_connect_failure(sqlstate), sqlstate, "connect"},
+    throw Error({classify_connect_failure(sqlstate, message), sqlstate, "connect"},
                 settings.describe() + ": " + first_line(message));
   }
   PQsetErrorVerbosity(native, PQERRORS_DEFAULT);
@@ -266,15 +273,13 @@ void Connection::refuse_copy(const Result& result) {
   throw InvalidOperation("COPY from or to the client cannot be run as a statement");
 }
 
-Result Connection::wait_for_last_result(const Command& command, Call& call, bool expects_copy) {
+Result Connection::wait_for_last_result(const Command& command, Call& call) {
   std::optional<Result> last;
   for (;;) {
     if (!call.wait_until_result_is_there()) fail(command, nullptr);
     Result next{PQgetResult(connection_)};
     if (next.get() == nullptr) break;
-    // A failed COPY answers its error twice; the first one tells why.
     if (!last || !last->failed()) last.emplace(std::move(next));
-    if (expects_copy && last->status() == PGRES_COPY_IN) break;
     refuse_copy(*last);
   }
   if (!last) fail(command, nullptr);
@@ -349,42 +354,29 @@ void Connection::run_script(std::string_view name, const std::string& text) {
   wait_for_last_result(command, call);
 }
 
-std::size_t Connection::copy_in(const Command& command, const std::function<bool(std::string&)>& next,
-                                const std::stop_token& stop) {
-  Call call(connection_, wake_fd_, stop);
-  if (PQsendQuery(connection_, command.text.data()) == 0 || !call.flush()) fail(command, nullptr);
-  wait_for_last_result(command, call, true);  // the server is ready for data, or said why not
-  const char* abort_reason = nullptr;
-  std::exception_ptr producer_failure;
-  std::string chunk;
-  for (;;) {
-    try {
-      if (!next(chunk)) break;
-    } catch (...) {
-      producer_failure = std::current_exception();
-      abort_reason = "the producer of the data failed";
-      break;
+bool Connection::wait_for_notification(std::chrono::steady_clock::time_point deadline,
+                                       const std::stop_token& stop) {
+  const auto take_all = [this] {
+    bool any = false;
+    while (auto* notification = PQnotifies(connection_)) {
+      PQfreemem(notification);
+      any = true;
     }
-    int queued = 0;
-    while ((queued = PQputCopyData(connection_, chunk.data(), static_cast<int>(chunk.size()))) == 0) {
-      if (!call.wait(POLLOUT)) fail(command, nullptr);
-    }
-    chunk.clear();
-    if (queued < 0 || !call.flush()) {
-      abort_reason = "the data could not be sent";  // the result tells why
-      break;
+    return any;
+  };
+  while (!stop.stop_requested()) {
+    if (take_all()) return true;
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    Call call(connection_, wake_fd_, stop);
+    std::array<pollfd, 2> fds{{{PQsocket(connection_), POLLIN, 0}, {wake_fd_, POLLIN, 0}}};
+    if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) <= 0 || fds[0].revents == 0) continue;
+    if (PQconsumeInput(connection_) == 0 || PQstatus(connection_) != CONNECTION_OK) {
+      fail({.name = "listen", .text = ""}, nullptr);
     }
   }
-  while (PQputCopyEnd(connection_, abort_reason) == 0) {
-    if (!call.wait(POLLOUT)) fail(command, nullptr);
-  }
-  if (!call.flush()) fail(command, nullptr);
-  try {
-    return wait_for_last_result(command, call).affected();
-  } catch (const Error&) {
-    if (producer_failure) std::rethrow_exception(producer_failure);
-    throw;
-  }
+  return false;
 }
 
 void Connection::fail(const Command& command, const Result* result) {

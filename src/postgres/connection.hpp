@@ -11,7 +11,7 @@
 
 #include <libpq-fe.h>
 
-#include <functional>
+#include <chrono>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -73,10 +73,9 @@ class Connection {
   /// Runs a text of many statements.
   void run_script(std::string_view name, const std::string& text);
 
-  /// Streams data into a COPY … FROM STDIN; `next` fills its argument and answers false when there is no
-  /// more. When `next` throws, the COPY is aborted and the exception goes on.
-  std::size_t copy_in(const Command& command, const std::function<bool(std::string&)>& next,
-                      const std::stop_token& stop = {});
+  /// Waits until the server sends a notification on a channel this connection listens to, or until `deadline`
+  /// (false) or `stop` (false). Takes all that have come.
+  bool wait_for_notification(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop);
 
   /// False once the connection is broken, also when the server hung up while it was idle.
   [[nodiscard]] bool usable() const;
@@ -94,7 +93,7 @@ class Connection {
   /// another schema, through a borrowed transaction) is run without being prepared.
   enum class Preparation { none, first_use, done };
   [[nodiscard]] Preparation preparation_of(const Command& command) const;
-  Result wait_for_last_result(const Command& command, Call& call, bool expects_copy = false);
+  Result wait_for_last_result(const Command& command, Call& call);
   void refuse_copy(const Result& result);
   [[noreturn]] void fail(const Command& command, const Result* result);
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/random.hpp"
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/transaction.hpp"
@@ -22,8 +23,10 @@ std::string quoted(const std::string& schema) {
 /// A transaction on a connection of the pool, which gets it back as soon as the transaction ends.
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
-  OwnedTransaction(storage::Pool<Connection>::Lease connection, bool prepare)
-      : connection_(std::move(connection)), session_({**connection_, Scope::transaction, prepare, {}}) {}
+  OwnedTransaction(Database& database, storage::Pool<Connection>::Lease connection, bool prepare)
+      : database_(database),
+        connection_(std::move(connection)),
+        session_({**connection_, Scope::transaction, prepare, {}}) {}
   ~OwnedTransaction() override {
     if (!connection_) return;
     try {
@@ -39,9 +42,13 @@ class OwnedTransaction final : public storage::TransactionHandle {
   }
   void commit() override {
     require_open();
-    const auto connection = std::exchange(connection_, std::nullopt);
-    session_.core().commit();
+    {
+      const auto connection = std::exchange(connection_, std::nullopt);
+      session_.core().commit();
+    }
+    if (announces_) database_.announce();
   }
+  void announce_at_commit() override { announces_ = true; }
   void rollback() override {
     require_open();
     const auto connection = std::exchange(connection_, std::nullopt);
@@ -52,8 +59,10 @@ class OwnedTransaction final : public storage::TransactionHandle {
   void require_open() const {
     if (!connection_) throw InvalidOperation("the transaction has ended already");
   }
+  Database& database_;
   std::optional<storage::Pool<Connection>::Lease> connection_;
   WriteSession session_;
+  bool announces_ = false;
 };
 
 /// The transaction that is open on a connection of the user's.
@@ -101,7 +110,18 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       pool_({.max_size = options_.max_connections}, options_.clock, options_.log,
             [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
       outbox_(texts_),
-      migrations_(texts_, quoted(options_.schema)) {}
+      migrations_(texts_, quoted(options_.schema)),
+      notifier_([this](const std::stop_token& stop) {
+        Params params;
+        params.add(std::string_view{channel()});
+        auto connection = pool_.acquire(stop);
+        // A hint need not be on disk before it is sent: without that wait it is there some milliseconds
+        // sooner.
+        connection->run({.name = "notify",
+                         .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, '')",
+                         .params = &params},
+                        stop);
+      }) {}
 
 void Database::read(const ReadBody& body, const std::stop_token& stop) {
   storage::run_with_retry(*options_.clock, options_.log, {}, {.repeatable = true, .stop = stop}, [&] {
@@ -134,7 +154,54 @@ void Database::write_once(const storage::WriteOptions& options, const WriteBody&
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
-  return std::make_unique<OwnedTransaction>(pool_.acquire(), !options_.pooled);
+  return std::make_unique<OwnedTransaction>(*this, pool_.acquire(), !options_.pooled);
+}
+
+// --- waking workers
+// ------------------------------------------------------------------------------------------
+
+std::string Database::channel() const {
+  return "dovetail:" + quoted(options_.schema);  // as the schema's functions write it
+}
+
+void Database::announce() {
+  doorbell().ring();
+  notifier_.announce();
+}
+
+void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
+  if (options_.pooled) return;  // a pooler in transaction mode hands the connection to somebody else
+  const FullJitterBackoff backoff;
+  for (int tries = 0; !stop.stop_requested(); ++tries) {
+    try {
+      listen_once(stop, [&](bool hears) {
+        if (hears) tries = 0;
+        connected(hears);
+      });
+    } catch (const std::exception& error) {
+      if (stop.stop_requested()) return;
+      connected(false);
+      options_.log.write(LogLevel::warn, "storage.listener_lost",
+                         {{"store", name_}, {"error", error.what()}});
+    }
+    // By the system's clock: a test that stops the time still wants its listener back.
+    system_clock()->sleep_for(backoff.delay(tries, core::random_unit()), stop);
+  }
+}
+
+void Database::listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected) {
+  const auto connection = Connection::open(settings_, stop);
+  std::string identifier = "\"";
+  for (const char c : channel()) identifier += c == '"' ? "\"\"" : std::string(1, c);
+  const std::string text = "listen " + identifier + "\"";
+  connection->run({.name = "listen", .text = text}, stop);
+  connected(true);
+  doorbell().ring();  // for what came before we listened
+  while (!stop.stop_requested()) {
+    if (connection->wait_for_notification(std::chrono::steady_clock::now() + std::chrono::minutes{1}, stop)) {
+      doorbell().ring();
+    }
+  }
 }
 
 const storage::Engine engine{

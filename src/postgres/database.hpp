@@ -6,6 +6,7 @@
 
 #include "postgres/connection.hpp"
 #include "postgres/migration_store.hpp"
+#include "postgres/notifier.hpp"
 #include "postgres/outbox_store.hpp"
 #include "postgres/session.hpp"
 #include "storage/database.hpp"
@@ -22,10 +23,15 @@ class Database final : public storage::Database {
   void read(const ReadBody& body, const std::stop_token& stop) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   std::unique_ptr<storage::TransactionHandle> begin() override;
+  void announce() override;
+  void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::OutboxStore& outbox() override { return outbox_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
+  void listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected);
+  /// The channel of NOTIFY that this schema uses.
+  [[nodiscard]] std::string channel() const;
   void write_once(const storage::WriteOptions& options, const WriteBody& body);
 
   storage::DatabaseOptions options_;
@@ -35,6 +41,7 @@ class Database final : public storage::Database {
   storage::Pool<Connection> pool_;
   OutboxStore outbox_;
   MigrationStore migrations_;
+  Notifier notifier_;
 };
 
 /// This engine, for the registry.

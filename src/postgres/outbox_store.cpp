@@ -1,8 +1,8 @@
 #include "postgres/outbox_store.hpp"
 
 #include <algorithm>
-#include <functional>
 
+#include "core/headers.hpp"
 #include "postgres/session.hpp"
 #include "postgres/sql.hpp"
 
@@ -10,119 +10,91 @@ namespace dovetail::postgres {
 namespace {
 
 constexpr std::int64_t count_limit = 100'000;
-constexpr std::size_t copy_chunk_bytes = std::size_t{256} << 10;
+constexpr std::size_t bulk_rows = 2'000;                  // per statement
+constexpr std::size_t bulk_bytes = std::size_t{8} << 20;  // of payloads per statement
 
-Params enqueue_params(const storage::NewMessage& message) {
+std::optional<std::int64_t> micros(std::optional<std::chrono::microseconds> duration) {
+  return duration ? std::optional<std::int64_t>{duration->count()} : std::nullopt;
+}
+
+std::optional<std::string_view> unless_empty(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional{text};
+}
+
+// --- parameters
+// ----------------------------------------------------------------------------------------------
+
+Params enqueue_params(const storage::NewMessage& message, bool notify) {
   Params params;
   params.add(message.id.uuid())
       .add(message.topic)
       .add(message.payload)
       .add(message.correlation_id)
-      .add(message.due_at);
+      .add(message.due_at)
+      .add(message.headers ? std::optional<std::string_view>{*message.headers} : std::nullopt)
+      .add(message.expires_at)
+      .add(std::int32_t{message.priority})
+      .add(message.unique_key)
+      .add(notify);
   return params;
 }
 
-void append_field(std::string& out, std::string_view bytes) {
-  append_integer<std::int32_t>(out, static_cast<std::int32_t>(bytes.size()));
-  out += bytes;
-}
-
-/// One row in COPY's binary format. `scheduled`: with the due time as its last field.
-void append_copy_row(std::string& out, const storage::NewMessage& message, bool scheduled) {
-  append_integer<std::int16_t>(out, scheduled ? 5 : 4);
-  const auto& id = message.id.uuid().bytes();
-  append_field(out, {reinterpret_cast<const char*>(id.data()), id.size()});
-  append_field(out, message.topic);
-  append_field(out, message.payload);
-  if (message.correlation_id) {
-    append_field(out, *message.correlation_id);
+/// A column of many messages as an array, or NULL when no message uses it.
+template <class Element, class Get>
+void add_column(Params& params, std::span<const storage::NewMessage> messages, const Get& get) {
+  std::vector<std::optional<Element>> column;
+  column.reserve(messages.size());
+  bool used = false;
+  for (const auto& message : messages) {
+    column.push_back(get(message));
+    used = used || column.back().has_value();
+  }
+  if (used) {
+    params.add(std::span<const std::optional<Element>>{column});
   } else {
-    append_integer<std::int32_t>(out, -1);
-  }
-  if (scheduled) {
-    append_integer<std::int32_t>(out, 8);
-    append_integer(out, to_postgres_time(*message.due_at));
+    params.add(nullptr);
   }
 }
 
-/// Streams those messages that have (`scheduled`) or do not have a due time of their own.
-void copy_messages(SessionCore& session, const storage::StatementTexts& texts,
-                   const storage::Statement& statement, std::span<const storage::NewMessage> messages,
-                   bool scheduled) {
-  const auto belongs = [&](const storage::NewMessage& message) {
-    return message.due_at.has_value() == scheduled;
-  };
-  if (std::ranges::none_of(messages, belongs)) return;
-  auto next = messages.begin();
-  bool header_sent = false;
-  bool trailer_sent = false;
-  session.copy_in(texts, statement, [&](std::string& chunk) {
-    if (trailer_sent) return false;
-    if (!header_sent) chunk.append("PGCOPY\n\377\r\n\0\0\0\0\0\0\0\0\0", 19);
-    header_sent = true;
-    for (; next != messages.end() && chunk.size() < copy_chunk_bytes; ++next) {
-      if (belongs(*next)) append_copy_row(chunk, *next, scheduled);
-    }
-    if (next == messages.end()) {
-      append_integer<std::int16_t>(chunk, -1);
-      trailer_sent = true;
-    }
-    return true;
-  });
-}
-
-ClaimedMessage read_claimed(const Result& result, int row) {
-  ClaimedMessage claimed;
-  auto& message = claimed.message;
-  message.id = OutboxWorkItemId{result.uuid(row, 0)};
-  message.message_id = OutboxMessageId{result.uuid(row, 0)};
-  message.topic = result.text(row, 1);
-  message.payload = result.text(row, 2);
-  if (!result.is_null(row, 3)) message.correlation_id = result.text(row, 3);
-  message.created_at = result.time(row, 4);
-  message.due_at = result.time(row, 5);
-  message.attempts = static_cast<int>(result.integer(row, 6));
-  claimed.claim = {message.id, result.integer(row, 7)};
-  claimed.lease_until = result.time(row, 8);
-  return claimed;
-}
-
-}  // namespace
-
-void OutboxStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message) {
-  WriteSession::of(session).run(texts_, sql::outbox_enqueue, enqueue_params(message));
-}
-
-void OutboxStore::enqueue_many(storage::WriteSession& session, std::span<const storage::NewMessage> messages,
-                               bool repeated) {
-  auto& core = WriteSession::of(session);
-  if (!repeated) {
-    copy_messages(core, texts_, sql::outbox_enqueue_many, messages, false);
-    copy_messages(core, texts_, sql::outbox_enqueue_many_scheduled, messages, true);
-    return;
-  }
-  // COPY cannot pass over a row that is there already: what may be a repetition goes one by one, in one round
-  // trip.
-  std::vector<Params> params;
-  params.reserve(messages.size());
-  for (const auto& message : messages) params.push_back(enqueue_params(message));
-  core.run_many(texts_, sql::outbox_enqueue, params);
-}
-
-std::vector<ClaimedMessage> OutboxStore::claim(storage::WriteSession& session, const ClaimRequest& request) {
+Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh) {
+  using Text = std::string_view;
   Params params;
-  params.add(request.owner.uuid());
-  params.add(std::int32_t{request.batch_size});
-  params.add(std::int64_t{std::chrono::microseconds{request.lease}.count()});
-  const auto result = WriteSession::of(session).run(texts_, sql::outbox_claim, params);
-  std::vector<ClaimedMessage> claimed;
-  claimed.reserve(static_cast<std::size_t>(result.rows()));
-  for (int row = 0; row < result.rows(); ++row) claimed.push_back(read_claimed(result, row));
-  return claimed;
+  std::vector<Uuid> ids;
+  std::vector<std::int64_t> priorities;
+  for (const auto& message : messages) {
+    ids.push_back(message.id.uuid());
+    priorities.push_back(message.priority);
+  }
+  params.add(std::span<const Uuid>{ids});
+  add_column<Text>(params, messages, [](const auto& each) { return std::optional{each.topic}; });
+  add_column<Text>(params, messages, [](const auto& each) { return std::optional{each.payload}; });
+  add_column<Text>(params, messages, [](const auto& each) { return each.correlation_id; });
+  add_column<WallTime>(params, messages, [](const auto& each) { return each.due_at; });
+  add_column<Text>(params, messages, [](const auto& each) {
+    return each.headers ? std::optional<Text>{*each.headers} : std::nullopt;
+  });
+  add_column<WallTime>(params, messages, [](const auto& each) { return each.expires_at; });
+  if (std::ranges::any_of(priorities, [](std::int64_t priority) { return priority != 0; })) {
+    params.add(std::span<const std::int64_t>{priorities});
+  } else {
+    params.add(nullptr);
+  }
+  add_column<Text>(params, messages, [](const auto& each) { return each.unique_key; });
+  params.add(fresh);
+  return params;
 }
 
-std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner,
-                             std::span<const Claim> claims) {
+/// The first messages that fit into one statement.
+std::span<const storage::NewMessage> next_portion(std::span<const storage::NewMessage> messages) {
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  while (count < messages.size() && count < bulk_rows && (count == 0 || bytes < bulk_bytes)) {
+    bytes += messages[count++].payload.size();
+  }
+  return messages.first(count);
+}
+
+Params claims_params(OwnerToken owner, std::span<const Claim> claims) {
   std::vector<Uuid> ids;
   std::vector<std::int64_t> epochs;
   for (const auto& claim : claims) {
@@ -131,8 +103,293 @@ std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner,
   }
   Params params;
   params.add(owner.uuid()).add(std::span<const Uuid>{ids}).add(std::span<const std::int64_t>{epochs});
-  return static_cast<std::size_t>(
-      WriteSession::of(session).run(texts_, sql::outbox_ack, params).integer(0, 0));
+  return params;
+}
+
+Params abandon_params(OwnerToken owner, std::span<const Claim> claims, std::string_view error,
+                      std::optional<std::chrono::microseconds> delay, int max_attempts) {
+  auto params = claims_params(owner, claims);
+  params.add(unless_empty(error)).add(micros(delay)).add(std::int32_t{max_attempts});
+  return params;
+}
+
+Params claim_params(const storage::ClaimOrder& order) {
+  Params params;
+  params.add(order.owner.uuid())
+      .add(std::int32_t{order.batch_size})
+      .add(std::int64_t{order.lease.count()})
+      .add(std::int32_t{order.max_attempts});
+  if (order.after != nullptr) {
+    params.add(std::span<const std::optional<WallTime>>{*order.after});
+  } else {
+    params.add(nullptr);
+  }
+  return params;
+}
+
+void add_ids(Params& params, std::optional<std::span<const OutboxMessageId>> ids) {
+  if (!ids) {
+    params.add(nullptr);
+    return;
+  }
+  std::vector<Uuid> uuids;
+  for (const auto& id : *ids) uuids.push_back(id.uuid());
+  params.add(std::span<const Uuid>{uuids});
+}
+
+std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
+  return text ? std::optional<std::string_view>{*text} : std::nullopt;
+}
+
+// --- results
+// -------------------------------------------------------------------------------------------------
+
+std::size_t count_of(const Result& result) {
+  return static_cast<std::size_t>(result.integer(0, 0));
+}
+
+std::optional<std::string> text_or_null(const Result& result, int row, int column) {
+  return result.is_null(row, column) ? std::nullopt : std::optional{result.text(row, column)};
+}
+
+std::optional<WallTime> time_or_null(const Result& result, int row, int column) {
+  return result.is_null(row, column) ? std::nullopt : std::optional{result.time(row, column)};
+}
+
+/// The columns that claimed and stored messages share, from the first on.
+OutboxMessage read_message(const Result& result, int row) {
+  OutboxMessage message;
+  message.id = OutboxWorkItemId{result.uuid(row, 0)};
+  message.message_id = OutboxMessageId{result.uuid(row, 0)};
+  message.topic = result.text(row, 1);
+  if (!result.is_null(row, 2)) message.payload = result.text(row, 2);
+  message.correlation_id = text_or_null(result, row, 3);
+  if (!result.is_null(row, 4)) message.headers = core::headers_from_json(result.bytes(row, 4));
+  message.created_at = result.time(row, 5);
+  message.due_at = time_or_null(result, row, 6);
+  message.expires_at = time_or_null(result, row, 7);
+  message.priority = static_cast<int>(result.integer(row, 8));
+  message.attempts = static_cast<int>(result.integer(row, 9));
+  return message;
+}
+
+std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
+  std::vector<storage::ClaimedEntry> entries;
+  entries.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    storage::ClaimedEntry entry;
+    entry.claimed.message = read_message(result, row);
+    entry.claimed.claim = {entry.claimed.message.id, result.integer(row, 10)};
+    entry.claimed.lease_until = result.time(row, 11);
+    entry.ready_at = result.time(row, 12);
+    entries.push_back(std::move(entry));
+  }
+  // UPDATE … RETURNING answers in the order of the rows on disk.
+  std::ranges::sort(entries, {}, [](const storage::ClaimedEntry& entry) {
+    return std::tuple{-entry.claimed.message.priority, entry.ready_at, entry.claimed.message.id};
+  });
+  return entries;
+}
+
+StoredMessage read_stored(const Result& result, int row) {
+  StoredMessage stored;
+  stored.message = read_message(result, row);
+  stored.status = static_cast<OutboxStatus>(result.integer(row, 11));
+  stored.processed_at = time_or_null(result, row, 12);
+  if (!result.is_null(row, 13)) stored.processed_by = OwnerToken{result.uuid(row, 13)};
+  stored.last_error = text_or_null(result, row, 14);
+  stored.past_attempts = static_cast<int>(result.integer(row, 15));
+  stored.unique_key = text_or_null(result, row, 16);
+  stored.next_attempt_at = time_or_null(result, row, 17);
+  return stored;
+}
+
+}  // namespace
+
+// --- enqueue
+// -------------------------------------------------------------------------------------------------
+
+Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
+                              bool notify) {
+  const auto result =
+      WriteSession::of(session).run(texts_, sql::outbox_enqueue, enqueue_params(message, notify));
+  return {OutboxMessageId{result.uuid(0, 0)}, result.boolean(0, 1)};
+}
+
+std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
+                                                std::span<const storage::NewMessage> messages,
+                                                bool repeated) {
+  const bool fresh = !repeated && std::ranges::all_of(messages, &storage::NewMessage::fresh);
+  auto& core = WriteSession::of(session);
+  std::vector<Enqueued> answers;
+  answers.reserve(messages.size());
+  while (!messages.empty()) {
+    const auto some = next_portion(messages);
+    messages = messages.subspan(some.size());
+    const auto others = core.run(texts_, sql::outbox_enqueue_many, bulk_params(some, fresh));
+    int other = 0;  // the next one that was not stored; they come in the order of the messages
+    for (const auto& message : some) {
+      if (other < others.rows() && others.uuid(other, 0) == message.id.uuid()) {
+        answers.emplace_back(OutboxMessageId{others.uuid(other++, 1)}, false);
+      } else {
+        answers.emplace_back(message.id, true);
+      }
+    }
+  }
+  return answers;
+}
+
+// --- claim and settle
+// ----------------------------------------------------------------------------------------
+
+std::vector<storage::ClaimedEntry> OutboxStore::claim(storage::WriteSession& session,
+                                                      const storage::ClaimOrder& order) {
+  return read_claimed(WriteSession::of(session).run(texts_, sql::outbox_claim, claim_params(order)));
+}
+
+storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken owner,
+                                      std::span<const storage::Settlement> settlements, bool keep_done,
+                                      const storage::ClaimOrder* order) {
+  using Kind = storage::Settlement::Kind;
+  std::vector<SessionCore::Call> calls;
+  std::vector<Claim> acks;
+  for (const auto& each : settlements) {
+    if (each.kind == Kind::ack) acks.push_back(each.claim);
+  }
+  if (!acks.empty()) {
+    calls.push_back({&sql::outbox_ack, claims_params(owner, acks)});
+    calls.back().params.add(keep_done);
+  }
+  for (const auto& each : settlements) {
+    const std::span<const Claim> claim{&each.claim, 1};
+    switch (each.kind) {
+      case Kind::ack:
+        break;
+      case Kind::abandon:
+        calls.push_back(
+            {&sql::outbox_abandon, abandon_params(owner, claim, each.error, each.delay, each.max_attempts)});
+        break;
+      case Kind::fail:
+        calls.push_back({&sql::outbox_fail, claims_params(owner, claim)});
+        calls.back().params.add(std::string_view{each.error});
+        break;
+      case Kind::snooze:
+        calls.push_back({&sql::outbox_snooze, claims_params(owner, claim)});
+        calls.back().params.add(micros(each.delay));
+        break;
+    }
+  }
+  const auto settling = calls.size();
+  if (order != nullptr) calls.push_back({&sql::outbox_claim, claim_params(*order)});
+  storage::WorkAnswer answer;
+  if (calls.empty()) return answer;
+  const auto results = WriteSession::of(session).run_all(texts_, calls);
+  for (std::size_t i = 0; i < settling; ++i) answer.settled += count_of(results[i]);
+  if (order != nullptr) answer.claimed = read_claimed(results.back());
+  return answer;
+}
+
+std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                             bool keep) {
+  auto params = claims_params(owner, claims);
+  params.add(keep);
+  return count_of(WriteSession::of(session).run(texts_, sql::outbox_ack, params));
+}
+
+std::size_t OutboxStore::abandon(storage::WriteSession& session, OwnerToken owner,
+                                 std::span<const Claim> claims, std::string_view error,
+                                 std::optional<std::chrono::microseconds> delay, int max_attempts) {
+  return count_of(WriteSession::of(session).run(texts_, sql::outbox_abandon,
+                                                abandon_params(owner, claims, error, delay, max_attempts)));
+}
+
+std::size_t OutboxStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                              std::string_view error) {
+  auto params = claims_params(owner, claims);
+  params.add(error);
+  return count_of(WriteSession::of(session).run(texts_, sql::outbox_fail, params));
+}
+
+std::size_t OutboxStore::snooze(storage::WriteSession& session, OwnerToken owner,
+                                std::span<const Claim> claims,
+                                std::optional<std::chrono::microseconds> delay) {
+  auto params = claims_params(owner, claims);
+  params.add(micros(delay));
+  return count_of(WriteSession::of(session).run(texts_, sql::outbox_snooze, params));
+}
+
+std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session, OwnerToken owner,
+                                                 std::span<const Claim> claims,
+                                                 std::chrono::microseconds lease) {
+  auto params = claims_params(owner, claims);
+  params.add(std::int64_t{lease.count()});
+  const auto result = WriteSession::of(session).run(texts_, sql::outbox_renew, params);
+  std::vector<OutboxWorkItemId> held;
+  for (int row = 0; row < result.rows(); ++row) held.emplace_back(result.uuid(row, 0));
+  return held;
+}
+
+// --- operating
+// -----------------------------------------------------------------------------------------------
+
+std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_attempts, int most) {
+  Params params;
+  params.add(std::int32_t{max_attempts}).add(std::int32_t{most});
+  return count_of(WriteSession::of(session).run(texts_, sql::outbox_reap_expired, params));
+}
+
+std::size_t OutboxStore::replay(storage::WriteSession& session,
+                                std::optional<std::span<const OutboxMessageId>> ids,
+                                const DeadLetterFilter& filter, int most) {
+  Params params;
+  add_ids(params, ids);
+  params.add(view_of(filter.topic))
+      .add(filter.failed_after)
+      .add(filter.failed_before)
+      .add(std::int32_t{most});
+  return count_of(WriteSession::of(session).run(texts_, sql::outbox_replay, params));
+}
+
+std::size_t OutboxStore::purge_failed(storage::WriteSession& session,
+                                      std::optional<std::span<const OutboxMessageId>> ids,
+                                      const DeadLetterFilter& filter, int most) {
+  Params params;
+  add_ids(params, ids);
+  params.add(view_of(filter.topic))
+      .add(filter.failed_after)
+      .add(filter.failed_before)
+      .add(std::int32_t{most});
+  return count_of(WriteSession::of(session).run(texts_, sql::outbox_purge_failed, params));
+}
+
+std::size_t OutboxStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+  Params params;
+  params.add(std::int64_t{age.count()}).add(std::int32_t{most});
+  return count_of(WriteSession::of(session).run(texts_, sql::outbox_purge_done, params));
+}
+
+bool OutboxStore::pause(storage::WriteSession& session, std::string_view topic) {
+  Params params;
+  params.add(topic);
+  return WriteSession::of(session).run(texts_, sql::outbox_pause, params).boolean(0, 0);
+}
+
+bool OutboxStore::resume(storage::WriteSession& session, std::string_view topic) {
+  Params params;
+  params.add(topic);
+  return WriteSession::of(session).run(texts_, sql::outbox_resume, params).boolean(0, 0);
+}
+
+std::size_t OutboxStore::unpark(storage::WriteSession& session, std::string_view topic, int most) {
+  Params params;
+  params.add(topic).add(std::int32_t{most});
+  return count_of(WriteSession::of(session).run(texts_, sql::outbox_unpark, params));
+}
+
+std::optional<std::chrono::microseconds> OutboxStore::next_due(storage::ReadSession& session) {
+  const auto result = ReadSession::of(session).run(texts_, sql::outbox_next_due, {});
+  if (result.is_null(0, 0)) return std::nullopt;
+  return std::chrono::microseconds{result.integer(0, 0)};
 }
 
 OutboxCounts OutboxStore::counts(storage::ReadSession& session) {
@@ -145,9 +402,36 @@ OutboxCounts OutboxStore::counts(storage::ReadSession& session) {
   counts.in_progress = result.integer(0, 2);
   counts.done = result.integer(0, 3);
   counts.failed = result.integer(0, 4);
+  counts.paused = result.integer(0, 5);
   counts.counted_up_to = count_limit;
-  if (!result.is_null(0, 5)) counts.oldest_due = std::chrono::microseconds{result.integer(0, 5)};
+  if (!result.is_null(0, 6)) counts.oldest_due = std::chrono::microseconds{result.integer(0, 6)};
   return counts;
+}
+
+std::optional<StoredMessage> OutboxStore::find(storage::ReadSession& session, OutboxMessageId id) {
+  Params params;
+  params.add(id.uuid());
+  const auto result = ReadSession::of(session).run(texts_, sql::outbox_find, params);
+  return result.rows() == 0 ? std::nullopt : std::optional{read_stored(result, 0)};
+}
+
+std::vector<StoredMessage> OutboxStore::dead_letters(storage::ReadSession& session,
+                                                     const DeadLetterFilter& filter,
+                                                     const DeadLetterPage& page) {
+  Params params;
+  params.add(view_of(filter.topic)).add(filter.failed_after).add(filter.failed_before);
+  params.add(page.after ? std::optional{page.after->uuid()} : std::nullopt).add(std::int64_t{page.size});
+  const auto result = ReadSession::of(session).run(texts_, sql::outbox_dead_letters, params);
+  std::vector<StoredMessage> found;
+  for (int row = 0; row < result.rows(); ++row) found.push_back(read_stored(result, row));
+  return found;
+}
+
+std::vector<PausedTopic> OutboxStore::paused(storage::ReadSession& session) {
+  const auto result = ReadSession::of(session).run(texts_, sql::outbox_paused, {});
+  std::vector<PausedTopic> paused;
+  for (int row = 0; row < result.rows(); ++row) paused.push_back({result.text(row, 0), result.time(row, 1)});
+  return paused;
 }
 
 }  // namespace dovetail::postgres

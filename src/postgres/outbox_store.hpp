@@ -9,12 +9,42 @@ class OutboxStore final : public storage::OutboxStore {
  public:
   explicit OutboxStore(const storage::StatementTexts& texts) : texts_(texts) {}
 
-  void enqueue(storage::WriteSession& session, const storage::NewMessage& message) override;
-  void enqueue_many(storage::WriteSession& session, std::span<const storage::NewMessage> messages,
-                    bool repeated) override;
-  std::vector<ClaimedMessage> claim(storage::WriteSession& session, const ClaimRequest& request) override;
-  std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims) override;
+  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message, bool notify) override;
+  std::vector<Enqueued> enqueue_many(storage::WriteSession& session,
+                                     std::span<const storage::NewMessage> messages, bool repeated) override;
+  std::vector<storage::ClaimedEntry> claim(storage::WriteSession& session,
+                                           const storage::ClaimOrder& order) override;
+  storage::WorkAnswer work(storage::WriteSession& session, OwnerToken owner,
+                           std::span<const storage::Settlement> settlements, bool keep_done,
+                           const storage::ClaimOrder* order) override;
+  std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                  bool keep) override;
+  std::size_t abandon(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                      std::string_view error, std::optional<std::chrono::microseconds> delay,
+                      int max_attempts) override;
+  std::size_t fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                   std::string_view error) override;
+  std::size_t snooze(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                     std::optional<std::chrono::microseconds> delay) override;
+  std::vector<OutboxWorkItemId> renew(storage::WriteSession& session, OwnerToken owner,
+                                      std::span<const Claim> claims,
+                                      std::chrono::microseconds lease) override;
+  std::size_t reap_expired(storage::WriteSession& session, int max_attempts, int most) override;
+  std::size_t replay(storage::WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
+                     const DeadLetterFilter& filter, int most) override;
+  std::size_t purge_failed(storage::WriteSession& session,
+                           std::optional<std::span<const OutboxMessageId>> ids,
+                           const DeadLetterFilter& filter, int most) override;
+  std::size_t purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  bool pause(storage::WriteSession& session, std::string_view topic) override;
+  bool resume(storage::WriteSession& session, std::string_view topic) override;
+  std::size_t unpark(storage::WriteSession& session, std::string_view topic, int most) override;
+  std::optional<std::chrono::microseconds> next_due(storage::ReadSession& session) override;
   OutboxCounts counts(storage::ReadSession& session) override;
+  std::optional<StoredMessage> find(storage::ReadSession& session, OutboxMessageId id) override;
+  std::vector<StoredMessage> dead_letters(storage::ReadSession& session, const DeadLetterFilter& filter,
+                                          const DeadLetterPage& page) override;
+  std::vector<PausedTopic> paused(storage::ReadSession& session) override;
 
  private:
   const storage::StatementTexts& texts_;

@@ -14,9 +14,9 @@ std::string_view view(const Uuid& value) {
   return {reinterpret_cast<const char*>(value.bytes().data()), value.bytes().size()};
 }
 
-void append_array_header(std::string& out, unsigned element_type, std::size_t size) {
-  append_integer<std::int32_t>(out, 1);  // dimensions
-  append_integer<std::int32_t>(out, 0);  // no NULL among the elements
+void append_array_header(std::string& out, unsigned element_type, std::size_t size, bool nulls = false) {
+  append_integer<std::int32_t>(out, 1);              // dimensions
+  append_integer<std::int32_t>(out, nulls ? 1 : 0);  // whether there may be NULLs among the elements
   append_integer<std::uint32_t>(out, element_type);
   append_integer<std::int32_t>(out, static_cast<std::int32_t>(size));
   append_integer<std::int32_t>(out, 1);  // lower bound
@@ -128,6 +128,26 @@ Params& Params::add(std::span<const std::int64_t> values) {
     append_integer(buffer_, value);
   }
   return put(oid::int8_array, offset, 1);
+}
+
+Params& Params::add(std::span<const std::optional<std::string_view>> values) {
+  const auto offset = buffer_.size();
+  append_array_header(buffer_, oid::text, values.size(), true);
+  for (const auto& value : values) {
+    append_integer<std::int32_t>(buffer_, value ? static_cast<std::int32_t>(value->size()) : -1);
+    if (value) buffer_ += *value;
+  }
+  return put(oid::text_array, offset, 1);
+}
+
+Params& Params::add(std::span<const std::optional<WallTime>> values) {
+  const auto offset = buffer_.size();
+  append_array_header(buffer_, oid::timestamptz, values.size(), true);
+  for (const auto& value : values) {
+    append_integer<std::int32_t>(buffer_, value ? 8 : -1);
+    if (value) append_integer(buffer_, to_postgres_time(*value));
+  }
+  return put(oid::timestamptz_array, offset, 1);
 }
 
 Params::Arrays Params::arrays() const {

@@ -42,12 +42,15 @@ class Params {
   Params& add(const Parameter& value);
   Params& add(std::span<const Uuid> values);
   Params& add(std::span<const std::int64_t> values);
+  Params& add(std::span<const std::optional<std::string_view>> values);
+  Params& add(std::span<const std::optional<WallTime>> values);
   template <class T>
   Params& add(const std::optional<T>& value) {
     return value ? add(*value) : add(nullptr);
   }
 
   // As libpq wants them; valid until the next add().
+  [[nodiscard]] std::size_t bytes() const { return buffer_.size(); }
   [[nodiscard]] int count() const { return static_cast<int>(entries_.size()); }
   struct Arrays {
     std::vector<unsigned> types;

@@ -52,14 +52,16 @@ Result SessionCore::run(const storage::StatementTexts& texts, const storage::Sta
   return run_first_or_next(command_for(texts, statement, params));
 }
 
-std::vector<Result> SessionCore::run_many(const storage::StatementTexts& texts,
-                                          const storage::Statement& statement,
-                                          std::span<const Params> params) {
-  begin_now();
+std::vector<Result> SessionCore::run_all(const storage::StatementTexts& texts, std::span<const Call> calls) {
   std::vector<Command> commands;
-  commands.reserve(params.size());
-  for (const auto& each : params) commands.push_back(command_for(texts, statement, each));
-  return connection_.run_pipelined(commands, stop_);
+  commands.reserve(calls.size() + 1);
+  const bool begins = must_begin();
+  if (begins) commands.push_back(begin_command());
+  for (const auto& call : calls) commands.push_back(command_for(texts, *call.statement, call.params));
+  begun_ = begun_ || begins;
+  auto results = connection_.run_pipelined(commands, stop_);
+  if (begins) results.erase(results.begin());
+  return results;
 }
 
 Result SessionCore::run_text(std::string_view sql, std::span<const Parameter> parameters) {
@@ -67,13 +69,6 @@ Result SessionCore::run_text(std::string_view sql, std::span<const Parameter> pa
   for (const auto& parameter : parameters) params.add(parameter);
   const std::string text{sql};
   return run_first_or_next({.name = "sql", .text = text, .params = &params});
-}
-
-std::size_t SessionCore::copy_in(const storage::StatementTexts& texts, const storage::Statement& statement,
-                                 const std::function<bool(std::string&)>& next) {
-  begin_now();
-  static const Params none;
-  return connection_.copy_in(command_for(texts, statement, none), next, stop_);
 }
 
 void SessionCore::run_script(std::string_view name, const std::string& text) {

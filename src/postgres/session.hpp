@@ -30,12 +30,13 @@ class SessionCore {
       : connection_(connection), scope_(scope), prepare_(prepare), stop_(std::move(stop)) {}
 
   Result run(const storage::StatementTexts& texts, const storage::Statement& statement, const Params& params);
-  /// The same statement once per element of `params`, in one round trip.
-  std::vector<Result> run_many(const storage::StatementTexts& texts, const storage::Statement& statement,
-                               std::span<const Params> params);
+  struct Call {
+    const storage::Statement* statement;
+    Params params;
+  };
+  /// All of them in one round trip; without a transaction around them, in one of their own.
+  std::vector<Result> run_all(const storage::StatementTexts& texts, std::span<const Call> calls);
   Result run_text(std::string_view sql, std::span<const Parameter> parameters);
-  std::size_t copy_in(const storage::StatementTexts& texts, const storage::Statement& statement,
-                      const std::function<bool(std::string&)>& next);
   void run_script(std::string_view name, const std::string& text);
 
   void commit();

@@ -1,6 +1,9 @@
 #include "dovetail/platform.hpp"
 
+#include "dovetail/error.hpp"
+#include "runtime/dispatcher.hpp"
 #include "runtime/engines.hpp"
+#include "runtime/handler_registry.hpp"
 #include "storage/migrator.hpp"
 
 namespace dovetail {
@@ -30,8 +33,25 @@ std::vector<SchemaChange> described(storage::Database& database,
 }  // namespace
 
 struct Platform::State {
+  State(std::unique_ptr<storage::Database> opened, PlatformOptions given)
+      : options(std::move(given)),
+        log(options.log_sink),
+        metrics(options.metrics),
+        database(std::move(opened)),
+        outbox(*database, options.outbox, log, metrics),
+        handlers(options.outbox.max_attempts) {}
+
+  void require_not_started() const {
+    if (dispatcher) throw InvalidOperation("the platform has been started: register handlers before");
+  }
+
+  PlatformOptions options;
+  Logger log;
+  Metrics metrics;
   std::unique_ptr<storage::Database> database;
   Outbox outbox;
+  runtime::HandlerRegistry handlers;
+  std::unique_ptr<runtime::Dispatcher> dispatcher;
 };
 
 Platform Platform::open(std::string_view url, PlatformOptions options) {
@@ -39,8 +59,7 @@ Platform Platform::open(std::string_view url, PlatformOptions options) {
   auto database = open_database(url, options);
   if (options.deploy_schema && !storage::pending_migrations(*database).empty()) storage::migrate(*database);
   storage::verify_schema(*database);
-  Outbox outbox(*database, options.outbox, Logger{options.log_sink});
-  return Platform{std::make_unique<State>(State{std::move(database), std::move(outbox)})};
+  return Platform{std::make_unique<State>(std::move(database), std::move(options))};
 }
 
 std::vector<SchemaChange> Platform::migrate(std::string_view url, const PlatformOptions& options) {
@@ -56,7 +75,44 @@ std::vector<SchemaChange> Platform::pending_changes(std::string_view url, const 
 Platform::Platform(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Platform::Platform(Platform&&) noexcept = default;
 Platform& Platform::operator=(Platform&&) noexcept = default;
-Platform::~Platform() = default;
+Platform::~Platform() {
+  if (state_) stop();
+}
+
+void Platform::on(std::string_view topic, HandlerFunction function, HandlerOptions options) {
+  state_->require_not_started();
+  state_->handlers.add(topic, std::move(function), std::move(options));
+}
+
+void Platform::on(std::shared_ptr<Handler> handler) {
+  if (!handler) throw std::invalid_argument("handler must not be null");
+  const auto topic = handler->topic();
+  auto options = handler->options();
+  on(
+      topic,
+      [handler = std::move(handler)](const OutboxMessage& message, HandlerContext& context) {
+        handler->handle(message, context);
+      },
+      std::move(options));
+}
+
+void Platform::on_any(HandlerFunction function, HandlerOptions options) {
+  state_->require_not_started();
+  state_->handlers.add_fallback(std::move(function), std::move(options));
+}
+
+void Platform::start() {
+  state_->require_not_started();
+  state_->dispatcher =
+      std::make_unique<runtime::Dispatcher>(*state_->database, state_->outbox, state_->handlers,
+                                            state_->options.worker, state_->log, state_->metrics);
+  state_->dispatcher->start();
+}
+
+bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
+  if (!state_->dispatcher) return true;
+  return state_->dispatcher->stop(deadline.value_or(state_->options.worker.drain));
+}
 
 Transaction Platform::begin() {
   return Transaction{state_->database->begin()};

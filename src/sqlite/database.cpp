@@ -1,5 +1,6 @@
 #include "sqlite/database.hpp"
 
+#include <condition_variable>
 #include <filesystem>
 
 #include "core/text.hpp"
@@ -30,8 +31,8 @@ const std::string& checked(const std::string& schema) {
 /// A transaction that holds the writer's turn.
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
-  explicit OwnedTransaction(Writer& writer)
-      : hold_(std::make_unique<Writer::Hold>(writer)), session_(hold_->connection()) {}
+  OwnedTransaction(Database& database, Writer& writer)
+      : database_(database), hold_(std::make_unique<Writer::Hold>(writer)), session_(hold_->connection()) {}
   storage::WriteSession& session() override {
     require_open();
     if (failed()) throw InvalidOperation("a statement of this transaction failed: roll it back");
@@ -41,14 +42,18 @@ class OwnedTransaction final : public storage::TransactionHandle {
   void commit() override {
     require_open();
     const bool spoilt = failed();
-    const auto hold = std::move(hold_);
-    if (spoilt) {
-      hold->rollback();
-      throw InvalidOperation(
-          "a statement of this transaction failed: it was rolled back instead of committed");
+    {
+      const auto hold = std::move(hold_);
+      if (spoilt) {
+        hold->rollback();
+        throw InvalidOperation(
+            "a statement of this transaction failed: it was rolled back instead of committed");
+      }
+      hold->commit();
     }
-    hold->commit();
+    if (announces_) database_.announce();
   }
+  void announce_at_commit() override { announces_ = true; }
   void rollback() override {
     require_open();
     hold_.reset();
@@ -61,8 +66,10 @@ class OwnedTransaction final : public storage::TransactionHandle {
   [[nodiscard]] bool failed() const {
     return hold_->connection().failed() || !hold_->connection().in_transaction();
   }
+  Database& database_;
   std::unique_ptr<Writer::Hold> hold_;
   WriteSession session_;
+  bool announces_ = false;
 };
 
 /// The transaction that is open on a connection of the user's.
@@ -86,6 +93,9 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
   std::unique_ptr<Connection> connection_;
   WriteSession session_;
 };
+
+/// How often we look whether another process has written. Looking reads a few bytes of shared memory.
+constexpr std::chrono::milliseconds watch_interval{20};
 
 /// SQLite has waited its busy timeout before it says busy: a few more rounds are enough.
 constexpr storage::RetryPolicy retry_policy{.max_attempts = 3};
@@ -138,7 +148,25 @@ void Database::write(const storage::WriteOptions& options, const WriteBody& body
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
-  return std::make_unique<OwnedTransaction>(writer());
+  return std::make_unique<OwnedTransaction>(*this, writer());
+}
+
+void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
+  const auto connection = Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
+  const auto version = [&] {
+    auto cursor = connection->prepare("pragma data_version");
+    cursor.step();
+    return cursor.integer(0);
+  };
+  connected(true);
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  for (auto seen = version(); !stop.stop_requested();) {
+    never.wait_for(lock, stop, watch_interval, [] { return false; });
+    const auto now = version();
+    if (std::exchange(seen, now) != now) doorbell().ring();
+  }
 }
 
 const storage::Engine engine{

@@ -24,6 +24,8 @@ class Database final : public storage::Database {
   void read(const ReadBody& body, const std::stop_token& stop) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   std::unique_ptr<storage::TransactionHandle> begin() override;
+  void announce() override { doorbell().ring(); }  // other processes watch the file
+  void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::OutboxStore& outbox() override { return outbox_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 

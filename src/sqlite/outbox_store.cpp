@@ -1,7 +1,11 @@
 #include "sqlite/outbox_store.hpp"
 
 #include <algorithm>
+#include <set>
 
+#include "core/headers.hpp"
+#include "core/random.hpp"
+#include "dovetail/backoff.hpp"
 #include "sqlite/session.hpp"
 #include "sqlite/sql.hpp"
 
@@ -9,79 +13,390 @@ namespace dovetail::sqlite {
 namespace {
 
 constexpr std::int64_t count_limit = 100'000;
+constexpr std::string_view expired_error = "expired before it was handled";
+constexpr std::string_view lease_error = "its lease ran out, and with it its last attempt";
 
-ClaimedMessage read_claimed(const Cursor& row) {
-  ClaimedMessage claimed;
-  auto& message = claimed.message;
+std::optional<std::string> text_or_null(const Cursor& row, int column) {
+  return row.is_null(column) ? std::nullopt : std::optional{row.text(column)};
+}
+
+std::optional<WallTime> time_or_null(const Cursor& row, int column) {
+  return row.is_null(column) ? std::nullopt : std::optional{row.time(column)};
+}
+
+std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
+  return text ? std::optional<std::string_view>{*text} : std::nullopt;
+}
+
+/// The columns that claimed and stored messages share, from the first on.
+OutboxMessage read_message(const Cursor& row) {
+  OutboxMessage message;
   message.id = OutboxWorkItemId{row.uuid(0)};
   message.message_id = OutboxMessageId{row.uuid(0)};
   message.topic = row.text(1);
-  message.payload = row.text(2);
-  if (!row.is_null(3)) message.correlation_id = row.text(3);
-  message.created_at = row.time(4);
-  message.due_at = row.time(5);
-  message.attempts = static_cast<int>(row.integer(6));
-  claimed.claim = {message.id, row.integer(7)};
-  claimed.lease_until = row.time(8);
-  return claimed;
+  if (!row.is_null(2)) message.payload = row.text(2);
+  message.correlation_id = text_or_null(row, 3);
+  if (!row.is_null(4)) message.headers = core::headers_from_json(row.text(4));
+  message.created_at = row.time(5);
+  message.due_at = time_or_null(row, 6);
+  message.expires_at = time_or_null(row, 7);
+  message.priority = static_cast<int>(row.integer(8));
+  message.attempts = static_cast<int>(row.integer(9));
+  return message;
 }
 
-void bind_message(Cursor& cursor, const storage::NewMessage& message) {
-  cursor.bind(message.id.uuid()).bind(message.topic).bind(message.payload).bind(message.correlation_id);
+StoredMessage read_stored(const Cursor& row) {
+  StoredMessage stored;
+  stored.message = read_message(row);
+  stored.status = static_cast<OutboxStatus>(row.integer(11));
+  stored.processed_at = time_or_null(row, 12);
+  if (!row.is_null(13)) stored.processed_by = OwnerToken{row.uuid(13)};
+  stored.last_error = text_or_null(row, 14);
+  stored.past_attempts = static_cast<int>(row.integer(15));
+  stored.unique_key = text_or_null(row, 16);
+  stored.next_attempt_at = time_or_null(row, 17);
+  return stored;
 }
 
 }  // namespace
 
-void OutboxStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message) {
-  auto cursor = WriteSession::of(session).run(texts_, sql::outbox_enqueue);
-  bind_message(cursor, message);
-  cursor.bind(message.due_at).bind(clock_->wall()).run();
+// --- enqueue
+// -------------------------------------------------------------------------------------------------
+
+Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
+                              bool /*notify*/) {
+  auto& connection = WriteSession::of(session);
+  {
+    auto cursor = connection.run(texts_, sql::outbox_enqueue);
+    cursor.bind(message.id.uuid())
+        .bind(message.topic)
+        .bind(message.payload)
+        .bind(message.correlation_id)
+        .bind(message.due_at)
+        .bind(view_of(message.headers))
+        .bind(message.expires_at)
+        .bind(std::int64_t{message.priority})
+        .bind(message.unique_key)
+        .bind(clock_->wall());
+    const bool stored = cursor.step();
+    while (stored && cursor.step()) {
+    }
+    if (stored) return {message.id, true};
+  }
+  auto existing = connection.run(texts_, sql::outbox_enqueue__existing);
+  existing.bind(message.id.uuid()).bind(message.unique_key).step();
+  return {OutboxMessageId{existing.uuid(0)}, false};
 }
 
-void OutboxStore::enqueue_many(storage::WriteSession& session, std::span<const storage::NewMessage> messages,
-                               bool repeated) {
+std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
+                                                std::span<const storage::NewMessage> messages,
+                                                bool repeated) {
   auto& connection = WriteSession::of(session);
+  std::vector<Enqueued> answers;
+  answers.reserve(messages.size());
   for (const auto& message : messages) {
-    if (repeated) {
-      enqueue(session, message);
-    } else if (message.due_at) {
-      auto cursor = connection.run(texts_, sql::outbox_enqueue_many_scheduled);
-      bind_message(cursor, message);
-      cursor.bind(*message.due_at).bind(clock_->wall()).run();
-    } else {
-      auto cursor = connection.run(texts_, sql::outbox_enqueue_many);
-      bind_message(cursor, message);
-      cursor.bind(clock_->wall()).run();
+    if (repeated || !message.fresh || message.unique_key) {
+      answers.push_back(enqueue(session, message, false));
+      continue;
     }
+    auto cursor = connection.run(texts_, sql::outbox_enqueue_many);
+    cursor.bind(message.id.uuid())
+        .bind(message.topic)
+        .bind(message.payload)
+        .bind(message.correlation_id)
+        .bind(message.due_at)
+        .bind(view_of(message.headers))
+        .bind(message.expires_at)
+        .bind(std::int64_t{message.priority})
+        .bind(clock_->wall())
+        .run();
+    answers.emplace_back(message.id, true);
+  }
+  return answers;
+}
+
+// --- claim and settle
+// ----------------------------------------------------------------------------------------
+
+void OutboxStore::claim_lane(Connection& connection, const storage::ClaimOrder& order, std::int64_t lane,
+                             WallTime now, const PausedTopics& paused,
+                             std::vector<storage::ClaimedEntry>& claimed) {
+  const auto wanted = static_cast<std::size_t>(order.batch_size);
+  while (claimed.size() < wanted) {
+    const auto asked = wanted - claimed.size();
+    std::size_t answered = 0;
+    std::vector<std::int64_t> expired;
+    std::vector<std::int64_t> parked;
+    {
+      auto cursor = connection.run(texts_, sql::outbox_claim);
+      cursor.bind(order.owner.uuid())
+          .bind(lane)
+          .bind(static_cast<std::int64_t>(asked))
+          .bind(now)
+          .bind(now + order.lease);
+      for (; cursor.step(); ++answered) {
+        storage::ClaimedEntry entry;
+        entry.claimed.message = read_message(cursor);
+        if (entry.claimed.message.expires_at && *entry.claimed.message.expires_at <= now) {
+          expired.push_back(cursor.integer(13));
+        } else if (!paused.empty() && paused.contains(entry.claimed.message.topic)) {
+          parked.push_back(cursor.integer(13));
+        } else {
+          entry.claimed.claim = {entry.claimed.message.id, cursor.integer(10)};
+          entry.claimed.lease_until = cursor.time(11);
+          entry.ready_at = cursor.time(12);
+          claimed.push_back(std::move(entry));
+        }
+      }
+    }
+    for (const auto seq : expired) fail_row(connection, seq, 0, expired_error, now);
+    for (const auto seq : parked) connection.run(texts_, sql::outbox_claim__park).bind(seq).run();
+    if (answered < asked) return;
   }
 }
 
-std::vector<ClaimedMessage> OutboxStore::claim(storage::WriteSession& session, const ClaimRequest& request) {
+std::vector<storage::ClaimedEntry> OutboxStore::claim(storage::WriteSession& session,
+                                                      const storage::ClaimOrder& order) {
+  reap_expired(session, order.max_attempts, order.batch_size);
+  auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
-  auto cursor = WriteSession::of(session).run(texts_, sql::outbox_claim);
-  cursor.bind(request.owner.uuid())
-      .bind(std::int64_t{request.batch_size})
-      .bind(now)
-      .bind(now + request.lease);
-  std::vector<ClaimedMessage> claimed;
-  while (cursor.step()) claimed.push_back(read_claimed(cursor));
+  std::vector<storage::ClaimedEntry> claimed;
+  PausedTopics paused;
+  for (auto cursor = connection.run(texts_, sql::outbox_paused); cursor.step();)
+    paused.insert(cursor.text(0));
+  std::optional<std::int64_t> lane = storage::highest_priority + 1;
+  while (claimed.size() < static_cast<std::size_t>(order.batch_size)) {
+    {
+      auto cursor = connection.run(texts_, sql::outbox_claim__next_lane);
+      cursor.bind(*lane).step();
+      lane = cursor.is_null(0) ? std::nullopt : std::optional{cursor.integer(0)};
+    }
+    if (!lane) break;
+    claim_lane(connection, order, *lane, now, paused, claimed);
+  }
   // RETURNING answers in no particular order.
-  std::ranges::sort(claimed, {}, [](const ClaimedMessage& each) {
-    return std::pair{each.message.due_at, each.message.id};
+  std::ranges::sort(claimed, {}, [](const storage::ClaimedEntry& entry) {
+    return std::tuple{-entry.claimed.message.priority, entry.ready_at, entry.claimed.message.id};
   });
   return claimed;
 }
 
-std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner,
-                             std::span<const Claim> claims) {
+storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken owner,
+                                      std::span<const storage::Settlement> settlements, bool keep_done,
+                                      const storage::ClaimOrder* order) {
+  using Kind = storage::Settlement::Kind;
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
-  std::size_t acked = 0;
-  for (const auto& claim : claims) {
-    auto cursor = connection.run(texts_, sql::outbox_ack);
-    acked += cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now).run();
+  storage::WorkAnswer answer;
+  const auto settle = [&](const storage::Settlement& each) {
+    switch (each.kind) {
+      case Kind::ack:
+        return ack_one(connection, owner, each.claim, keep_done, now);
+      case Kind::abandon:
+        return abandon_one(connection, owner, each.claim, each.error, each.delay, each.max_attempts, now);
+      case Kind::fail:
+        return fail_one(connection, owner, each.claim, each.error, now);
+      case Kind::snooze:
+        return snooze_one(connection, owner, each.claim, each.delay, now);
+    }
+    return false;
+  };
+  for (const auto& each : settlements) answer.settled += settle(each) ? 1 : 0;
+  if (order != nullptr) answer.claimed = claim(session, *order);
+  return answer;
+}
+
+std::optional<OutboxStore::ClaimedRow> OutboxStore::find_claimed(Connection& connection, OwnerToken owner,
+                                                                 const Claim& claim, WallTime now) {
+  auto cursor = connection.run(texts_, sql::outbox_ack__claimed);
+  cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now);
+  if (!cursor.step()) return std::nullopt;
+  return ClaimedRow{cursor.integer(0), static_cast<int>(cursor.integer(1))};
+}
+
+bool OutboxStore::ack_one(Connection& connection, OwnerToken owner, const Claim& claim, bool keep,
+                          WallTime now) {
+  const auto row = find_claimed(connection, owner, claim, now);
+  if (!row) return false;
+  if (keep) connection.run(texts_, sql::outbox_ack__keep).bind(row->seq).bind(now).run();
+  connection.run(texts_, sql::outbox_ack).bind(row->seq).run();
+  return true;
+}
+
+void OutboxStore::fail_row(Connection& connection, std::int64_t seq, int charge,
+                           std::optional<std::string_view> error, WallTime now) {
+  connection.run(texts_, sql::outbox_fail).bind(seq).bind(now).bind(std::int64_t{charge}).bind(error).run();
+  connection.run(texts_, sql::outbox_ack).bind(seq).run();
+}
+
+bool OutboxStore::abandon_one(Connection& connection, OwnerToken owner, const Claim& claim,
+                              std::string_view error, std::optional<std::chrono::microseconds> delay,
+                              int max_attempts, WallTime now) {
+  const auto row = find_claimed(connection, owner, claim, now);
+  if (!row) return false;
+  const auto reason = error.empty() ? std::nullopt : std::optional{error};
+  if (row->attempts + 1 >= max_attempts) {
+    fail_row(connection, row->seq, 1, reason, now);
+    return true;
   }
-  return acked;
+  const auto pause = delay ? *delay : ExponentialBackoff{}.delay(row->attempts + 1, core::random_unit());
+  connection.run(texts_, sql::outbox_abandon).bind(row->seq).bind(now + pause).bind(reason).run();
+  return true;
+}
+
+bool OutboxStore::fail_one(Connection& connection, OwnerToken owner, const Claim& claim,
+                           std::string_view error, WallTime now) {
+  const auto row = find_claimed(connection, owner, claim, now);
+  if (row) fail_row(connection, row->seq, 1, error, now);
+  return row.has_value();
+}
+
+bool OutboxStore::snooze_one(Connection& connection, OwnerToken owner, const Claim& claim,
+                             std::optional<std::chrono::microseconds> delay, WallTime now) {
+  const auto row = find_claimed(connection, owner, claim, now);
+  if (!row) return false;
+  const auto ready_at = delay ? std::optional{now + *delay} : std::nullopt;
+  connection.run(texts_, sql::outbox_snooze).bind(row->seq).bind(ready_at).run();
+  return true;
+}
+
+std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                             bool keep) {
+  const auto now = clock_->wall();
+  return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
+    return ack_one(WriteSession::of(session), owner, claim, keep, now);
+  }));
+}
+
+std::size_t OutboxStore::abandon(storage::WriteSession& session, OwnerToken owner,
+                                 std::span<const Claim> claims, std::string_view error,
+                                 std::optional<std::chrono::microseconds> delay, int max_attempts) {
+  const auto now = clock_->wall();
+  return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
+    return abandon_one(WriteSession::of(session), owner, claim, error, delay, max_attempts, now);
+  }));
+}
+
+std::size_t OutboxStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                              std::string_view error) {
+  const auto now = clock_->wall();
+  return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
+    return fail_one(WriteSession::of(session), owner, claim, error, now);
+  }));
+}
+
+std::size_t OutboxStore::snooze(storage::WriteSession& session, OwnerToken owner,
+                                std::span<const Claim> claims,
+                                std::optional<std::chrono::microseconds> delay) {
+  const auto now = clock_->wall();
+  return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
+    return snooze_one(WriteSession::of(session), owner, claim, delay, now);
+  }));
+}
+
+std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session, OwnerToken owner,
+                                                 std::span<const Claim> claims,
+                                                 std::chrono::microseconds lease) {
+  auto& connection = WriteSession::of(session);
+  const auto now = clock_->wall();
+  std::vector<OutboxWorkItemId> held;
+  for (const auto& claim : claims) {
+    const auto row = find_claimed(connection, owner, claim, now);
+    if (!row) continue;
+    connection.run(texts_, sql::outbox_renew).bind(row->seq).bind(now + lease).run();
+    held.push_back(claim.id);
+  }
+  return held;
+}
+
+// --- operating
+// -----------------------------------------------------------------------------------------------
+
+std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_attempts, int most) {
+  auto& connection = WriteSession::of(session);
+  const auto now = clock_->wall();
+  std::vector<ClaimedRow> rows;
+  {
+    auto cursor = connection.run(texts_, sql::outbox_reap_expired);
+    cursor.bind(now).bind(std::int64_t{most});
+    while (cursor.step()) rows.push_back({cursor.integer(0), static_cast<int>(cursor.integer(1))});
+  }
+  for (const auto& row : rows) {
+    if (row.attempts + 1 >= max_attempts) {
+      fail_row(connection, row.seq, 1, lease_error, now);
+    } else {
+      connection.run(texts_, sql::outbox_reap_expired__release).bind(row.seq).run();
+    }
+  }
+  return rows.size();
+}
+
+std::size_t OutboxStore::replay(storage::WriteSession& session,
+                                std::optional<std::span<const OutboxMessageId>> ids,
+                                const DeadLetterFilter& filter, int most) {
+  auto& connection = WriteSession::of(session);
+  std::vector<Uuid> replayed;
+  const auto replay_next = [&](std::optional<Uuid> id) {
+    auto cursor = connection.run(texts_, sql::outbox_replay);
+    cursor.bind(id)
+        .bind(view_of(filter.topic))
+        .bind(filter.failed_after)
+        .bind(filter.failed_before)
+        .bind(std::int64_t{most})
+        .bind(clock_->wall());
+    while (cursor.step()) replayed.push_back(cursor.uuid(0));
+  };
+  if (ids) {
+    for (const auto& id : *ids) replay_next(id.uuid());
+  } else {
+    replay_next(std::nullopt);
+  }
+  for (const auto& id : replayed) connection.run(texts_, sql::outbox_replay__forget).bind(id).run();
+  return replayed.size();
+}
+
+std::size_t OutboxStore::purge_failed(storage::WriteSession& session,
+                                      std::optional<std::span<const OutboxMessageId>> ids,
+                                      const DeadLetterFilter& filter, int most) {
+  auto& connection = WriteSession::of(session);
+  const auto purge = [&](std::optional<Uuid> id) {
+    auto cursor = connection.run(texts_, sql::outbox_purge_failed);
+    return cursor.bind(id)
+        .bind(view_of(filter.topic))
+        .bind(filter.failed_after)
+        .bind(filter.failed_before)
+        .bind(std::int64_t{most})
+        .run();
+  };
+  if (!ids) return purge(std::nullopt);
+  std::size_t count = 0;
+  for (const auto& id : *ids) count += purge(id.uuid());
+  return count;
+}
+
+std::size_t OutboxStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::outbox_purge_done);
+  return cursor.bind(clock_->wall() - age).bind(std::int64_t{most}).run();
+}
+
+bool OutboxStore::pause(storage::WriteSession& session, std::string_view topic) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::outbox_pause);
+  return cursor.bind(topic).bind(clock_->wall()).run() == 1;
+}
+
+bool OutboxStore::resume(storage::WriteSession& session, std::string_view topic) {
+  return WriteSession::of(session).run(texts_, sql::outbox_resume).bind(topic).run() == 1;
+}
+
+std::size_t OutboxStore::unpark(storage::WriteSession& session, std::string_view topic, int most) {
+  return WriteSession::of(session).run(texts_, sql::outbox_unpark).bind(topic).bind(std::int64_t{most}).run();
+}
+
+std::optional<std::chrono::microseconds> OutboxStore::next_due(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_next_due);
+  cursor.bind(clock_->wall()).step();
+  if (cursor.is_null(0)) return std::nullopt;
+  return std::chrono::microseconds{cursor.integer(0)};
 }
 
 OutboxCounts OutboxStore::counts(storage::ReadSession& session) {
@@ -93,9 +408,37 @@ OutboxCounts OutboxStore::counts(storage::ReadSession& session) {
   counts.in_progress = cursor.integer(2);
   counts.done = cursor.integer(3);
   counts.failed = cursor.integer(4);
+  counts.paused = cursor.integer(5);
   counts.counted_up_to = count_limit;
-  if (!cursor.is_null(5)) counts.oldest_due = std::chrono::microseconds{cursor.integer(5)};
+  if (!cursor.is_null(6)) counts.oldest_due = std::chrono::microseconds{cursor.integer(6)};
   return counts;
+}
+
+std::optional<StoredMessage> OutboxStore::find(storage::ReadSession& session, OutboxMessageId id) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_find);
+  if (!cursor.bind(id.uuid()).step()) return std::nullopt;
+  return read_stored(cursor);
+}
+
+std::vector<StoredMessage> OutboxStore::dead_letters(storage::ReadSession& session,
+                                                     const DeadLetterFilter& filter,
+                                                     const DeadLetterPage& page) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_dead_letters);
+  cursor.bind(view_of(filter.topic))
+      .bind(filter.failed_after)
+      .bind(filter.failed_before)
+      .bind(page.after ? std::optional{page.after->uuid()} : std::nullopt)
+      .bind(std::int64_t{page.size});
+  std::vector<StoredMessage> found;
+  while (cursor.step()) found.push_back(read_stored(cursor));
+  return found;
+}
+
+std::vector<PausedTopic> OutboxStore::paused(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_paused);
+  std::vector<PausedTopic> paused;
+  while (cursor.step()) paused.push_back({cursor.text(0), cursor.time(1)});
+  return paused;
 }
 
 }  // namespace dovetail::sqlite

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <string>
 
 #include "dovetail/clock.hpp"
+#include "sqlite/connection.hpp"
 #include "storage/outbox_store.hpp"
 #include "storage/statement.hpp"
 
@@ -13,14 +16,64 @@ class OutboxStore final : public storage::OutboxStore {
   OutboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock)
       : texts_(texts), clock_(std::move(clock)) {}
 
-  void enqueue(storage::WriteSession& session, const storage::NewMessage& message) override;
-  void enqueue_many(storage::WriteSession& session, std::span<const storage::NewMessage> messages,
-                    bool repeated) override;
-  std::vector<ClaimedMessage> claim(storage::WriteSession& session, const ClaimRequest& request) override;
-  std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims) override;
+  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message, bool notify) override;
+  std::vector<Enqueued> enqueue_many(storage::WriteSession& session,
+                                     std::span<const storage::NewMessage> messages, bool repeated) override;
+  std::vector<storage::ClaimedEntry> claim(storage::WriteSession& session,
+                                           const storage::ClaimOrder& order) override;
+  storage::WorkAnswer work(storage::WriteSession& session, OwnerToken owner,
+                           std::span<const storage::Settlement> settlements, bool keep_done,
+                           const storage::ClaimOrder* order) override;
+  std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                  bool keep) override;
+  std::size_t abandon(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                      std::string_view error, std::optional<std::chrono::microseconds> delay,
+                      int max_attempts) override;
+  std::size_t fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                   std::string_view error) override;
+  std::size_t snooze(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                     std::optional<std::chrono::microseconds> delay) override;
+  std::vector<OutboxWorkItemId> renew(storage::WriteSession& session, OwnerToken owner,
+                                      std::span<const Claim> claims,
+                                      std::chrono::microseconds lease) override;
+  std::size_t reap_expired(storage::WriteSession& session, int max_attempts, int most) override;
+  std::size_t replay(storage::WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
+                     const DeadLetterFilter& filter, int most) override;
+  std::size_t purge_failed(storage::WriteSession& session,
+                           std::optional<std::span<const OutboxMessageId>> ids,
+                           const DeadLetterFilter& filter, int most) override;
+  std::size_t purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  bool pause(storage::WriteSession& session, std::string_view topic) override;
+  bool resume(storage::WriteSession& session, std::string_view topic) override;
+  std::size_t unpark(storage::WriteSession& session, std::string_view topic, int most) override;
+  std::optional<std::chrono::microseconds> next_due(storage::ReadSession& session) override;
   OutboxCounts counts(storage::ReadSession& session) override;
+  std::optional<StoredMessage> find(storage::ReadSession& session, OutboxMessageId id) override;
+  std::vector<StoredMessage> dead_letters(storage::ReadSession& session, const DeadLetterFilter& filter,
+                                          const DeadLetterPage& page) override;
+  std::vector<PausedTopic> paused(storage::ReadSession& session) override;
 
  private:
+  struct ClaimedRow {
+    std::int64_t seq;
+    int attempts;
+  };
+  /// The row of a claim that still holds.
+  std::optional<ClaimedRow> find_claimed(Connection& connection, OwnerToken owner, const Claim& claim,
+                                         WallTime now);
+  bool ack_one(Connection& connection, OwnerToken owner, const Claim& claim, bool keep, WallTime now);
+  bool abandon_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,
+                   std::optional<std::chrono::microseconds> delay, int max_attempts, WallTime now);
+  bool fail_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,
+                WallTime now);
+  bool snooze_one(Connection& connection, OwnerToken owner, const Claim& claim,
+                  std::optional<std::chrono::microseconds> delay, WallTime now);
+  void fail_row(Connection& connection, std::int64_t seq, int charge, std::optional<std::string_view> error,
+                WallTime now);
+  using PausedTopics = std::set<std::string, std::less<>>;
+  void claim_lane(Connection& connection, const storage::ClaimOrder& order, std::int64_t lane, WallTime now,
+                  const PausedTopics& paused, std::vector<storage::ClaimedEntry>& claimed);
+
   const storage::StatementTexts& texts_;
   std::shared_ptr<Clock> clock_;
 };

@@ -9,6 +9,7 @@
 
 #include "dovetail/clock.hpp"
 #include "dovetail/log.hpp"
+#include "storage/doorbell.hpp"
 #include "storage/session.hpp"
 
 namespace dovetail::storage {
@@ -59,8 +60,21 @@ class Database {
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;
 
+  // Waking workers: hints, on top of polling.
+
+  /// Rung when a message may have come, by this process or (while listen() runs) another.
+  [[nodiscard]] Doorbell& doorbell() { return doorbell_; }
+  /// Rings here, and tells the other processes without making the caller wait.
+  virtual void announce() = 0;
+  /// Watches for other processes' announcements until `stop`; `connected` is called with true when it begins
+  /// to hear them and with false when it no longer does. Returns at once when there is no way to hear them.
+  virtual void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) = 0;
+
   virtual OutboxStore& outbox() = 0;
   virtual MigrationStore& migrations() = 0;
+
+ private:
+  Doorbell doorbell_;
 };
 
 /// What an engine brings along: the schemes of its URLs and how to open one.

@@ -1,6 +1,7 @@
 // The outbox as a backend stores it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,32 +13,112 @@
 
 namespace dovetail::storage {
 
+inline constexpr int lowest_priority = -5;
+inline constexpr int highest_priority = 5;
+
 /// A checked message on its way into the store.
 struct NewMessage {
   OutboxMessageId id;
+  bool fresh = true;  ///< The id was drawn for this call: nobody can have stored it before.
   std::string_view topic;
   std::string_view payload;
   std::optional<std::string_view> correlation_id;
   std::optional<WallTime> due_at;
+  std::optional<std::string> headers;  ///< As JSON.
+  std::optional<WallTime> expires_at;
+  int priority = 0;
+  std::optional<std::string_view> unique_key;
+};
+
+/// How far into the queue a worker has come: where its last claim began, per priority from the lowest. A
+/// hint: what lies before it is found by a claim without one.
+using QueueMarks = std::array<std::optional<WallTime>, highest_priority - lowest_priority + 1>;
+
+struct ClaimOrder {
+  OwnerToken owner;
+  int batch_size = 0;
+  std::chrono::microseconds lease{};
+  int max_attempts = 0;
+  const QueueMarks* after = nullptr;
+};
+
+/// A claimed message, and the place in the queue where it was found.
+struct ClaimedEntry {
+  ClaimedMessage claimed;
+  WallTime ready_at;
+};
+
+/// What became of a claim.
+struct Settlement {
+  enum class Kind { ack, abandon, fail, snooze };
+  Kind kind = Kind::ack;
+  Claim claim{};
+  std::string error{};                               ///< abandon, fail
+  std::optional<std::chrono::microseconds> delay{};  ///< abandon, snooze
+  int max_attempts = 0;                              ///< abandon
+};
+
+struct WorkAnswer {
+  std::size_t settled = 0;  ///< How many settlements took effect.
+  std::vector<ClaimedEntry> claimed;
 };
 
 class OutboxStore {
  public:
   virtual ~OutboxStore() = default;
 
-  /// Stores a message; one whose id is there already is left as it is.
-  virtual void enqueue(WriteSession& session, const NewMessage& message) = 0;
+  /// Stores a message unless its id or its unique key is there already; answers what is there. With `notify`,
+  /// other processes' workers are woken by the transaction itself.
+  virtual Enqueued enqueue(WriteSession& session, const NewMessage& message, bool notify) = 0;
 
-  /// Stores all of them by the engine's bulk path. With `repeated`, some may be there already, and are left
-  /// as they are.
-  virtual void enqueue_many(WriteSession& session, std::span<const NewMessage> messages, bool repeated) = 0;
+  /// The same for many, by the engine's bulk path. With `repeated`, ids may be there already although they
+  /// are fresh.
+  virtual std::vector<Enqueued> enqueue_many(WriteSession& session, std::span<const NewMessage> messages,
+                                             bool repeated) = 0;
 
-  /// Ordered by due time, then id.
-  virtual std::vector<ClaimedMessage> claim(WriteSession& session, const ClaimRequest& request) = 0;
+  /// By priority, then by the time they became ready, then by id.
+  virtual std::vector<ClaimedEntry> claim(WriteSession& session, const ClaimOrder& order) = 0;
 
-  virtual std::size_t ack(WriteSession& session, OwnerToken owner, std::span<const Claim> claims) = 0;
+  /// The dispatcher's step: settles what is finished and claims the next, in one round trip where there is
+  /// one. `order` may be null.
+  virtual WorkAnswer work(WriteSession& session, OwnerToken owner, std::span<const Settlement> settlements,
+                          bool keep_done, const ClaimOrder* order) = 0;
 
+  // Claims in the order of their ids. Each answers how many took effect.
+  virtual std::size_t ack(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                          bool keep) = 0;
+  virtual std::size_t abandon(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                              std::string_view error, std::optional<std::chrono::microseconds> delay,
+                              int max_attempts) = 0;
+  virtual std::size_t fail(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                           std::string_view error) = 0;
+  virtual std::size_t snooze(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                             std::optional<std::chrono::microseconds> delay) = 0;
+  /// Answers which are still held.
+  virtual std::vector<OutboxWorkItemId> renew(WriteSession& session, OwnerToken owner,
+                                              std::span<const Claim> claims,
+                                              std::chrono::microseconds lease) = 0;
+
+  // These handle up to `most` at a time and answer how many it were.
+  virtual std::size_t reap_expired(WriteSession& session, int max_attempts, int most) = 0;
+  virtual std::size_t replay(WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
+                             const DeadLetterFilter& filter, int most) = 0;
+  virtual std::size_t purge_failed(WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
+                                   const DeadLetterFilter& filter, int most) = 0;
+  virtual std::size_t purge_done(WriteSession& session, std::chrono::microseconds age, int most) = 0;
+
+  virtual bool pause(WriteSession& session, std::string_view topic) = 0;
+  virtual bool resume(WriteSession& session, std::string_view topic) = 0;
+  /// Lets messages of a resumed topic back into the queue.
+  virtual std::size_t unpark(WriteSession& session, std::string_view topic, int most) = 0;
+
+  /// How long until the next message comes due; nothing when none waits.
+  virtual std::optional<std::chrono::microseconds> next_due(ReadSession& session) = 0;
   virtual OutboxCounts counts(ReadSession& session) = 0;
+  virtual std::optional<StoredMessage> find(ReadSession& session, OutboxMessageId id) = 0;
+  virtual std::vector<StoredMessage> dead_letters(ReadSession& session, const DeadLetterFilter& filter,
+                                                  const DeadLetterPage& page) = 0;
+  virtual std::vector<PausedTopic> paused(ReadSession& session) = 0;
 };
 
 }  // namespace dovetail::storage

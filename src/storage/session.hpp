@@ -30,6 +30,9 @@ class TransactionHandle {
   virtual WriteSession& session() = 0;
   virtual void commit() = 0;
   virtual void rollback() = 0;
+  [[nodiscard]] virtual bool is_borrowed() const { return false; }
+  /// Once it has committed, workers are told that there may be something to do.
+  virtual void announce_at_commit() = 0;
 };
 
 /// A transaction that belongs to the user: its end is not ours to decide.
@@ -37,6 +40,8 @@ class BorrowedTransactionHandle : public TransactionHandle {
  public:
   void commit() final;
   void rollback() final;
+  [[nodiscard]] bool is_borrowed() const final { return true; }
+  void announce_at_commit() final {}  // its end is not ours to see
 };
 
 }  // namespace dovetail::storage

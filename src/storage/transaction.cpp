@@ -46,6 +46,14 @@ void Transaction::rollback() {
   handle_->rollback();
 }
 
+bool Transaction::is_borrowed() const {
+  return handle_->is_borrowed();
+}
+
+void Transaction::announce_at_commit() {
+  handle_->announce_at_commit();
+}
+
 storage::WriteSession& Transaction::session() {
   DOVETAIL_ASSERT(handle_ != nullptr);
   return handle_->session();

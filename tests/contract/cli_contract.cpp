@@ -1,4 +1,10 @@
 // The command line, on both engines: a message's way without a line of C++.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "support/backend.hpp"
@@ -8,18 +14,110 @@ namespace dovetail::testing {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Words = std::vector<std::string>;
+
+/// How one process waits for another without a clock: opening either end blocks until the other one is open.
+class Fifo {
+ public:
+  explicit Fifo(const std::filesystem::path& path) : path_(path) { ::mkfifo(path.c_str(), 0600); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Returns when somebody has written.
+  [[nodiscard]] std::string read() const {
+    std::ifstream in{path_};
+    std::string line;
+    std::getline(in, line);
+    return line;
+  }
+  /// Returns when somebody reads.
+  void write() const { std::ofstream{path_} << "go\n"; }
+
+ private:
+  std::string path_;
+};
 
 class CliContract : public BackendTest {
  protected:
-  CommandResult dovetail(std::vector<std::string> arguments, const std::string& input = {}) {
+  [[nodiscard]] Words call(Words arguments) const {
     arguments.insert(arguments.begin(), DOVETAIL_COMMAND);
     for (const auto& each :
          {std::string{"--database"}, backend.url(), std::string{"--schema"}, backend.schema()}) {
       arguments.push_back(each);
     }
-    return run_command(arguments, input);
+    return arguments;
   }
+
+  CommandResult dovetail(const Words& arguments, const std::string& input = {}) {
+    return run_command(call(arguments), input);
+  }
+
+  /// The answer in JSON.
+  json ask(Words arguments, const std::string& input = {}) {
+    arguments.emplace_back("--json");
+    const auto result = dovetail(arguments, input);
+    EXPECT_EQ(result.code, 0) << ::testing::PrintToString(arguments) << result.err;
+    return json::parse(result.out, nullptr, false);
+  }
+
+  /// Enqueues a message and answers its id.
+  std::string enqueue(const std::string& topic, const std::string& payload = "") {
+    return ask({"enqueue", topic, "--payload-file", "-"}, payload)["message_id"];
+  }
+
+  json show(const std::string& id) { return ask({"dead-letters", "show", id}); }
+  json status() { return ask({"status"})["outbox"]; }
+
+  struct Claimed {
+    std::string owner;
+    std::string claim;
+  };
+  /// Claims the one message that is due.
+  Claimed claim_one(const std::string& lease = "60") {
+    const auto answer = ask({"claim", "--lease", lease});
+    if (answer["messages"].size() != 1) {
+      ADD_FAILURE() << answer.dump();
+      return {};
+    }
+    const auto& message = answer["messages"][0];
+    return {answer["owner"],
+            message["id"].get<std::string>() + ":" + std::to_string(message["epoch"].get<int>())};
+  }
+
+  /// A dead letter of `topic`; answers its id.
+  std::string dead_letter(const std::string& topic, const std::string& error = "broken") {
+    const auto id = enqueue(topic, "payload of " + topic);
+    const auto [owner, claim] = claim_one();
+    EXPECT_EQ(dovetail({"fail", "--owner", owner, "--error", error, claim}).out, "failed 1 of 1\n");
+    return id;
+  }
+
+  CommandResult work_once(const std::string& command, const Words& more = {}) {
+    Words arguments{"work", "--once", "--exec", command};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return dovetail(arguments);
+  }
+
+  /// A worker that runs while the test goes on. What it prints is lost.
+  [[nodiscard]] ChildProcess work_in_background(const std::string& command, const Words& more = {}) const {
+    Words arguments{"work", "--exec", command};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return ChildProcess([arguments = call(arguments)] {
+      if (std::freopen("/dev/null", "w", stdout) == nullptr ||
+          std::freopen("/dev/null", "w", stderr) == nullptr) {
+        ::_exit(126);
+      }
+      std::vector<char*> argv;
+      for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+      argv.push_back(nullptr);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    });
+  }
+
+  TemporaryDirectory directory;
 };
 DOVETAIL_CONTRACT(CliContract);
 
@@ -52,8 +150,10 @@ TEST_P(CliContract, StatusIsATableForPeople) {
   dovetail({"enqueue", "t"});
   const auto status = dovetail({"status"});
   EXPECT_EQ(status.code, 0);
-  EXPECT_THAT(status.out, HasSubstr("QUEUE   READY  SCHEDULED  IN PROGRESS  DONE  FAILED"));
-  EXPECT_THAT(status.out, HasSubstr("outbox  1      0          0            0     0"));
+  EXPECT_THAT(status.out,
+              HasSubstr("QUEUE   READY  SCHEDULED  IN PROGRESS  DONE  FAILED  PAUSED  OLDEST DUE"));
+  EXPECT_THAT(status.out, HasSubstr("outbox  1      0          0            0     0       0       "));
+  EXPECT_THAT(status.out, Not(HasSubstr("PAUSED TOPIC")));
 }
 
 TEST_P(CliContract, APayloadComesFromStandardInputAndADueTimeIsKept) {
@@ -68,7 +168,7 @@ TEST_P(CliContract, APayloadComesFromStandardInputAndADueTimeIsKept) {
   const auto claimed = backend.open().outbox().claim({.owner = OwnerToken::generate()});
   ASSERT_EQ(claimed.size(), 1U);
   EXPECT_EQ(claimed[0].message.payload, "from stdin");
-  EXPECT_EQ(to_string(claimed[0].message.due_at), "2150-01-31T09:30:00.000000Z");
+  EXPECT_EQ(to_string(claimed[0].message.due_at.value()), "2150-01-31T09:30:00.000000Z");
 }
 
 TEST_P(CliContract, ADryRunPrintsTheSqlAndChangesNothing) {
@@ -84,18 +184,438 @@ TEST_P(CliContract, ADryRunPrintsTheSqlAndChangesNothing) {
   EXPECT_EQ(dovetail({"migrate", "--dry-run"}).out, "");
 }
 
+// --- enqueue
+
+TEST_P(CliContract, HeadersPriorityAndExpiryTravelWithTheMessage) {
+  dovetail({"migrate"});
+  const auto enqueued = dovetail({"enqueue", "--header", "traceparent=00-a=b", "--header", "tenant=", "t",
+                                  "x", "--priority", "-3", "--expires-at", "2150-01-31T09:30:00Z"});
+  ASSERT_EQ(enqueued.code, 0) << enqueued.err;
+  const auto claimed = ask({"claim"});
+  ASSERT_EQ(claimed["messages"].size(), 1U);
+  const auto& message = claimed["messages"][0];
+  EXPECT_EQ(message["payload"], "x");
+  EXPECT_EQ(message["headers"], (json{{"traceparent", "00-a=b"}, {"tenant", ""}}));
+  EXPECT_EQ(message["priority"], -3);
+  EXPECT_EQ(message["expires_at"], "2150-01-31T09:30:00.000000Z");
+  EXPECT_TRUE(message["due_at"].is_null());
+}
+
+TEST_P(CliContract, APayloadIsTakenAsItIsWritten) {
+  dovetail({"migrate"});
+  for (const std::string payload : {R"(["a","b"])", R"("a")", "", "a b", "{}", "ü\n"}) {
+    const auto enqueued = dovetail({"enqueue", "t", payload});
+    EXPECT_EQ(show(enqueued.out.substr(0, enqueued.out.find('\n')))["payload"], payload);
+  }
+}
+
+TEST_P(CliContract, WhatIsThereAlreadyIsNotStoredAgain) {
+  dovetail({"migrate"});
+  const auto first = ask({"enqueue", "t", "--unique-key", "k"});
+  EXPECT_EQ(first["stored"], true);
+  const auto second = dovetail({"enqueue", "t", "--unique-key", "k"});
+  EXPECT_EQ(second.code, 0);
+  EXPECT_EQ(second.out, first["message_id"].get<std::string>() + "\n");
+  EXPECT_THAT(second.err, HasSubstr("already there"));
+  EXPECT_EQ(ask({"enqueue", "t", "--unique-key", "k"}),
+            (json{{"message_id", first["message_id"]}, {"stored", false}}));
+  const auto repeated = ask({"enqueue", "t", "--message-id", first["message_id"]});
+  EXPECT_EQ(repeated["stored"], false);
+  EXPECT_EQ(status()["ready"], 1);
+}
+
+// --- settling
+
+TEST_P(CliContract, AnAbandonedMessageIsChargedAnAttemptAndComesBack) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t");
+  const auto [owner, claim] = claim_one();
+  EXPECT_EQ(dovetail({"abandon", "--owner", OwnerToken::generate().to_string(), claim}).out,
+            "abandoned 0 of 1\n");
+  EXPECT_EQ(dovetail({"abandon", "--owner", owner, "--error", "no luck", "--delay", "0", claim}).out,
+            "abandoned 1 of 1\n");
+  const auto stored = show(id);
+  EXPECT_EQ(stored["status"], "ready");
+  EXPECT_EQ(stored["attempts"], 1);
+  EXPECT_EQ(stored["last_error"], "no luck");
+  const auto again = claim_one();
+  EXPECT_EQ(again.claim, id + ":2");
+  EXPECT_EQ(ask({"abandon", "--owner", again.owner, again.claim}), (json{{"abandoned", 1}, {"asked", 1}}));
+  EXPECT_EQ(status()["scheduled"], 1) << "without --delay it waits for its backoff";
+}
+
+TEST_P(CliContract, AFailedMessageIsADeadLetterWithItsError) {
+  dovetail({"migrate"});
+  const auto stored = show(dead_letter("t", "of no use"));
+  EXPECT_EQ(stored["status"], "failed");
+  EXPECT_EQ(stored["last_error"], "of no use");
+  EXPECT_EQ(status()["failed"], 1);
+}
+
+TEST_P(CliContract, ASnoozedMessageComesBackFreeOfCharge) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t");
+  const auto first = claim_one();
+  EXPECT_EQ(dovetail({"snooze", "--owner", first.owner, first.claim}).out, "snoozed 1 of 1\n");
+  EXPECT_EQ(status()["ready"], 1);
+  const auto second = claim_one();
+  EXPECT_EQ(ask({"snooze", "--owner", second.owner, "--delay", "3600", second.claim}),
+            (json{{"snoozed", 1}, {"asked", 1}}));
+  EXPECT_EQ(status()["scheduled"], 1);
+  EXPECT_EQ(show(id)["attempts"], 0);
+}
+
+TEST_P(CliContract, ARenewedLeaseIsNotReapedAndOneThatRanOutIs) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t");
+  const auto [owner, claim] = claim_one();
+  EXPECT_EQ(dovetail({"renew", "--owner", OwnerToken::generate().to_string(), claim}).out,
+            "renewed 0 of 1\n");
+  EXPECT_EQ(dovetail({"renew", "--owner", owner, "--lease", "3600", claim}).out, "renewed 1 of 1\n");
+  EXPECT_EQ(dovetail({"reap"}).out, "reaped 0\n");
+  EXPECT_EQ(ask({"renew", "--owner", owner, "--lease", "0.001", claim}),
+            (json{{"renewed", 1}, {"asked", 1}}));
+  EXPECT_EQ(ask({"reap"}), (json{{"reaped", 1}}));
+  EXPECT_EQ(show(id)["attempts"], 1);
+  EXPECT_EQ(dovetail({"ack", "--owner", owner, claim}).out, "acked 0 of 1\n");
+}
+
+// --- topics
+
+TEST_P(CliContract, APausedTopicIsShownAndNotClaimedUntilItIsResumed) {
+  dovetail({"migrate"});
+  EXPECT_EQ(dovetail({"pause", "email.send"}).out, "paused email.send\n");
+  EXPECT_EQ(dovetail({"pause", "email.send"}).out, "email.send was paused already\n");
+  enqueue("email.send");
+  EXPECT_EQ(ask({"claim"})["messages"].size(), 0U);
+  const auto paused = status();
+  EXPECT_EQ(paused["paused"], 1);
+  ASSERT_EQ(paused["paused_topics"].size(), 1U);
+  EXPECT_EQ(paused["paused_topics"][0]["topic"], "email.send");
+  EXPECT_THAT(dovetail({"status"}).out, AllOf(HasSubstr("PAUSED TOPIC"), HasSubstr("\nemail.send    2")));
+
+  EXPECT_EQ(ask({"resume", "email.send"}),
+            (json{{"topic", "email.send"}, {"paused", false}, {"changed", true}}));
+  EXPECT_EQ(dovetail({"resume", "email.send"}).out, "email.send was not paused\n");
+  claim_one();
+  EXPECT_EQ(status()["paused_topics"].size(), 0U);
+}
+
+// --- dead letters
+
+TEST_P(CliContract, DeadLettersAreListedByTopicTimeAndPage) {
+  dovetail({"migrate"});
+  EXPECT_EQ(dovetail({"dead-letters", "list"}).out, "no dead letters\n");
+  const auto a = dead_letter("a", "two\nlines");
+  const auto b = dead_letter("b", std::string(100, 'x'));
+  const auto ids = [&](const Words& more) {
+    Words arguments{"dead-letters", "list"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto answer = ask(arguments);
+    Words found;
+    for (const auto& each : answer["dead_letters"]) found.push_back(each["message_id"]);
+    return found;
+  };
+  EXPECT_EQ(ids({}), (Words{a, b}));
+  EXPECT_EQ(ids({"--topic", "b"}), Words{b});
+  EXPECT_EQ(ids({"--start-after", a}), Words{b});
+  EXPECT_EQ(ids({"--limit", "1"}), Words{a});
+  const std::string failed_at = show(b)["processed_at"];
+  EXPECT_EQ(ids({"--after", failed_at}), Words{b});
+  EXPECT_EQ(ids({"--before", failed_at}), Words{a});
+  EXPECT_EQ(ask({"dead-letters", "list", "--limit", "1"})["next_start_after"], a);
+  EXPECT_TRUE(ask({"dead-letters", "list"})["next_start_after"].is_null());
+  EXPECT_FALSE(ask({"dead-letters", "list"})["dead_letters"][0].contains("payload"));
+
+  const auto table = dovetail({"dead-letters", "list", "--limit", "2"});
+  EXPECT_THAT(table.out, StartsWith("MESSAGE  "));
+  EXPECT_THAT(table.out, HasSubstr("two lines\n"));
+  EXPECT_THAT(table.out, HasSubstr("xxx…\n"));
+  EXPECT_THAT(table.err, HasSubstr("--start-after " + b));
+}
+
+TEST_P(CliContract, AMessageIsShownInAnyStateWithItsPayload) {
+  dovetail({"migrate"});
+  const auto id =
+      ask({"enqueue", "t", "the payload", "--header", "tenant=7", "--unique-key", "k"})["message_id"]
+          .get<std::string>();
+  const auto ready = show(id);
+  EXPECT_EQ(ready["status"], "ready");
+  EXPECT_EQ(ready["payload"], "the payload");
+  EXPECT_EQ(ready["unique_key"], "k");
+  EXPECT_EQ(ready["headers"], (json{{"tenant", "7"}}));
+  const auto [owner, claim] = claim_one();
+  EXPECT_EQ(show(id)["status"], "in_progress");
+  dovetail({"ack", "--owner", owner, claim});
+  EXPECT_EQ(show(id)["status"], "done");
+  const auto table = dovetail({"dead-letters", "show", id}).out;
+  EXPECT_THAT(table, AllOf(HasSubstr("status           done\n"), HasSubstr("header tenant    7\n"),
+                           HasSubstr("\n\nthe payload\n")));
+
+  const auto nobody = OutboxMessageId::generate().to_string();
+  const auto missing = dovetail({"dead-letters", "show", nobody});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("there is no message " + nobody));
+}
+
+TEST_P(CliContract, DeadLettersAreReplayedByIdByFilterOrAll) {
+  dovetail({"migrate"});
+  const auto a = dead_letter("a");
+  dead_letter("b");
+  dead_letter("c");
+  EXPECT_EQ(dovetail({"dead-letters", "replay", a, OutboxMessageId::generate().to_string()}).out,
+            "replayed 1 of 2\n");
+  const auto replayed = show(a);
+  EXPECT_EQ(replayed["status"], "ready");
+  EXPECT_EQ(replayed["attempts"], 0);
+  EXPECT_EQ(replayed["last_error"], "broken");
+  EXPECT_EQ(ask({"dead-letters", "replay", "--topic", "b"}), (json{{"replayed", 1}}));
+  EXPECT_EQ(dovetail({"dead-letters", "replay", "--before", "2020-01-01T00:00:00Z"}).out, "replayed 0\n");
+  EXPECT_EQ(dovetail({"dead-letters", "replay", "--all"}).out, "replayed 1\n");
+  EXPECT_EQ(status()["ready"], 3);
+}
+
+TEST_P(CliContract, DeadLettersArePurgedByIdByFilterOrAll) {
+  dovetail({"migrate"});
+  const auto a = dead_letter("a");
+  dead_letter("b");
+  dead_letter("c");
+  dead_letter("c");
+  EXPECT_EQ(ask({"dead-letters", "purge", a}), (json{{"purged", 1}, {"asked", 1}}));
+  EXPECT_EQ(dovetail({"dead-letters", "purge", "--topic", "b"}).out, "purged 1\n");
+  EXPECT_EQ(dovetail({"dead-letters", "purge", "--after", "2150-01-01T00:00:00Z"}).out, "purged 0\n");
+  EXPECT_EQ(dovetail({"dead-letters", "purge", "--all"}).out, "purged 2\n");
+  EXPECT_EQ(dovetail({"dead-letters", "show", a}).code, 1);
+}
+
+TEST_P(CliContract, ReplayAndPurgeWantExactlyOneWayToSayWhich) {
+  dovetail({"migrate"});
+  const auto id = dead_letter("a");
+  for (const std::string verb : {"replay", "purge"}) {
+    const auto none = dovetail({"dead-letters", verb});
+    EXPECT_EQ(none.code, 2);
+    EXPECT_THAT(none.err, HasSubstr("--all"));
+    for (const auto& more : std::vector<Words>{{id, "--topic", "a"},
+                                               {id, "--all"},
+                                               {"--all", "--topic", "a"},
+                                               {"--topic", "a", "--after", ""}}) {
+      Words arguments{"dead-letters", verb};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      EXPECT_EQ(dovetail(arguments).code, 2) << ::testing::PrintToString(arguments);
+    }
+  }
+  EXPECT_EQ(status()["failed"], 1);
+}
+
+// --- work
+
+TEST_P(CliContract, ACommandThatSucceedsHasDoneItsMessage) {
+  dovetail({"migrate"});
+  const auto id = ask({"enqueue", "email.send", "the payload", "--correlation-id", "c-1", "--header",
+                       "trace-id=a=b", "--header", "größe=2"})["message_id"]
+                      .get<std::string>();
+  const auto worked = work_once(
+      "cat; echo; echo \"$DOVETAIL_TOPIC $DOVETAIL_MESSAGE_ID $DOVETAIL_CORRELATION_ID $DOVETAIL_ATTEMPT\"; "
+      "echo \"$DOVETAIL_HEADER_TRACE_ID $DOVETAIL_HEADER_GR__E\"; echo aside >&2");
+  EXPECT_EQ(worked.code, 0);
+  EXPECT_EQ(worked.out, "the payload\nemail.send " + id + " c-1 1\na=b 2\n");
+  EXPECT_EQ(worked.err, "aside\n");
+  EXPECT_EQ(show(id)["status"], "done");
+}
+
+TEST_P(CliContract, ACommandSeesNoVariablesOfAnotherMessage) {
+  dovetail({"migrate"});
+  enqueue("t");
+  auto arguments =
+      call({"work", "--once", "--exec", "echo \"[$DOVETAIL_HEADER_OLD$DOVETAIL_CORRELATION_ID]\""});
+  for (const auto* each : {"DOVETAIL_CORRELATION_ID=outer", "DOVETAIL_HEADER_OLD=outer", "env"}) {
+    arguments.insert(arguments.begin(), each);
+  }
+  EXPECT_EQ(run_command(arguments).out, "[]\n");
+}
+
+TEST_P(CliContract, ExitCode75SnoozesTheMessage) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t");
+  EXPECT_EQ(work_once("exit 75", {"--snooze", "3600"}).code, 0);
+  const auto stored = show(id);
+  EXPECT_EQ(stored["status"], "ready");
+  EXPECT_EQ(stored["attempts"], 0);
+  EXPECT_EQ(status()["scheduled"], 1);
+}
+
+TEST_P(CliContract, AnyOtherExitCodeAbandonsTheMessageWithItsLastWords) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t", "a secret");
+  const auto worked = work_once("echo no luck >&2; exit 3", {"--log-level", "debug"});
+  EXPECT_EQ(worked.code, 0);
+  EXPECT_THAT(worked.err, AllOf(HasSubstr("no luck\n"), Not(HasSubstr("a secret"))));
+  const auto stored = show(id);
+  EXPECT_EQ(stored["status"], "ready");
+  EXPECT_EQ(stored["attempts"], 1);
+  EXPECT_EQ(stored["last_error"], "exit code 3: no luck");
+}
+
+TEST_P(CliContract, ACommandKilledByASignalAbandonsItsMessage) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t");
+  EXPECT_EQ(work_once("kill -9 $$").code, 0);
+  EXPECT_EQ(show(id)["last_error"], "killed by signal 9");
+  EXPECT_EQ(show(id)["attempts"], 1);
+}
+
+TEST_P(CliContract, TheLastAttemptMakesADeadLetter) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t");
+  EXPECT_EQ(work_once("yes 0123456789abcde | head -c 4096 >&2; exit 1", {"--max-attempts", "1"}).code, 0);
+  const auto stored = show(id);
+  EXPECT_EQ(stored["status"], "failed");
+  EXPECT_EQ(stored["last_error"].get<std::string>().size(), std::string{"exit code 1: "}.size() + 1023);
+}
+
+TEST_P(CliContract, ALargePayloadNeitherBlocksNorKillsTheWorker) {
+  dovetail({"migrate"});
+  const std::string payload(1 << 20, 'x');
+  const auto first = enqueue("t", payload);
+  EXPECT_EQ(work_once("exit 0").code, 0);
+  EXPECT_EQ(show(first)["status"], "done") << "judged by its exit code, though it read nothing";
+  const auto second = enqueue("t", payload);
+  EXPECT_EQ(work_once("exec <&-; exit 3").code, 0);
+  EXPECT_EQ(show(second)["last_error"], "exit code 3");
+  enqueue("t", payload);
+  const auto echoed = work_once("cat >&2");
+  EXPECT_EQ(echoed.code, 0);
+  EXPECT_EQ(echoed.err, payload);
+}
+
+TEST_P(CliContract, ACommandsLeftoversInTheBackgroundAreNotWaitedFor) {
+  dovetail({"migrate"});
+  const Fifo fifo(directory.path() / "fifo");
+  const auto id = enqueue("t");
+  EXPECT_EQ(work_once("read line < " + fifo.path() + " & exit 0").code, 0);
+  EXPECT_EQ(show(id)["status"], "done");
+  fifo.write();
+}
+
+TEST_P(CliContract, AWorkerForATopicLeavesOthersUnharmed) {
+  dovetail({"migrate"});
+  const auto a = enqueue("a");
+  const auto b = enqueue("b");
+  const auto c = enqueue("c");
+  const auto worked = work_once("echo $DOVETAIL_TOPIC", {"--topic", "a", "--threads", "1", "--topic", "c"});
+  EXPECT_EQ(worked.code, 0) << worked.err;
+  EXPECT_THAT(worked.out, AllOf(HasSubstr("a\n"), HasSubstr("c\n"), Not(HasSubstr("b"))));
+  EXPECT_EQ(show(a)["status"], "done");
+  EXPECT_EQ(show(c)["status"], "done");
+  EXPECT_EQ(show(b)["status"], "ready");
+  EXPECT_EQ(show(b)["attempts"], 0);
+}
+
+TEST_P(CliContract, ACommandThatTakesTooLongIsToldToStop) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t");
+  EXPECT_EQ(work_once("sleep 600", {"--timeout", "0.1"}).code, 0);
+  EXPECT_EQ(show(id)["last_error"], "told to stop: killed by signal 15");
+  EXPECT_EQ(show(id)["attempts"], 1);
+}
+
+TEST_P(CliContract, ASignalStopsTheWorkerAndCostsNoAttempt) {
+  dovetail({"migrate"});
+  const Fifo begun(directory.path() / "begun");
+  const auto id = enqueue("t");
+  for (const int signal : {SIGTERM, SIGINT}) {
+    auto worker = work_in_background("echo begun > " + begun.path() + "; exec sleep 600");
+    EXPECT_EQ(begun.read(), "begun");
+    worker.signal(signal);
+    EXPECT_EQ(worker.wait(), 0);
+    const auto stored = show(id);
+    EXPECT_EQ(stored["status"], "ready");
+    EXPECT_EQ(stored["attempts"], 0);
+  }
+}
+
+TEST_P(CliContract, ACommandMayFinishItsWorkWhenItIsToldToStop) {
+  dovetail({"migrate"});
+  const Fifo begun(directory.path() / "begun");
+  const auto id = enqueue("t");
+  auto worker = work_in_background("trap 'exit 0' TERM; echo begun > " + begun.path() +
+                                   "; while :; do sleep 0.05; done");
+  EXPECT_EQ(begun.read(), "begun");
+  worker.signal(SIGTERM);
+  EXPECT_EQ(worker.wait(), 0);
+  EXPECT_EQ(show(id)["status"], "done");
+}
+
+TEST_P(CliContract, CommandsThatOutliveTheDrainAreKilledAndTheExitCodeTells) {
+  dovetail({"migrate"});
+  const Fifo begun(directory.path() / "begun");
+  const auto id = enqueue("t");
+  auto worker =
+      work_in_background("trap '' TERM; echo begun > " + begun.path() + "; sleep 600", {"--drain", "0.1"});
+  EXPECT_EQ(begun.read(), "begun");
+  worker.signal(SIGTERM);
+  EXPECT_EQ(worker.wait(), 1);
+  EXPECT_NE(show(id)["status"], "done");
+}
+
+TEST_P(CliContract, ASecondSignalEndsTheWorkerAtOnce) {
+  dovetail({"migrate"});
+  const Fifo begun(directory.path() / "begun");
+  const Fifo asked(directory.path() / "asked");
+  enqueue("t");
+  auto worker = work_in_background("trap 'echo asked > " + asked.path() + "' TERM; echo begun > " +
+                                       begun.path() + "; while :; do sleep 0.05; done",
+                                   {"--drain", "600"});
+  EXPECT_EQ(begun.read(), "begun");
+  worker.signal(SIGTERM);
+  EXPECT_EQ(asked.read(), "asked");
+  worker.signal(SIGINT);
+  EXPECT_EQ(worker.wait(), 1);
+}
+
 TEST_P(CliContract, BadArgumentsAreRefusedWithTwo) {
   dovetail({"migrate"});
-  for (const auto& arguments :
-       std::vector<std::vector<std::string>>{{"enqueue", ""},
-                                             {"enqueue", "t", "--due-at", "tomorrow"},
-                                             {"enqueue", "t", "--message-id", "42"},
-                                             {"enqueue", "t", "--payload-file", "/there/is/no/such/file"},
-                                             {"claim", "--batch", "0"},
-                                             {"claim", "--lease", "-1"},
-                                             {"ack", "--owner", "x", "y"},
-                                             {"ack", "--owner", OwnerToken::generate().to_string(),
-                                              OwnerToken::generate().to_string() + ":x"}}) {
+  const auto owner = OwnerToken::generate().to_string();
+  const auto claim = OutboxWorkItemId::generate().to_string() + ":1";
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {"enqueue", ""},
+           {"enqueue", "t", "--due-at", "tomorrow"},
+           {"enqueue", "t", "--message-id", "42"},
+           {"enqueue", "t", "--payload-file", "/there/is/no/such/file"},
+           {"claim", "--batch", "0"},
+           {"claim", "--lease", "-1"},
+           {"ack", "--owner", "x", "y"},
+           {"ack", "--owner", OwnerToken::generate().to_string(), OwnerToken::generate().to_string() + ":x"},
+           {"enqueue", "t", "--header", "novalue"},
+           {"enqueue", "t", "--header", "=x"},
+           {"enqueue", "t", "--header", "a=1", "--header", "a=2"},
+           {"enqueue", "t", "--priority", "6"},
+           {"enqueue", "t", "--expires-at", ""},
+           {"abandon", "--owner", owner, "--delay", "-1", claim},
+           {"fail", "--owner", owner, claim},
+           {"fail", "--owner", owner, "--error", "", claim},
+           {"snooze", "--owner", owner, "--delay", "1e99", claim},
+           {"renew", "--owner", owner, "--lease", "0", claim},
+           {"renew", "--owner", owner},
+           {"dead-letters"},
+           {"dead-letters", "list", "--limit", "0"},
+           {"dead-letters", "list", "--after", "yesterday"},
+           {"dead-letters", "list", "--start-after", "42"},
+           {"dead-letters", "show", "42"},
+           {"dead-letters", "replay", "42"},
+           {"pause", ""},
+           {"resume", std::string(256, 'x')},
+           {"work"},
+           {"work", "--exec", ""},
+           {"work", "--exec", "true", "--topic", ""},
+           {"work", "--exec", "true", "--threads", "-1"},
+           {"work", "--exec", "true", "--batch", "0"},
+           {"work", "--exec", "true", "--lease", "0.01"},
+           {"work", "--exec", "true", "--poll", "0"},
+           {"work", "--exec", "true", "--timeout", "-1"},
+           {"work", "--exec", "true", "--snooze", "nan"},
+           {"work", "--exec", "true", "--drain", "-1"},
+           {"work", "--exec", "true", "--max-attempts", "0"}}) {
     EXPECT_EQ(dovetail(arguments).code, 2) << ::testing::PrintToString(arguments);
   }
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox")), 0);

@@ -80,7 +80,7 @@ TEST_P(LogContract, OBX_125_PayloadsNeverReachALogLineOrAnError) {
   } catch (const std::invalid_argument& error) {
     EXPECT_THAT(error.what(), Not(HasSubstr(secret)));
   }
-  backend.sql("drop table " + backend.table("outbox"));
+  backend.sql("drop table " + backend.table("outbox") + (backend.is_postgres() ? " cascade" : ""));
   try {
     outbox.enqueue({.topic = "t", .payload = secret});
     FAIL() << "stored without a table";

@@ -80,45 +80,6 @@ TEST_F(PostgresDriver, AStatementThatDoesNotPrepareIsTriedAnewTheNextTime) {
   EXPECT_EQ(connection->run(command).integer(0, 0), 0);
 }
 
-TEST_F(PostgresDriver, CopyStreamsRowsIn) {
-  ask("create temporary table copied (id int)");
-  int left = 10'000;
-  const auto copied =
-      connection->copy_in({.name = "copy", .text = "copy copied from stdin"}, [&](std::string& chunk) {
-        for (int i = 0; i < 1'000 && left > 0; ++i) chunk += std::to_string(left--) + "\n";
-        return !chunk.empty();
-      });
-  EXPECT_EQ(copied, 10'000U);
-  EXPECT_EQ(ask("select count(*) from copied").integer(0, 0), 10'000);
-}
-
-TEST_F(PostgresDriver, ACopyWhoseProducerThrowsStoresNothing) {
-  ask("create temporary table copied (id int)");
-  EXPECT_THROW(connection->copy_in({.name = "copy", .text = "copy copied from stdin"},
-                                   [calls = 0](std::string& chunk) mutable {
-                                     chunk = "1\n";
-                                     if (++calls > 3) throw std::runtime_error("no more");
-                                     return true;
-                                   }),
-               std::runtime_error);
-  EXPECT_EQ(ask("select count(*) from copied").integer(0, 0), 0);
-}
-
-TEST_F(PostgresDriver, ACopyThatTheServerRefusesSaysWhy) {
-  ask("create temporary table copied (id int)");
-  const auto error = failure_of([&] {
-    connection->copy_in({.name = "copy", .text = "copy copied from stdin"},
-                        [done = false](std::string& chunk) mutable {
-                          if (std::exchange(done, true)) return false;
-                          chunk = "not a number\n";
-                          return true;
-                        });
-  });
-  EXPECT_EQ(error.native_code(), "22P02");
-  EXPECT_EQ(error.kind(), ErrorKind::invalid);
-  EXPECT_TRUE(connection->usable());
-}
-
 TEST_F(PostgresDriver, ACopyAsAStatementIsRefusedAndTheConnectionGivenUp) {
   auto platform = backend.open();
   for (const char* copy : {"copy (select 1) to stdout", "copy pg_temp.nothing from stdin"}) {

@@ -29,9 +29,33 @@ void expect_golden(const std::string& name, const std::string& actual) {
 
 TEST(Golden, HelpOfEveryCommand) {
   std::string help = run_command({DOVETAIL_COMMAND, "--help"}).out;
-  for (const char* command : {"migrate", "enqueue", "claim", "ack", "status"}) {
-    help += "\n--- dovetail " + std::string{command} + " --help\n";
-    help += run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, command, "--help"}).out;
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"migrate"},
+                                             {"enqueue"},
+                                             {"claim"},
+                                             {"ack"},
+                                             {"abandon"},
+                                             {"fail"},
+                                             {"snooze"},
+                                             {"renew"},
+                                             {"reap"},
+                                             {"work"},
+                                             {"status"},
+                                             {"dead-letters"},
+                                             {"dead-letters", "list"},
+                                             {"dead-letters", "show"},
+                                             {"dead-letters", "replay"},
+                                             {"dead-letters", "purge"},
+                                             {"pause"},
+                                             {"resume"}}) {
+    std::vector<std::string> call{"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND};
+    help += "\n--- dovetail";
+    for (const auto& word : command) {
+      help += " " + word;
+      call.push_back(word);
+    }
+    call.emplace_back("--help");
+    help += " --help\n" + run_command(call).out;
   }
   expect_golden("help.txt", help);
 }

@@ -46,6 +46,13 @@ std::set<std::string_view> names_of(Statements statements) {
   return names;
 }
 
+/// Without the steps (`outbox_claim__park`) that an engine takes for a statement of the same beginning.
+std::set<std::string_view> main_names_of(Statements statements) {
+  std::set<std::string_view> names;
+  for (const auto name : names_of(statements)) names.insert(name.substr(0, name.find("__")));
+  return names;
+}
+
 std::vector<std::pair<std::int64_t, std::string_view>> labels_of(std::span<const Migration> migrations) {
   std::vector<std::pair<std::int64_t, std::string_view>> labels;
   for (const auto& migration : migrations) labels.emplace_back(migration.number, migration.name);
@@ -54,7 +61,7 @@ std::vector<std::pair<std::int64_t, std::string_view>> labels_of(std::span<const
 
 TEST(Statements, HaveTheSameNamesInBothEngines) {
   EXPECT_THAT(names_of(postgres::sql::statements()), Not(IsEmpty()));
-  EXPECT_EQ(names_of(postgres::sql::statements()), names_of(sqlite::sql::statements()));
+  EXPECT_EQ(main_names_of(postgres::sql::statements()), main_names_of(sqlite::sql::statements()));
 }
 
 TEST(Statements, HaveNamesOfTheirOwn) {

@@ -1,5 +1,5 @@
--- The outbox: a queue table, and the functions that are its contract. Tables are private; functions may be called by
--- any language inside any transaction.
+-- The outbox: a queue table that holds only what is still to be done, an archive for what is finished, and the functions
+-- that are its contract. Tables are private; functions and views may be used by any language inside any transaction.
 
 -- The database's time, by which everything durable is decided. now() would be frozen at the transaction's start.
 -- Tests replace this function to move the time.
@@ -17,144 +17,666 @@ create function {schema}.uuid_v7() returns uuid
                      from 1 for 6),
              52, 1), 53, 1), 'hex')::uuid;
 
+-- The queue. A row is in progress while it has a lease. No index holds a column that a claim or a renewal changes, so that
+-- they are HOT updates and write no index at all; half of each page is kept free for the second version of its rows.
+-- `lane` is the priority, or -100 while the topic is paused: such rows lie where no claim passes by.
 create table {schema}.outbox (
-  id             uuid        not null default {schema}.uuid_v7(),
-  status         smallint    not null default 0,   -- 0 ready, 1 in_progress, 2 done, 3 failed
-  attempts       integer     not null default 0,
-  claim_epoch    bigint      not null default 0,
-  due_at         timestamptz not null default {schema}.clock(),
-  lease_until    timestamptz,
-  owner_token    uuid,
+  ready_at       timestamptz not null default {schema}.clock(),   -- not claimed before; the order of claims
   created_at     timestamptz not null default {schema}.clock(),
-  processed_at   timestamptz,
+  claim_epoch    bigint      not null default 0,
+  lease_until    timestamptz,
+  due_at         timestamptz,
+  expires_at     timestamptz,
+  attempts       integer     not null default 0,
+  past_attempts  integer     not null default 0,                  -- before the last replay
+  lane           smallint    not null default 0,
+  priority       smallint    not null default 0,
+  id             uuid        not null,
+  owner_token    uuid,
+  topic          text        not null,
+  correlation_id text,
+  unique_key     text,
+  headers        jsonb,
+  last_error     text,
+  payload        text        not null,
+  constraint outbox_pkey primary key (id),
+  constraint outbox_lease check ((owner_token is null) = (lease_until is null))
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
+        autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 10000, autovacuum_vacuum_cost_delay = 0);
+
+create index outbox_queue on {schema}.outbox (lane, ready_at, id);
+create unique index outbox_unique_key on {schema}.outbox (unique_key) where unique_key is not null;
+create index outbox_parked on {schema}.outbox (topic, id) where lane = -100;
+
+-- What is finished: done (2) or failed (3, the dead letters).
+create table {schema}.outbox_archive (
+  processed_at   timestamptz not null,
+  created_at     timestamptz not null,
+  claim_epoch    bigint      not null,
+  due_at         timestamptz,
+  expires_at     timestamptz,
+  attempts       integer     not null,
+  past_attempts  integer     not null,
+  status         smallint    not null,
+  priority       smallint    not null,
+  id             uuid        not null,
   processed_by   uuid,
   topic          text        not null,
   correlation_id text,
-  payload        text        not null,
+  unique_key     text,
+  headers        jsonb,
   last_error     text,
-  constraint outbox_pkey primary key (id),
-  constraint outbox_status check (status between 0 and 3),
-  constraint outbox_topic check (char_length(topic) between 1 and 255),
-  constraint outbox_correlation_id check (char_length(correlation_id) between 1 and 255),
-  constraint outbox_lease check ((status = 1) = (owner_token is not null) and (status = 1) = (lease_until is not null))
-) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
-        autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+  payload        text        not null,
+  constraint outbox_archive_pkey primary key (id),
+  constraint outbox_archive_status check (status in (2, 3))
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2,
+        autovacuum_vacuum_cost_delay = 0);
 
-create index outbox_ready  on {schema}.outbox (due_at, id) where status = 0;
-create index outbox_leased on {schema}.outbox (lease_until) where status = 1;
-create index outbox_failed on {schema}.outbox (id) where status = 3;
+create index outbox_archive_done on {schema}.outbox_archive (processed_at) where status = 2;
+create index outbox_archive_failed on {schema}.outbox_archive (id) where status = 3;
 
--- Stores a message and answers its id. With an id that is there already nothing is stored: safe to repeat.
-create function {schema}.outbox_enqueue(
+create table {schema}.outbox_paused (
+  topic     text        not null,
+  paused_at timestamptz not null default {schema}.clock(),
+  constraint outbox_paused_pkey primary key (topic)
+);
+
+-- Every message that is stored, with the columns of the specification.
+create view {schema}.outbox_messages as
+  select id, topic, payload, created_at, (case when lease_until is null then 0 else 1 end)::smallint as status,
+         lease_until as locked_until, owner_token, false as is_processed, null::timestamptz as processed_at,
+         null::uuid as processed_by, attempts as retry_count, last_error, ready_at as next_attempt_at, id as message_id,
+         correlation_id, due_at as due_time_utc, expires_at, priority, unique_key, headers, claim_epoch, past_attempts
+    from {schema}.outbox
+  union all
+  select id, topic, payload, created_at, status, null, null, status = 2, processed_at, processed_by, attempts, last_error,
+         null, id, correlation_id, due_at, expires_at, priority, unique_key, headers, claim_epoch, past_attempts
+    from {schema}.outbox_archive;
+
+-- Seconds before the next try of a message that failed `attempts` times: 2, 4, 8 … 60, less up to a tenth of it.
+create function {schema}.outbox_backoff(attempts integer) returns interval
+  language sql volatile parallel safe
+  return least(power(2, least(attempts, 6)), 60) * (1 - random() * 0.1) * interval '1 second';
+
+create function {schema}.outbox_check(topic text, payload text, correlation_id text, headers jsonb, priority integer,
+                                      unique_key text) returns void
+  language plpgsql immutable
+as $function$
+begin
+  if topic is null or topic = '' then
+    raise exception 'topic must not be null or empty' using errcode = 'invalid_parameter_value';
+  elsif char_length(topic) > 255 then
+    raise exception 'topic must not exceed 255 characters' using errcode = 'invalid_parameter_value';
+  elsif payload is null then
+    raise exception 'payload must not be null' using errcode = 'invalid_parameter_value';
+  elsif octet_length(payload) > 67108864 then
+    raise exception 'payload must not exceed 67108864 bytes' using errcode = 'invalid_parameter_value';
+  elsif char_length(correlation_id) > 255 then
+    raise exception 'correlation_id must not exceed 255 characters' using errcode = 'invalid_parameter_value';
+  elsif char_length(unique_key) > 255 then
+    raise exception 'unique_key must not exceed 255 characters' using errcode = 'invalid_parameter_value';
+  elsif priority is null or priority not between -5 and 5 then
+    raise exception 'priority must be -5 to 5' using errcode = 'invalid_parameter_value';
+  elsif headers is not null and (jsonb_typeof(headers) <> 'object' or exists (
+          select from jsonb_each(case jsonb_typeof(headers) when 'object' then headers else '{}' end) each
+           where jsonb_typeof(each.value) <> 'string')) then
+    raise exception 'headers must be an object of strings' using errcode = 'invalid_parameter_value';
+  end if;
+end
+$function$;
+
+-- Stores a message; answers its id and whether it was stored. It is not when its message_id is known already (also of a
+-- message that is finished), or when one with its unique_key is not finished yet: then the answer is that one's id.
+--
+-- notify: wakes waiting workers when the transaction commits, unless another message of the last second waits already
+-- (NOTIFY makes commits queue up behind each other: who enqueues thousands a second leaves it out, and workers poll).
+create function {schema}.outbox_try_enqueue(
   topic          text,
   payload        text,
   message_id     uuid        default null,
   correlation_id text        default null,
-  due_at         timestamptz default null
-) returns uuid
-  language plpgsql volatile
-as $function$
-declare
-  v_id uuid := coalesce(message_id, {schema}.uuid_v7());
-  v_now timestamptz := {schema}.clock();
-begin
-  if topic is null or topic = '' then
-    raise exception 'topic must not be null or empty' using errcode = 'invalid_parameter_value';
-  end if;
-  if payload is null then
-    raise exception 'payload must not be null' using errcode = 'invalid_parameter_value';
-  end if;
-  insert into {schema}.outbox (id, topic, payload, correlation_id, due_at, created_at)
-  values (v_id, outbox_enqueue.topic, outbox_enqueue.payload, nullif(outbox_enqueue.correlation_id, ''),
-          coalesce(outbox_enqueue.due_at, v_now), v_now)
-  on conflict (id) do nothing;
-  return v_id;
-end
-$function$;
-
--- Leases up to batch_size messages that are due, or whose lease ran out: those are charged an attempt.
--- Exactly what is returned is leased. The sub-select that locks stands in an array, which is computed once: joined in
--- directly, the planner may choose to run it again, and it would lock more rows than were asked for.
-create function {schema}.outbox_claim(
-  owner_token uuid,
-  batch_size  integer  default 50,
-  lease       interval default interval '30 seconds'
-) returns table (
-  id uuid, topic text, payload text, correlation_id text, created_at timestamptz, due_at timestamptz,
-  attempts integer, claim_epoch bigint, lease_until timestamptz
+  due_at         timestamptz default null,
+  headers        jsonb       default null,
+  expires_at     timestamptz default null,
+  priority       integer     default 0,
+  unique_key     text        default null,
+  notify         boolean     default true,
+  out id         uuid,
+  out stored     boolean
 )
   language plpgsql volatile
 as $function$
 #variable_conflict use_column
 declare
+  v_id uuid := coalesce(message_id, {schema}.uuid_v7());
   v_now timestamptz := {schema}.clock();
-  v_taken integer;
+  v_key text := nullif(unique_key, '');
 begin
-  if outbox_claim.owner_token is null then
-    raise exception 'owner_token must not be null' using errcode = 'invalid_parameter_value';
-  end if;
-  if batch_size is null or batch_size < 1 then
-    raise exception 'batch_size must be at least 1' using errcode = 'invalid_parameter_value';
-  end if;
-  if lease is null or lease <= interval '0' then
-    raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
-  end if;
-
-  return query
-  update {schema}.outbox o
-     set owner_token = outbox_claim.owner_token, claim_epoch = o.claim_epoch + 1, attempts = o.attempts + 1,
-         lease_until = {schema}.clock() + lease
-   where o.ctid = any (array(
-           select e.ctid from {schema}.outbox e
-            where e.status = 1 and e.lease_until <= v_now
-            order by e.lease_until
-            limit batch_size
-            for no key update skip locked))
-  returning o.id, o.topic, o.payload, o.correlation_id, o.created_at, o.due_at, o.attempts, o.claim_epoch,
-            o.lease_until;
-  get diagnostics v_taken = row_count;
-
-  return query
-  update {schema}.outbox o
-     set status = 1, owner_token = outbox_claim.owner_token, claim_epoch = o.claim_epoch + 1,
-         lease_until = {schema}.clock() + lease
-   where o.ctid = any (array(
-           select r.ctid from {schema}.outbox r
-            where r.status = 0 and r.due_at <= v_now
-            order by r.due_at, r.id
-            limit batch_size - v_taken
-            for no key update skip locked))
-  returning o.id, o.topic, o.payload, o.correlation_id, o.created_at, o.due_at, o.attempts, o.claim_epoch,
-            o.lease_until;
+  perform {schema}.outbox_check(topic, payload, correlation_id, headers, priority, unique_key);
+  for try in 1 .. 100 loop
+    insert into {schema}.outbox (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at,
+                                 lane, priority, unique_key)
+    values (v_id, outbox_try_enqueue.topic, outbox_try_enqueue.payload, nullif(outbox_try_enqueue.correlation_id, ''),
+            outbox_try_enqueue.due_at, greatest(outbox_try_enqueue.due_at, v_now), v_now, outbox_try_enqueue.headers,
+            outbox_try_enqueue.expires_at, outbox_try_enqueue.priority, outbox_try_enqueue.priority, v_key)
+    on conflict do nothing;
+    if found then
+      -- Looked for after the insert: whoever finished it meanwhile has let the insert pass.
+      if message_id is not null and exists (select from {schema}.outbox_archive a where a.id = v_id) then
+        delete from {schema}.outbox o where o.id = v_id;
+        id := v_id;
+        stored := false;
+        return;
+      end if;
+      if notify and (outbox_try_enqueue.due_at is null or outbox_try_enqueue.due_at <= v_now) and not exists (
+           select from {schema}.outbox o
+            where o.lane = outbox_try_enqueue.priority and o.ready_at between v_now - interval '1 second' and v_now
+              and o.lease_until is null and o.id <> v_id) then
+        perform pg_notify('dovetail:{schema}', '');
+      end if;
+      id := v_id;
+      stored := true;
+      return;
+    end if;
+    select o.id into id from {schema}.outbox o where o.id = v_id;
+    if not found and v_key is not null then
+      select o.id into id from {schema}.outbox o where o.unique_key = v_key;
+    end if;
+    if found then
+      stored := false;
+      return;
+    end if;
+    -- What stood in the way has been finished since.
+  end loop;
+  raise exception 'the message % was in the way of itself a hundred times', v_id using errcode = 'lock_not_available';
 end
 $function$;
 
--- Marks claimed messages as done; answers how many. What is not this owner's live claim of this epoch is left alone.
--- Rows are locked in the order of their ids before any is changed, so that two calls never wait for each other.
-create function {schema}.outbox_ack(owner_token uuid, ids uuid[], epochs bigint[]) returns integer
+-- The same, for those who need only the id.
+create function {schema}.outbox_enqueue(
+  topic          text,
+  payload        text,
+  message_id     uuid        default null,
+  correlation_id text        default null,
+  due_at         timestamptz default null,
+  headers        jsonb       default null,
+  expires_at     timestamptz default null,
+  priority       integer     default 0,
+  unique_key     text        default null,
+  notify         boolean     default true
+) returns uuid
+  language sql volatile
+  return (select e.id from {schema}.outbox_try_enqueue(topic, payload, message_id, correlation_id, due_at, headers,
+                                                       expires_at, priority, unique_key, notify) e);
+
+-- Stores many; answers the ones that were not stored, with the id of the message that is there instead. An array that is
+-- null stands for a column that no message uses. fresh: the ids were drawn for this very call, so that none is known.
+create function {schema}.outbox_enqueue_many(
+  ids             uuid[],
+  topics          text[],
+  payloads        text[],
+  correlation_ids text[]        default null,
+  due_at          timestamptz[] default null,
+  headers         text[]        default null,
+  expires_at      timestamptz[] default null,
+  priorities      bigint[]      default null,
+  unique_keys     text[]        default null,
+  fresh           boolean       default false
+) returns table (message_id uuid, existing_id uuid)
+  language plpgsql volatile
+as $function$
+declare
+  v_now timestamptz := {schema}.clock();
+begin
+  if fresh and unique_keys is null then
+    insert into {schema}.outbox (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
+                                 priority)
+    select w.id, w.topic, w.payload, nullif(w.correlation_id, ''), w.due_at, greatest(w.due_at, v_now), v_now,
+           w.headers::jsonb, w.expires_at, coalesce(w.priority, 0), coalesce(w.priority, 0)
+      from unnest(ids, topics, payloads, correlation_ids, outbox_enqueue_many.due_at, outbox_enqueue_many.headers,
+                  outbox_enqueue_many.expires_at, priorities)
+           as w(id, topic, payload, correlation_id, due_at, headers, expires_at, priority);
+    return;
+  end if;
+  return query
+  select w.id, e.id
+    from unnest(ids, topics, payloads, correlation_ids, outbox_enqueue_many.due_at, outbox_enqueue_many.headers,
+                outbox_enqueue_many.expires_at, priorities, unique_keys)
+         as w(id, topic, payload, correlation_id, due_at, headers, expires_at, priority, unique_key)
+   cross join lateral {schema}.outbox_try_enqueue(
+           w.topic, w.payload, w.id, w.correlation_id, w.due_at, w.headers::jsonb, w.expires_at,
+           coalesce(w.priority, 0)::integer, w.unique_key, false) e
+   where not e.stored;
+end
+$function$;
+
+-- Moves rows that the caller has locked into the archive. For the functions below, not for callers.
+create function {schema}.outbox_finish(locked tid[], status smallint, error text, processed_by uuid, charge integer)
+  returns integer
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_count integer;
+begin
+  with gone as (
+    delete from {schema}.outbox o where o.ctid = any (locked)
+    returning o.*
+  )
+  insert into {schema}.outbox_archive (
+           processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts, status, priority, id,
+           processed_by, topic, correlation_id, unique_key, headers, last_error, payload)
+  select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts + charge, g.past_attempts,
+         outbox_finish.status, g.priority, g.id, outbox_finish.processed_by, g.topic, g.correlation_id, g.unique_key,
+         g.headers, coalesce(left(error, 2048), g.last_error), g.payload
+    from gone g;
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$function$;
+
+-- What a claim must not hand out, among rows that it has locked: expired messages and those that their workers' deaths have
+-- used up fail; those of paused topics are put into their lane. For outbox_claim, not for callers.
+create function {schema}.outbox_set_aside(locked tid[], at timestamptz, max_attempts integer, paused text[]) returns void
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_rows tid[];
+begin
+  v_rows := array(select o.ctid from {schema}.outbox o where o.ctid = any (locked) and o.expires_at <= at);
+  if v_rows <> '{}' then
+    perform {schema}.outbox_finish(v_rows, 3::smallint, 'expired before it was handled', null, 0);
+  end if;
+  v_rows := array(select o.ctid from {schema}.outbox o
+                   where o.ctid = any (locked) and o.lease_until <= at and o.attempts + 1 >= max_attempts);
+  if v_rows <> '{}' then
+    perform {schema}.outbox_finish(v_rows, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
+  end if;
+  update {schema}.outbox o
+     set lane = -100, owner_token = null, lease_until = null, attempts = o.attempts + (o.lease_until is not null)::integer
+   where o.ctid = any (locked) and o.topic = any (paused);
+end
+$function$;
+
+-- Leases up to batch_size messages that are due, or whose lease ran out: those are charged an attempt, and fail when that
+-- makes max_attempts. Exactly what is returned is leased.
+--
+-- The sub-select that locks stands in an array, which is computed once: joined in directly, the planner may choose to run
+-- it again, and it would lock more rows than were asked for. Lane by lane, the highest first, it walks the index in the
+-- order of claims and stops when it has enough: neither the length of the queue nor what is finished makes it slower.
+--
+-- The settings keep it on the index whatever the statistics say, and the just-in-time compiler away from it: that would
+-- take longer than the claim.
+--
+-- after: for each lane (-5 first) where the last claim of this worker began. Rows before that are passed over, and with
+-- them the dead index entries that an old snapshot keeps vacuum from removing. null: from the start.
+create function {schema}.outbox_claim(
+  owner_token  uuid,
+  batch_size   integer       default 50,
+  lease        interval      default interval '30 seconds',
+  max_attempts integer       default 10,
+  after        timestamptz[] default null
+) returns table (
+  id uuid, topic text, payload text, correlation_id text, headers jsonb, created_at timestamptz, due_at timestamptz,
+  expires_at timestamptz, priority smallint, attempts integer, claim_epoch bigint, lease_until timestamptz,
+  ready_at timestamptz
+)
+  language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+#variable_conflict use_column
+declare
+  v_now timestamptz := {schema}.clock();
+  v_paused text[] := array(select p.topic from {schema}.outbox_paused p order by p.topic for key share);
+  v_rows tid[];
+  v_left integer := batch_size;
+  v_leased integer;
+begin
+  if outbox_claim.owner_token is null then
+    raise exception 'owner_token must not be null' using errcode = 'invalid_parameter_value';
+  elsif batch_size is null or batch_size < 1 then
+    raise exception 'batch_size must be at least 1' using errcode = 'invalid_parameter_value';
+  elsif lease is null or lease <= interval '0' then
+    raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
+  elsif max_attempts is null or max_attempts < 1 then
+    raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
+  end if;
+
+  for round in 1 .. 20 loop
+    v_rows := array(
+      select picked.ctid
+        from generate_series(5, -5, -1) as lanes(lane)
+       cross join lateral (
+               select r.ctid from {schema}.outbox r
+                where r.lane = lanes.lane and r.ready_at <= v_now
+                  and r.ready_at >= coalesce(after[lanes.lane + 6], '-infinity')
+                  and (r.lease_until is null or r.lease_until <= v_now)
+                order by r.ready_at, r.id
+                limit v_left
+                for update skip locked) picked
+       limit v_left);
+    exit when v_rows = '{}';
+
+    return query
+    update {schema}.outbox o
+       set owner_token = outbox_claim.owner_token, claim_epoch = o.claim_epoch + 1,
+           attempts = o.attempts + (o.lease_until is not null)::integer, lease_until = {schema}.clock() + lease
+     where o.ctid = any (v_rows) and (o.expires_at is null or o.expires_at > v_now)
+       and (o.lease_until is null or o.attempts + 1 < max_attempts)
+       and not o.topic = any (v_paused)
+    returning o.id, o.topic, o.payload, o.correlation_id, o.headers, o.created_at, o.due_at, o.expires_at, o.priority,
+              o.attempts, o.claim_epoch, o.lease_until, o.ready_at;
+    get diagnostics v_leased = row_count;
+    exit when v_leased = cardinality(v_rows);
+
+    perform {schema}.outbox_set_aside(v_rows, v_now, max_attempts, v_paused);
+    v_left := v_left - v_leased;
+    exit when v_left = 0;
+  end loop;
+end
+$function$;
+
+-- The rows of these claims that are this owner's, of this epoch, within their lease; locked in the order of their ids, so
+-- that two calls never wait for each other. For the functions below, not for callers.
+create function {schema}.outbox_lock_claims(owner_token uuid, ids uuid[], epochs bigint[]) returns tid[]
+  language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $function$
+#variable_conflict use_column
+declare
+  v_now timestamptz := {schema}.clock();
+  v_rows tid[];
+begin
+  if outbox_lock_claims.owner_token is null then
+    raise exception 'owner_token must not be null' using errcode = 'invalid_parameter_value';
+  elsif cardinality(ids) is distinct from cardinality(epochs) then
+    raise exception 'ids and epochs must have the same length' using errcode = 'invalid_parameter_value';
+  end if;
+  v_rows := array(
+    select o.ctid from unnest(ids, epochs) as c(id, epoch)
+      join {schema}.outbox o on o.id = c.id and o.claim_epoch = c.epoch
+     where o.owner_token = outbox_lock_claims.owner_token and o.lease_until > v_now
+     order by o.id
+     for update of o);
+  -- Again, now that they are locked: waiting may have taken longer than the lease.
+  if v_rows <> '{}' and exists (select from {schema}.outbox o
+                                 where o.ctid = any (v_rows) and o.lease_until <= {schema}.clock()) then
+    v_rows := array(select o.ctid from {schema}.outbox o
+                     where o.ctid = any (v_rows) and o.lease_until > {schema}.clock());
+  end if;
+  return v_rows;
+end
+$function$;
+
+-- Marks claimed messages as done; answers how many. What is not this owner's live claim of this epoch is left alone, here
+-- and below. keep: with history; without, they are deleted.
+create function {schema}.outbox_ack(owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true) returns integer
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_rows tid[] := {schema}.outbox_lock_claims(owner_token, ids, epochs);
+  v_count integer := 0;
+begin
+  if v_rows = '{}' then
+    return 0;
+  elsif keep then
+    return {schema}.outbox_finish(v_rows, 2::smallint, null, owner_token, 0);
+  end if;
+  delete from {schema}.outbox o where o.ctid = any (v_rows);
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$function$;
+
+-- Gives claimed messages back for another try after `delay` (null: after the usual backoff); answers how many. Each is
+-- charged an attempt, and fails when that makes max_attempts.
+create function {schema}.outbox_abandon(
+  owner_token  uuid,
+  ids          uuid[],
+  epochs       bigint[],
+  error        text     default null,
+  delay        interval default null,
+  max_attempts integer  default 10
+) returns integer
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_rows tid[] := {schema}.outbox_lock_claims(owner_token, ids, epochs);
+  v_spent tid[];
+  v_count integer := 0;
+begin
+  if max_attempts is null or max_attempts < 1 then
+    raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
+  elsif delay < interval '0' then
+    raise exception 'delay must not be negative' using errcode = 'invalid_parameter_value';
+  elsif v_rows = '{}' then
+    return 0;
+  end if;
+  v_spent := array(select o.ctid from {schema}.outbox o where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
+  if v_spent <> '{}' then
+    v_count := {schema}.outbox_finish(v_spent, 3::smallint, error, owner_token, 1);
+    v_rows := array(select unnest(v_rows) except select unnest(v_spent));
+  end if;
+  update {schema}.outbox o
+     set owner_token = null, lease_until = null, attempts = o.attempts + 1,
+         ready_at = {schema}.clock() + coalesce(delay, {schema}.outbox_backoff(o.attempts + 1)),
+         last_error = coalesce(left(error, 2048), o.last_error)
+   where o.ctid = any (v_rows);
+  return v_count + cardinality(v_rows);
+end
+$function$;
+
+-- Fails claimed messages for good: they become dead letters. Answers how many.
+create function {schema}.outbox_fail(owner_token uuid, ids uuid[], epochs bigint[], error text) returns integer
+  language plpgsql volatile
+as $function$
+declare
+  v_rows tid[] := {schema}.outbox_lock_claims(owner_token, ids, epochs);
+begin
+  if error is null then
+    raise exception 'error must not be null' using errcode = 'invalid_parameter_value';
+  elsif v_rows = '{}' then
+    return 0;
+  end if;
+  return {schema}.outbox_finish(v_rows, 3::smallint, error, owner_token, 1);
+end
+$function$;
+
+-- Gives claimed messages back without charging an attempt: after `delay`, or (null) at once and to their old place.
+-- Answers how many.
+create function {schema}.outbox_snooze(owner_token uuid, ids uuid[], epochs bigint[], delay interval default null)
+  returns integer
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_rows tid[] := {schema}.outbox_lock_claims(owner_token, ids, epochs);
+begin
+  if delay < interval '0' then
+    raise exception 'delay must not be negative' using errcode = 'invalid_parameter_value';
+  end if;
+  update {schema}.outbox o
+     set owner_token = null, lease_until = null, ready_at = coalesce({schema}.clock() + delay, o.ready_at)
+   where o.ctid = any (v_rows);
+  return cardinality(v_rows);
+end
+$function$;
+
+-- Lets the leases of claimed messages end `lease` from now; answers those that were still held.
+create function {schema}.outbox_renew(
+  owner_token uuid,
+  ids         uuid[],
+  epochs      bigint[],
+  lease       interval default interval '30 seconds'
+) returns setof uuid
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_rows tid[] := {schema}.outbox_lock_claims(owner_token, ids, epochs);
+begin
+  if lease is null or lease <= interval '0' then
+    raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
+  end if;
+  return query
+  update {schema}.outbox o set lease_until = {schema}.clock() + lease where o.ctid = any (v_rows) returning o.id;
+end
+$function$;
+
+-- Takes back every lease that ran out, up to `most`; answers how many. Each is charged an attempt, and fails when that makes
+-- max_attempts. Claims do the same for what they meet; this finds all of it.
+create function {schema}.outbox_reap_expired(max_attempts integer default 10, most integer default 1000) returns integer
   language plpgsql volatile
 as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
+  v_rows tid[];
+  v_spent tid[];
+begin
+  if max_attempts is null or max_attempts < 1 then
+    raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
+  end if;
+  v_rows := array(select o.ctid from {schema}.outbox o where o.lease_until <= v_now limit most for update skip locked);
+  v_spent := array(select o.ctid from {schema}.outbox o where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
+  if v_spent <> '{}' then
+    perform {schema}.outbox_finish(v_spent, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
+  end if;
+  update {schema}.outbox o set owner_token = null, lease_until = null, attempts = o.attempts + 1
+   where o.ctid = any (v_rows) and o.ctid <> all (v_spent);
+  return cardinality(v_rows);
+end
+$function$;
+
+-- When the next message that waits for its time comes due; null when there is none.
+create function {schema}.outbox_next_due() returns timestamptz
+  language sql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+  select min(next.ready_at)
+    from generate_series(-5, 5) as lanes(lane)
+   cross join lateral (select o.ready_at from {schema}.outbox o
+                        where o.lane = lanes.lane and o.ready_at > {schema}.clock()
+                        order by o.ready_at limit 1) next
+$function$;
+
+-- Makes failed messages ready again, with their attempts at zero and their history kept; answers how many. Those whose
+-- unique_key another message has taken since stay where they are. Oldest first, up to `most`.
+create function {schema}.outbox_replay(
+  ids           uuid[]      default null,
+  only_topic    text        default null,
+  failed_after  timestamptz default null,
+  failed_before timestamptz default null,
+  most          integer     default 1000
+) returns integer
+  language plpgsql volatile
+as $function$
+declare
   v_count integer;
 begin
-  if cardinality(ids) is distinct from cardinality(epochs) then
-    raise exception 'ids and epochs must have the same length' using errcode = 'invalid_parameter_value';
-  end if;
-  with claims as (
-    select distinct c.id, c.epoch from unnest(ids, epochs) as c(id, epoch)
+  with chosen as materialized (
+    select a.* from {schema}.outbox_archive a
+     where a.status = 3 and (outbox_replay.ids is null or a.id = any (outbox_replay.ids))
+       and (only_topic is null or a.topic = only_topic)
+       and (failed_after is null or a.processed_at >= failed_after)
+       and (failed_before is null or a.processed_at < failed_before)
+       and (a.unique_key is null or not exists (select from {schema}.outbox o where o.unique_key = a.unique_key))
+     order by a.id
+     limit most
+     for update skip locked
   ),
-  mine as materialized (
-    select o.id from {schema}.outbox o join claims c on o.id = c.id and o.claim_epoch = c.epoch
-     where o.status = 1 and o.owner_token = outbox_ack.owner_token and o.lease_until > v_now
-     order by o.id
-     for no key update of o
+  back as (
+    insert into {schema}.outbox (ready_at, created_at, claim_epoch, due_at, past_attempts, lane, priority, id, topic,
+                                 correlation_id, unique_key, headers, last_error, payload)
+    select {schema}.clock(), c.created_at, c.claim_epoch, c.due_at, c.past_attempts + c.attempts, c.priority, c.priority,
+           c.id, c.topic, c.correlation_id, c.unique_key, c.headers, c.last_error, c.payload
+      from chosen c
+    on conflict do nothing
+    returning id
   )
-  update {schema}.outbox o
-     set status = 2, processed_at = {schema}.clock(), processed_by = o.owner_token, owner_token = null,
-         lease_until = null
-    from mine where o.id = mine.id and o.lease_until > {schema}.clock();  -- again: the locks may have been waited for
+  delete from {schema}.outbox_archive a using back where a.id = back.id;
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$function$;
+
+-- Deletes finished messages, oldest first, up to `most`; answers how many. Done ones (2) by their age, failed ones (3) also
+-- by id and topic.
+create function {schema}.outbox_purge(
+  with_status     integer,
+  finished_after  timestamptz default null,
+  finished_before timestamptz default null,
+  ids             uuid[]      default null,
+  only_topic      text        default null,
+  most            integer     default 1000
+) returns integer
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_rows tid[];
+begin
+  if with_status = 2 then
+    v_rows := array(select a.ctid from {schema}.outbox_archive a
+                     where a.status = 2 and a.processed_at >= coalesce(finished_after, '-infinity')
+                       and a.processed_at < coalesce(finished_before, 'infinity')
+                     order by a.processed_at limit most for update skip locked);
+  elsif with_status = 3 then
+    v_rows := array(select a.ctid from {schema}.outbox_archive a
+                     where a.status = 3 and a.processed_at >= coalesce(finished_after, '-infinity')
+                       and a.processed_at < coalesce(finished_before, 'infinity')
+                       and (outbox_purge.ids is null or a.id = any (outbox_purge.ids))
+                       and (only_topic is null or a.topic = only_topic)
+                     order by a.id limit most for update skip locked);
+  else
+    raise exception 'with_status must be 2 (done) or 3 (failed)' using errcode = 'invalid_parameter_value';
+  end if;
+  delete from {schema}.outbox_archive a where a.ctid = any (v_rows);
+  return cardinality(v_rows);
+end
+$function$;
+
+-- Keeps messages of a topic from being claimed; those that are claimed already go on. Answers whether it was not paused yet.
+create function {schema}.outbox_pause(topic text) returns boolean
+  language plpgsql volatile
+as $function$
+begin
+  if outbox_pause.topic is null or outbox_pause.topic = '' then
+    raise exception 'topic must not be null or empty' using errcode = 'invalid_parameter_value';
+  end if;
+  insert into {schema}.outbox_paused (topic) values (outbox_pause.topic) on conflict do nothing;
+  return found;
+end
+$function$;
+
+-- Ends a topic's pause; answers whether it was paused. The messages that were put aside come back in portions: call
+-- outbox_unpark until it answers zero, each in a transaction of its own.
+create function {schema}.outbox_resume(topic text) returns boolean
+  language plpgsql volatile
+as $function$
+begin
+  delete from {schema}.outbox_paused p where p.topic = outbox_resume.topic;
+  return found;
+end
+$function$;
+
+create function {schema}.outbox_unpark(topic text, most integer default 1000) returns integer
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_count integer;
+begin
+  if exists (select from {schema}.outbox_paused p where p.topic = outbox_unpark.topic) then
+    return 0;
+  end if;
+  update {schema}.outbox o set lane = o.priority
+   where o.ctid = any (array(select p.ctid from {schema}.outbox p
+                              where p.lane = -100 and p.topic = outbox_unpark.topic
+                              limit most for update skip locked));
   get diagnostics v_count = row_count;
   return v_count;
 end

@@ -1,0 +1,60 @@
+// Measuring: counters and timings into a sink that the user brings.
+//
+// Names and labels are listed in docs/operations.md. Labels never hold payloads or ids.
+//
+// Threads: a MetricsSink must accept concurrent calls, and must not block: it is called on hot paths.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace dovetail {
+
+struct MetricLabel {
+  std::string_view name;
+  std::string_view value;
+};
+
+class MetricsSink {
+ public:
+  virtual ~MetricsSink() = default;
+  /// Adds `by` to the counter `name`.
+  virtual void count(std::string_view name, std::uint64_t by, std::span<const MetricLabel> labels) = 0;
+  /// Notes that something took `duration`.
+  virtual void time(std::string_view name, std::chrono::nanoseconds duration,
+                    std::span<const MetricLabel> labels) = 0;
+};
+
+/// A cheap, copyable handle on a sink, or on none. A sink that throws is ignored: measuring never changes an
+/// outcome.
+class Metrics {
+ public:
+  Metrics() = default;
+  explicit Metrics(std::shared_ptr<MetricsSink> sink) : sink_(std::move(sink)) {}
+
+  void count(std::string_view name, std::uint64_t by,
+             std::initializer_list<MetricLabel> labels) const noexcept {
+    if (!sink_ || by == 0) return;
+    try {
+      sink_->count(name, by, {labels.begin(), labels.size()});
+    } catch (...) {  // NOLINT(bugprone-empty-catch): documented above
+    }
+  }
+  void time(std::string_view name, std::chrono::nanoseconds duration,
+            std::initializer_list<MetricLabel> labels) const noexcept {
+    if (!sink_) return;
+    try {
+      sink_->time(name, duration, {labels.begin(), labels.size()});
+    } catch (...) {  // NOLINT(bugprone-empty-catch): documented above
+    }
+  }
+
+ private:
+  std::shared_ptr<MetricsSink> sink_;
+};
+
+}  // namespace dovetail

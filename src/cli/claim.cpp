@@ -1,0 +1,73 @@
+#include <iostream>
+
+#include "cli/cli.hpp"
+#include "cli/message_json.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ClaimArguments {
+  std::string owner;
+  int batch_size = 50;
+  double lease_seconds = 30;
+};
+
+void print_claimed(const std::vector<ClaimedMessage>& claimed) {
+  if (claimed.empty()) {
+    std::cout << "nothing is due\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(claimed.size());
+  for (const auto& each : claimed) {
+    rows.push_back({each.message.id.to_string() + ":" + std::to_string(each.claim.epoch), each.message.topic,
+                    std::to_string(each.message.attempts), to_string(each.lease_until)});
+  }
+  print_table({"CLAIM", "TOPIC", "ATTEMPTS", "LEASE UNTIL"}, rows);
+}
+
+void claim(const Globals& globals, const ClaimArguments& arguments) {
+  ClaimRequest request{.owner = OwnerToken::generate(),
+                       .batch_size = arguments.batch_size,
+                       .lease = parse_seconds("--lease", arguments.lease_seconds, lease_range)};
+  if (!arguments.owner.empty()) request.owner = parse_id<OwnerToken>("--owner", arguments.owner);
+  auto platform = globals.open();
+  const auto claimed = platform.outbox().claim(request);
+  if (globals.json) {
+    ordered_json answer{{"owner", request.owner.to_string()}, {"messages", ordered_json::array()}};
+    for (const auto& each : claimed) answer["messages"].push_back(to_json(each));
+    std::cout << answer.dump(2) << '\n';
+    return;
+  }
+  std::cout << "owner " << request.owner.to_string() << '\n';
+  print_claimed(claimed);
+}
+
+void reap(const Globals& globals) {
+  auto platform = globals.open();
+  print_effect(globals, {.word = "reaped", .count = platform.outbox().reap_expired()});
+}
+
+}  // namespace
+
+void add_claim(CLI::App& app, Globals& globals) {
+  auto arguments = std::make_shared<ClaimArguments>();
+  auto& command = add_command(app, globals, "claim", "Lease messages that are due",
+                              [&globals, arguments] { claim(globals, *arguments); });
+  command.add_option("--owner", arguments->owner, "The worker's UUID; drawn if absent");
+  command.add_option("--batch", arguments->batch_size, "How many at most")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command.add_option("--lease", arguments->lease_seconds, "Seconds")->capture_default_str();
+  command.add_flag("--json", globals.json, "Answer in JSON, with the payloads");
+}
+
+void add_reap(CLI::App& app, Globals& globals) {
+  auto& command =
+      add_command(app, globals, "reap", "Take back every lease that ran out", [&globals] { reap(globals); });
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,60 @@
+// Runs a shell command, many times and in many threads at once.
+//
+// Guarantees
+//   * The command's standard input is what it is given, all of it or as much as the command reads; its
+//     standard output is ours; its standard error is passed on to ours.
+//   * It runs in a process group of its own. Told to stop, the whole group gets SIGTERM, and SIGKILL when it
+//     has not ended after the grace period.
+//   * run() ends when the command has, also when it left something behind in the background.
+//
+// SIGPIPE must be ignored in this process; the commands get the default back.
+//
+// Threads: may be shared between threads.
+#pragma once
+
+#include <sys/types.h>
+
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dovetail::cli {
+
+struct CommandInput {
+  std::string_view text;                 ///< For its standard input; must outlive the run.
+  std::vector<std::string> environment;  ///< NAME=VALUE, all of them.
+};
+
+struct CommandEnd {
+  std::optional<int> exit_code{};  ///< Absent when a signal killed it.
+  int signal = 0;
+  bool told_to_stop = false;
+  std::string last_words;  ///< The end of its standard error: 1 KiB at most.
+};
+
+class CommandRunner {
+ public:
+  explicit CommandRunner(std::string command) : command_(std::move(command)) {}
+
+  /// Throws std::system_error when the command could not be started.
+  [[nodiscard]] CommandEnd run(const CommandInput& input, const std::stop_token& stop);
+
+  /// Kills what runs now.
+  void kill_all();
+  [[nodiscard]] std::size_t running();
+
+ private:
+  /// Takes part in kill_all() for as long as it exists, and is no zombie afterwards.
+  class Process;
+  class Watch;
+
+  std::string command_;
+  std::mutex mutex_;
+  std::set<pid_t> groups_;
+};
+
+}  // namespace dovetail::cli

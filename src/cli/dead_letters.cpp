@@ -1,0 +1,205 @@
+#include <iostream>
+
+#include "cli/cli.hpp"
+#include "cli/message_json.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using Ids = std::vector<OutboxMessageId>;
+
+constexpr std::size_t shown_error_characters = 60;
+
+struct DeadLetterArguments {
+  std::vector<std::string> ids;
+  std::string topic;
+  std::string after;
+  std::string before;
+  std::string start_after;
+  int limit = 100;
+  bool all = false;
+
+  [[nodiscard]] DeadLetterFilter filter() const {
+    DeadLetterFilter filter{.failed_after = parse_time_if_given("--after", after),
+                            .failed_before = parse_time_if_given("--before", before)};
+    if (!topic.empty()) filter.topic = topic;
+    return filter;
+  }
+  [[nodiscard]] bool has_filter() const { return !topic.empty() || !after.empty() || !before.empty(); }
+};
+
+std::string or_dash(const std::optional<WallTime>& time) {
+  return time ? to_string(*time) : "-";
+}
+
+// --- list
+
+void print_list_as_json(const std::vector<StoredMessage>& letters, bool full) {
+  ordered_json answer{{"dead_letters", ordered_json::array()}, {"next_start_after", nullptr}};
+  for (const auto& each : letters) answer["dead_letters"].push_back(to_json(each));
+  if (full) answer["next_start_after"] = letters.back().message.message_id.to_string();
+  std::cout << answer.dump(2) << '\n';
+}
+
+void print_list(const std::vector<StoredMessage>& letters, bool full) {
+  if (letters.empty()) {
+    std::cout << "no dead letters\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(letters.size());
+  for (const auto& each : letters) {
+    rows.push_back({each.message.message_id.to_string(), each.message.topic,
+                    std::to_string(each.message.attempts), or_dash(each.processed_at),
+                    shortened(each.last_error.value_or("-"), shown_error_characters)});
+  }
+  print_table({"MESSAGE", "TOPIC", "ATTEMPTS", "FAILED AT", "ERROR"}, rows);
+  if (full) std::cerr << "there may be more: --start-after " << rows.back().front() << '\n';
+}
+
+void list(const Globals& globals, const DeadLetterArguments& arguments) {
+  const auto filter = arguments.filter();
+  DeadLetterPage page{.size = arguments.limit};
+  if (!arguments.start_after.empty()) {
+    page.after = parse_id<OutboxMessageId>("--start-after", arguments.start_after);
+  }
+  auto platform = globals.open();
+  const auto letters = platform.outbox().dead_letters(filter, page);
+  const bool full = letters.size() >= static_cast<std::size_t>(page.size);
+  if (globals.json) {
+    print_list_as_json(letters, full);
+  } else {
+    print_list(letters, full);
+  }
+}
+
+// --- show
+
+void print_message(const StoredMessage& stored) {
+  const auto& message = stored.message;
+  std::vector<std::vector<std::string>> rows{
+      {"message_id", message.message_id.to_string()},
+      {"topic", message.topic},
+      {"status", std::string{to_string(stored.status)}},
+      {"correlation_id", message.correlation_id.value_or("-")},
+      {"unique_key", stored.unique_key.value_or("-")},
+      {"priority", std::to_string(message.priority)},
+      {"created_at", to_string(message.created_at)},
+      {"due_at", or_dash(message.due_at)},
+      {"expires_at", or_dash(message.expires_at)},
+      {"attempts", std::to_string(message.attempts)},
+      {"past_attempts", std::to_string(stored.past_attempts)},
+      {"next_attempt_at", or_dash(stored.next_attempt_at)},
+      {"processed_at", or_dash(stored.processed_at)},
+      {"processed_by", stored.processed_by ? stored.processed_by->to_string() : "-"},
+      {"last_error", stored.last_error.value_or("-")}};
+  for (const auto& [name, value] : message.headers) rows.push_back({"header " + name, value});
+  print_table({"FIELD", "VALUE"}, rows);
+  std::cout << '\n' << message.payload << '\n';
+}
+
+void show(const Globals& globals, const std::string& text) {
+  const auto id = parse_id<OutboxMessageId>("ID", text);
+  auto platform = globals.open();
+  const auto stored = platform.outbox().find(id);
+  if (!stored) throw std::runtime_error("there is no message " + id.to_string());
+  if (!globals.json) {
+    print_message(*stored);
+    return;
+  }
+  auto answer = to_json(*stored);
+  answer["payload"] = stored->message.payload;
+  std::cout << answer.dump(2) << '\n';
+}
+
+// --- replay and purge
+
+Ids selected_ids(const DeadLetterArguments& arguments) {
+  const int ways = static_cast<int>(!arguments.ids.empty()) + static_cast<int>(arguments.has_filter()) +
+                   static_cast<int>(arguments.all);
+  if (ways == 0) throw std::invalid_argument("say which: IDs, --topic, --after, --before, or --all");
+  if (ways > 1) {
+    throw std::invalid_argument("give either IDs, or --topic, --after and --before, or --all");
+  }
+  Ids ids;
+  for (const auto& text : arguments.ids) ids.push_back(parse_id<OutboxMessageId>("ID", text));
+  return ids;
+}
+
+/// `call(outbox, which)` is made with the ids or with the filter.
+template <class Call>
+void change(const Globals& globals, const DeadLetterArguments& arguments, const std::string& word,
+            const Call& call) {
+  const auto ids = selected_ids(arguments);
+  const auto filter = arguments.filter();
+  auto platform = globals.open();
+  auto& outbox = platform.outbox();
+  if (ids.empty()) {
+    print_effect(globals, {.word = word, .count = call(outbox, filter)});
+  } else {
+    print_effect(globals, {.word = word, .count = call(outbox, ids), .asked = ids.size()});
+  }
+}
+
+void replay(const Globals& globals, const DeadLetterArguments& arguments) {
+  change(globals, arguments, "replayed",
+         [](Outbox& outbox, const auto& which) { return outbox.replay(which); });
+}
+
+void purge(const Globals& globals, const DeadLetterArguments& arguments) {
+  change(globals, arguments, "purged",
+         [](Outbox& outbox, const auto& which) { return outbox.purge_dead_letters(which); });
+}
+
+// --- the options
+
+void add_filter(CLI::App& command, DeadLetterArguments& arguments) {
+  command.add_option("--topic", arguments.topic, "Only this topic's")->check(topic_rule());
+  command.add_option("--after", arguments.after, "Only those that failed then or later")->check(time_rule());
+  command.add_option("--before", arguments.before, "Only those that failed before")->check(time_rule());
+}
+
+void add_list(CLI::App& group, Globals& globals) {
+  auto arguments = std::make_shared<DeadLetterArguments>();
+  auto& command = add_command(group, globals, "list", "Dead letters in the order of their ids",
+                              [&globals, arguments] { list(globals, *arguments); });
+  add_filter(command, *arguments);
+  command.add_option("--limit", arguments->limit, "How many at most")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command.add_option("--start-after", arguments->start_after, "The last id of the page before");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+void add_show(CLI::App& group, Globals& globals) {
+  auto id = std::make_shared<std::string>();
+  auto& command = add_command(group, globals, "show", "One message in any state, with its payload",
+                              [&globals, id] { show(globals, *id); });
+  command.add_option("ID", *id, "The message's UUID")->required();
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+void add_change(CLI::App& group, Globals& globals, const std::string& name, const std::string& description,
+                void (*run)(const Globals&, const DeadLetterArguments&)) {
+  auto arguments = std::make_shared<DeadLetterArguments>();
+  auto& command = add_command(group, globals, name, description,
+                              [&globals, arguments, run] { run(globals, *arguments); });
+  command.add_option("ID", arguments->ids, "The messages' UUIDs");
+  add_filter(command, *arguments);
+  command.add_flag("--all", arguments->all, "All dead letters");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace
+
+void add_dead_letters(CLI::App& app, Globals& globals) {
+  auto& group = *app.add_subcommand("dead-letters", "Messages that failed for good: see, replay, purge");
+  group.require_subcommand(1);
+  add_list(group, globals);
+  add_show(group, globals);
+  add_change(group, globals, "replay", "Make dead letters ready again", replay);
+  add_change(group, globals, "purge", "Delete dead letters", purge);
+}
+
+}  // namespace dovetail::cli

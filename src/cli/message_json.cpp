@@ -1,0 +1,64 @@
+#include "cli/message_json.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json or_null(const std::optional<std::string>& text) {
+  return text ? ordered_json(*text) : ordered_json();
+}
+
+ordered_json or_null(const std::optional<WallTime>& time) {
+  return time ? ordered_json(to_string(*time)) : ordered_json();
+}
+
+ordered_json or_null(const std::optional<OwnerToken>& owner) {
+  return owner ? ordered_json(owner->to_string()) : ordered_json();
+}
+
+ordered_json to_json(const Headers& headers) {
+  auto object = ordered_json::object();
+  for (const auto& [name, value] : headers) object[name] = value;
+  return object;
+}
+
+}  // namespace
+
+ordered_json to_json(const ClaimedMessage& claimed) {
+  const auto& message = claimed.message;
+  return {{"id", message.id.to_string()},
+          {"epoch", claimed.claim.epoch},
+          {"topic", message.topic},
+          {"payload", message.payload},
+          {"correlation_id", or_null(message.correlation_id)},
+          {"headers", to_json(message.headers)},
+          {"priority", message.priority},
+          {"created_at", to_string(message.created_at)},
+          {"due_at", or_null(message.due_at)},
+          {"expires_at", or_null(message.expires_at)},
+          {"attempts", message.attempts},
+          {"lease_until", to_string(claimed.lease_until)}};
+}
+
+ordered_json to_json(const StoredMessage& stored) {
+  const auto& message = stored.message;
+  return {{"message_id", message.message_id.to_string()},
+          {"topic", message.topic},
+          {"status", std::string{to_string(stored.status)}},
+          {"correlation_id", or_null(message.correlation_id)},
+          {"unique_key", or_null(stored.unique_key)},
+          {"headers", to_json(message.headers)},
+          {"priority", message.priority},
+          {"created_at", to_string(message.created_at)},
+          {"due_at", or_null(message.due_at)},
+          {"expires_at", or_null(message.expires_at)},
+          {"attempts", message.attempts},
+          {"past_attempts", stored.past_attempts},
+          {"next_attempt_at", or_null(stored.next_attempt_at)},
+          {"processed_at", or_null(stored.processed_at)},
+          {"processed_by", or_null(stored.processed_by)},
+          {"last_error", or_null(stored.last_error)}};
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,15 @@
+// Messages as JSON: a field has the same name in every answer.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "dovetail/dovetail.hpp"
+
+namespace dovetail::cli {
+
+[[nodiscard]] nlohmann::ordered_json to_json(const ClaimedMessage& claimed);
+
+/// Without the payload, which lists do not have.
+[[nodiscard]] nlohmann::ordered_json to_json(const StoredMessage& stored);
+
+}  // namespace dovetail::cli

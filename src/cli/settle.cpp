@@ -1,0 +1,130 @@
+// What becomes of claimed messages: ack, abandon, fail, snooze, renew.
+#include <span>
+
+#include "cli/cli.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+struct SettleArguments {
+  std::string owner;
+  std::vector<std::string> claims;
+  std::string error;
+  std::optional<double> delay_seconds;
+  double lease_seconds = 30;
+
+  [[nodiscard]] std::optional<std::chrono::milliseconds> delay() const {
+    if (!delay_seconds) return std::nullopt;
+    return parse_seconds("--delay", *delay_seconds, delay_range);
+  }
+};
+
+using Settle = std::function<std::size_t(Outbox&, OwnerToken, std::span<const Claim>)>;
+/// Checks the arguments of its own, and answers what to call.
+using Prepare = std::function<Settle(const SettleArguments&)>;
+
+Claim parse_claim(const std::string& text) {
+  const auto colon = text.find(':');
+  std::size_t end = 0;
+  Claim claim;
+  try {
+    claim.id = parse_id<OutboxWorkItemId>("CLAIM", text.substr(0, colon));
+    claim.epoch = std::stoll(text.substr(colon + 1), &end);
+  } catch (const std::logic_error&) {
+    end = 0;
+  }
+  if (colon == std::string::npos || end == 0 || end != text.size() - colon - 1) {
+    throw std::invalid_argument("a CLAIM is <id>:<epoch> as `dovetail claim` prints it, got " + text);
+  }
+  return claim;
+}
+
+void settle(const Globals& globals, const SettleArguments& arguments, const std::string& word,
+            const Settle& call) {
+  const auto owner = parse_id<OwnerToken>("--owner", arguments.owner);
+  std::vector<Claim> claims;
+  for (const auto& text : arguments.claims) claims.push_back(parse_claim(text));
+  auto platform = globals.open();
+  const auto count = call(platform.outbox(), owner, claims);
+  print_effect(globals, {.word = word, .count = count, .asked = claims.size()});
+}
+
+struct Settlement {
+  std::string name;
+  std::string word;
+  std::string description;
+  Prepare prepare;
+};
+
+/// Adds a command that takes claims; `arguments` is where its further options go.
+CLI::App& add_settlement(CLI::App& app, Globals& globals, const std::shared_ptr<SettleArguments>& arguments,
+                         const Settlement& settlement) {
+  auto& command =
+      add_command(app, globals, settlement.name, settlement.description, [&globals, arguments, settlement] {
+        settle(globals, *arguments, settlement.word, settlement.prepare(*arguments));
+      });
+  command.add_option("--owner", arguments->owner, "The worker's UUID that claimed them")->required();
+  command.add_option("CLAIM", arguments->claims, "<id>:<epoch> as claim prints it")->required();
+  command.add_flag("--json", globals.json, "Answer in JSON");
+  return command;
+}
+
+Settle ack(const SettleArguments& /*arguments*/) {
+  return [](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
+    return outbox.ack(owner, claims);
+  };
+}
+
+Settle abandon(const SettleArguments& arguments) {
+  return [options = AbandonOptions{.error = arguments.error, .delay = arguments.delay()}](
+             Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
+    return outbox.abandon(owner, claims, options);
+  };
+}
+
+Settle fail(const SettleArguments& arguments) {
+  if (arguments.error.empty()) throw std::invalid_argument("--error must not be empty");
+  return [error = arguments.error](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
+    return outbox.fail(owner, claims, error);
+  };
+}
+
+Settle snooze(const SettleArguments& arguments) {
+  return [delay = arguments.delay()](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
+    return outbox.snooze(owner, claims, delay);
+  };
+}
+
+Settle renew(const SettleArguments& arguments) {
+  return [lease = parse_seconds("--lease", arguments.lease_seconds, lease_range)](
+             Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
+    return outbox.renew(owner, claims, lease);
+  };
+}
+
+}  // namespace
+
+void add_settlements(CLI::App& app, Globals& globals) {
+  auto arguments = std::make_shared<SettleArguments>();
+  const auto add = [&](const Settlement& settlement) -> CLI::App& {
+    return add_settlement(app, globals, arguments, settlement);
+  };
+  add({"ack", "acked", "Mark claimed messages as done", ack});
+
+  auto& abandoning = add({"abandon", "abandoned",
+                          "Give claimed messages back as failed for now: they are tried again", abandon});
+  abandoning.add_option("--error", arguments->error, "Why; kept with the message");
+  abandoning.add_option("--delay", arguments->delay_seconds,
+                        "Seconds until the next try; by the number of attempts if absent");
+
+  auto& failing = add({"fail", "failed", "Make claimed messages dead letters", fail});
+  failing.add_option("--error", arguments->error, "Why; kept with the message")->required();
+
+  auto& snoozing = add({"snooze", "snoozed", "Give claimed messages back, free of charge", snooze});
+  snoozing.add_option("--delay", arguments->delay_seconds, "Seconds until the next try; at once if absent");
+
+  auto& renewing = add({"renew", "renewed", "Let the leases of claimed messages end later", renew});
+  renewing.add_option("--lease", arguments->lease_seconds, "Seconds from now")->capture_default_str();
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,16 @@
+// The headers of a message as both engines store them: a JSON object of strings.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "dovetail/outbox.hpp"
+
+namespace dovetail::core {
+
+[[nodiscard]] std::string to_json(const Headers& headers);
+
+/// What is no string in it (somebody wrote the table by hand) is left out.
+[[nodiscard]] Headers headers_from_json(std::string_view json);
+
+}  // namespace dovetail::core

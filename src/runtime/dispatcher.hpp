@@ -1,0 +1,141 @@
+// Claims messages, hands them to the handlers, and settles them: the background service of a Platform.
+//
+// Its threads, and what each must never do:
+//   * the workers call handlers; nothing else waits for them.
+//   * the fetcher makes the round trips: each settles what the workers have finished and claims the next.
+//   * the renewer renews leases when a third of them has passed; no handler can hold it up.
+//   * the timekeeper fires stop tokens, before a lease is lost and when a handler's time is up; it does no
+//   I/O.
+//   * the listener waits for other processes' announcements; without it the fetcher polls.
+//   * the housekeeper takes back the leases of the dead and deletes old history.
+//
+// All times here are of the system's monotonic clock: they only bound how long this process waits. What
+// decides is the database's clock.
+//
+// Threads: start() and stop() from one at a time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "dovetail/platform.hpp"
+#include "runtime/handler_registry.hpp"
+#include "runtime/invocation.hpp"
+#include "runtime/job.hpp"
+#include "storage/database.hpp"
+#include "storage/outbox_store.hpp"
+
+namespace dovetail::runtime {
+
+class Dispatcher {
+ public:
+  /// Throws std::out_of_range for options that cannot work.
+  Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegistry& handlers, WorkerOptions options,
+             Logger log, Metrics metrics);
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+  /// Stops, and waits for handlers for as long as they take.
+  ~Dispatcher();
+
+  void start();
+  /// Claims nothing more, gives back what no handler has begun, waits for the rest up to `deadline`. Answers
+  /// whether all handlers have ended.
+  bool stop(std::chrono::milliseconds deadline);
+
+ private:
+  using Settlements = std::vector<storage::Settlement>;
+
+  // --- the fetcher
+  struct Trip {
+    Settlements settlements;
+    int wanted = 0;  // messages to claim; zero: settle only
+    bool from_start = false;
+  };
+  void fetch();
+  bool next_trip(Trip& trip);
+  bool travel(Trip& trip);
+  void take_in(const std::vector<storage::ClaimedEntry>& entries, MonoTime sent_at);
+  void note_place(const std::vector<storage::ClaimedEntry>& entries);
+  void plan_next(const Trip& trip, std::size_t claimed, MonoTime sent_at);
+  void put_back(Trip& trip);
+  [[nodiscard]] bool scan_is_due(MonoTime now, MonoDuration interval) const;
+  [[nodiscard]] std::optional<std::chrono::microseconds> next_due();
+
+  // --- the workers
+  void work();
+  void add_worker();
+  JobPtr next_job();
+  void finish(const JobPtr& job, std::optional<storage::Settlement> settlement);
+  void settle_later(storage::Settlement settlement);
+
+  // --- the other threads
+  void renew(const std::stop_token& stop);
+  std::vector<Claim> claims_to_renew(MonoTime now);
+  void note_renewal(const std::vector<Claim>& asked, const std::vector<OutboxWorkItemId>& held,
+                    MonoTime sent_at);
+  void keep_time(const std::stop_token& stop);
+  MonoTime fire_due_stops(MonoTime now);
+  void keep_house(const std::stop_token& stop);
+
+  void drop_unstarted(const JobPtr& job);
+  [[nodiscard]] bool may_start(const Job& job) const;
+  [[nodiscard]] std::size_t startable() const;
+  [[nodiscard]] MonoDuration safety_margin() const;
+  void log_error(std::string_view event, const std::exception& error) const;
+
+  storage::Database& database_;
+  Outbox& outbox_;
+  HandlerRegistry& handlers_;
+  const WorkerOptions options_;
+  const int threads_;
+  const OwnerToken owner_ = OwnerToken::generate();
+  const Logger log_;
+  const Metrics metrics_;
+  const InvocationScope scope_;
+
+  std::mutex mutex_;
+  std::condition_variable_any fetcher_wakes_;
+  std::condition_variable_any worker_wakes_;
+  std::condition_variable_any timekeeper_wakes_;
+  std::condition_variable_any job_ended_;
+  bool stopping_ = false;                                      // no new claims
+  bool closed_ = false;                                        // no more work at all
+  std::unordered_map<OutboxWorkItemId, JobPtr> jobs_;          // all that we hold
+  std::deque<JobPtr> waiting_;                                 // those that no handler has begun
+  std::unordered_map<const RegisteredHandler*, int> running_;  // calls under way, per handler
+  std::size_t running_total_ = 0;
+  Settlements finished_;                      // to be settled by the next round trip
+  std::optional<MonoTime> first_finished_;    // since when the first of them waits
+  MonoTime next_deadline_ = MonoTime::max();  // the earliest that the timekeeper knows of
+  int hung_ = 0;                              // workers whose handlers do not come back
+
+  // Of the fetcher, under the mutex where others touch it.
+  bool rung_ = true;     // a message may have come: claim at once
+  bool more_ = false;    // the last claim was full
+  MonoTime poll_at_{};   // claim then, whatever happens
+  MonoTime retry_at_{};  // no trip before: the last one failed
+  int idle_polls_ = 0;
+  int failures_ = 0;
+  std::atomic<bool> hears_others_{false};
+  storage::QueueMarks marks_{};
+  bool has_marks_ = false;
+  MonoTime scanned_at_{};     // when a claim last began at the start of the queue
+  MonoDuration scan_cost_{};  // how long that took
+  bool scan_next_ = true;
+
+  std::stop_source hurry_;  // ends I/O when the deadline of stop() has passed
+  std::optional<storage::Doorbell::Subscription> bell_;
+  std::vector<std::jthread> services_;
+  std::jthread fetcher_;
+  std::list<std::jthread> workers_;
+};
+
+}  // namespace dovetail::runtime

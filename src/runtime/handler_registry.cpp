@@ -1,0 +1,49 @@
+#include "runtime/handler_registry.hpp"
+
+#include <algorithm>
+
+#include "core/text.hpp"
+#include "dovetail/error.hpp"
+
+namespace dovetail::runtime {
+
+std::unique_ptr<RegisteredHandler> HandlerRegistry::checked(HandlerFunction function,
+                                                            HandlerOptions options) const {
+  if (!function) throw std::invalid_argument("handler must not be empty");
+  if (options.concurrency < 0) throw std::out_of_range("concurrency must not be negative");
+  if (options.timeout < std::chrono::milliseconds::zero())
+    throw std::out_of_range("timeout must not be negative");
+  const int attempts = options.max_attempts.value_or(max_attempts_);
+  if (attempts < 1 || attempts > 1'000) throw std::out_of_range("max_attempts must be 1 to 1000");
+  return std::make_unique<RegisteredHandler>(
+      RegisteredHandler{std::move(function), std::move(options), attempts});
+}
+
+void HandlerRegistry::add(std::string_view topic, HandlerFunction function, HandlerOptions options) {
+  const auto length = core::utf8_length(topic);
+  if (!length || *length < 1 || *length > 255) {
+    throw std::invalid_argument("topic must be 1 to 255 characters of UTF-8 without NUL");
+  }
+  auto handler = checked(std::move(function), std::move(options));
+  if (!handlers_.try_emplace(std::string{topic}, std::move(handler)).second) {
+    throw InvalidOperation("topic " + std::string{topic} + " has a handler already");
+  }
+}
+
+void HandlerRegistry::add_fallback(HandlerFunction function, HandlerOptions options) {
+  if (fallback_) throw InvalidOperation("there is a handler for all other topics already");
+  fallback_ = checked(std::move(function), std::move(options));
+}
+
+const RegisteredHandler* HandlerRegistry::find(std::string_view topic) const {
+  const auto found = handlers_.find(topic);
+  return found != handlers_.end() ? found->second.get() : fallback_.get();
+}
+
+int HandlerRegistry::most_attempts() const {
+  int most = fallback_ ? std::max(max_attempts_, fallback_->max_attempts) : max_attempts_;
+  for (const auto& [topic, handler] : handlers_) most = std::max(most, handler->max_attempts);
+  return most;
+}
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,45 @@
+// Which handler a topic has.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "dovetail/handler.hpp"
+
+namespace dovetail::runtime {
+
+struct RegisteredHandler {
+  HandlerFunction function;
+  HandlerOptions options;
+  int max_attempts = 0;
+};
+
+class HandlerRegistry {
+ public:
+  /// `max_attempts`: for handlers that say nothing.
+  explicit HandlerRegistry(int max_attempts) : max_attempts_(max_attempts) {}
+
+  /// Throws std::invalid_argument or std::out_of_range for what cannot work, InvalidOperation for a topic
+  /// that has one.
+  void add(std::string_view topic, HandlerFunction function, HandlerOptions options);
+  /// The handler of every topic that has none of its own.
+  void add_fallback(HandlerFunction function, HandlerOptions options);
+
+  [[nodiscard]] bool empty() const { return handlers_.empty() && !fallback_; }
+  [[nodiscard]] const RegisteredHandler* find(std::string_view topic) const;
+  /// The most attempts that any handler grants.
+  [[nodiscard]] int most_attempts() const;
+  [[nodiscard]] int default_attempts() const { return max_attempts_; }
+
+ private:
+  [[nodiscard]] std::unique_ptr<RegisteredHandler> checked(HandlerFunction function,
+                                                           HandlerOptions options) const;
+
+  int max_attempts_;
+  std::map<std::string, std::unique_ptr<RegisteredHandler>, std::less<>> handlers_;
+  std::unique_ptr<RegisteredHandler> fallback_;
+};
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,172 @@
+#include "runtime/invocation.hpp"
+
+#include <array>
+
+#include "core/random.hpp"
+#include "core/text.hpp"
+#include "dovetail/backoff.hpp"
+#include "dovetail/error.hpp"
+
+namespace dovetail::runtime {
+namespace {
+
+using Kind = storage::Settlement::Kind;
+
+constexpr std::size_t max_error_bytes = 2048;
+constexpr std::chrono::milliseconds longest_delay = std::chrono::hours{24 * 365};
+
+/// The handler's transaction as it is lent to the handler: its end is the dispatcher's to decide.
+class LentTransaction final : public storage::TransactionHandle {
+ public:
+  explicit LentTransaction(storage::TransactionHandle& inner) : inner_(inner) {}
+  storage::WriteSession& session() override { return inner_.session(); }
+  void commit() override { refuse(); }
+  void rollback() override { refuse(); }
+  void announce_at_commit() override { inner_.announce_at_commit(); }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw InvalidOperation(
+        "ctx.transaction() ends with the handler: return to commit it, throw to roll it back");
+  }
+  storage::TransactionHandle& inner_;
+};
+
+class Context final : public HandlerContext {
+ public:
+  Context(storage::Database& database, const Job& job) : database_(database), job_(job) {}
+
+  [[nodiscard]] std::stop_token stop_token() const override { return job_.stop.get_token(); }
+  [[nodiscard]] std::int64_t epoch() const override { return job_.claimed.claim.epoch; }
+  [[nodiscard]] Transaction& transaction() override {
+    if (!lent_) {
+      own_ = database_.begin();
+      lent_.emplace(std::make_unique<LentTransaction>(*own_));
+    }
+    return *lent_;
+  }
+  void snooze(std::chrono::milliseconds delay) override {
+    if (delay < std::chrono::milliseconds::zero() || delay > longest_delay) {
+      throw std::out_of_range("delay must be zero to a year");
+    }
+    snoozed_ = delay;
+  }
+
+  [[nodiscard]] storage::TransactionHandle* own_transaction() { return own_.get(); }
+  [[nodiscard]] const std::optional<std::chrono::milliseconds>& snoozed() const { return snoozed_; }
+  void drop_transaction() {
+    lent_.reset();
+    own_.reset();
+  }
+
+ private:
+  storage::Database& database_;
+  const Job& job_;
+  std::unique_ptr<storage::TransactionHandle> own_;
+  std::optional<Transaction> lent_;
+  std::optional<std::chrono::milliseconds> snoozed_;
+};
+
+/// Acks in the handler's transaction and commits it; answers false when the lease was lost.
+bool commit_with_ack(const InvocationScope& scope, Context& context, const Claim& claim) {
+  auto& transaction = *context.own_transaction();
+  const std::array claims{claim};
+  const bool held =
+      scope.database.outbox().ack(transaction.session(), scope.owner, claims, scope.keep_done) == 1;
+  if (held) transaction.commit();
+  context.drop_transaction();
+  return held;
+}
+
+void log_lost_lease(const InvocationScope& scope, const OutboxMessage& message) {
+  scope.metrics.count("outbox.lease_lost", 1, {{"store", scope.database.name()}});
+  scope.log.write(LogLevel::warn, "outbox.lease_lost",
+                  {{"store", scope.database.name()},
+                   {"topic", message.topic},
+                   {"message_id", message.message_id.to_string()}});
+}
+
+std::optional<storage::Settlement> call(const InvocationScope& scope, Job& job, Context& context) {
+  const auto& message = job.claimed.message;
+  const auto& claim = job.claimed.claim;
+  job.handler->function(message, context);
+  if (context.snoozed()) {
+    context.drop_transaction();
+    return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = *context.snoozed()};
+  }
+  if (context.own_transaction() == nullptr) return storage::Settlement{.kind = Kind::ack, .claim = claim};
+  if (commit_with_ack(scope, context, claim)) {
+    scope.metrics.count("outbox.acked", 1, {{"store", scope.database.name()}});
+  } else {
+    log_lost_lease(scope, message);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+storage::Settlement failed_try(const RegisteredHandler& handler, const Claim& claim, int attempts,
+                               std::string_view error) {
+  storage::Settlement settlement{.kind = Kind::abandon,
+                                 .claim = claim,
+                                 .error = std::string{core::trimmed(error, max_error_bytes)},
+                                 .max_attempts = handler.max_attempts};
+  settlement.delay = ExponentialBackoff{}.delay(attempts + 1, core::random_unit());
+  if (handler.options.backoff) {
+    try {
+      const auto delay = handler.options.backoff(attempts + 1);
+      settlement.delay = std::clamp(delay, std::chrono::milliseconds::zero(), longest_delay);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): documented: the default is used
+    }
+  }
+  return settlement;
+}
+
+std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job) {
+  const auto& message = job.claimed.message;
+  const auto& claim = job.claimed.claim;
+  const auto& store = scope.database.name();
+  if (scope.log.enabled(LogLevel::info)) {
+    scope.log.write(LogLevel::info, "outbox.handling",
+                    {{"store", store},
+                     {"topic", message.topic},
+                     {"message_id", message.message_id.to_string()},
+                     {"attempt", message.attempts + 1}});
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  const auto log_failure = [&](std::string_view error) {
+    scope.log.write(LogLevel::error, "outbox.handler_failed",
+                    {{"store", store},
+                     {"topic", message.topic},
+                     {"message_id", message.message_id.to_string()},
+                     {"attempt", message.attempts + 1},
+                     {"error", core::trimmed(error, max_error_bytes)}});
+  };
+  const auto tried = [&](std::string_view raw) -> storage::Settlement {
+    const auto error = core::printable(raw);
+    log_failure(error);
+    // A handler that was told to stop because we shut down did what it should: that costs no attempt.
+    if (job.shutting_down) return {.kind = Kind::snooze, .claim = claim};
+    return failed_try(*job.handler, claim, message.attempts, error);
+  };
+  Context context(scope.database, job);
+  std::optional<storage::Settlement> settlement;
+  try {
+    settlement = call(scope, job, context);
+  } catch (const PermanentFailure& failure) {
+    auto error = core::printable(failure.what());
+    log_failure(error);
+    if (error.empty()) error = "permanent failure";
+    settlement = {
+        .kind = Kind::fail, .claim = claim, .error = std::string{core::trimmed(error, max_error_bytes)}};
+  } catch (const std::exception& failure) {
+    settlement = tried(failure.what());
+  } catch (...) {
+    settlement = tried("the handler threw something that is no std::exception");
+  }
+  scope.metrics.time("outbox.handler_time", std::chrono::steady_clock::now() - begun,
+                     {{"store", store}, {"topic", message.topic}});
+  return settlement;  // an open transaction is rolled back with the context
+}
+
+}  // namespace dovetail::runtime

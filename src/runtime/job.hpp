@@ -1,0 +1,31 @@
+// A claimed message on its way through this process.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stop_token>
+
+#include "dovetail/clock.hpp"
+#include "dovetail/outbox.hpp"
+#include "runtime/handler_registry.hpp"
+
+namespace dovetail::runtime {
+
+struct Job {
+  ClaimedMessage claimed;
+  const RegisteredHandler* handler = nullptr;
+  std::stop_source stop;
+  std::atomic<bool> shutting_down{false};  // why `stop` fired
+
+  // Guarded by the desk that holds it.
+  MonoTime lease_end;  // by our clock, and on the safe side: from before the claim was sent
+  MonoTime started;    // while it runs
+  bool running = false;
+  bool stop_requested = false;
+  bool given_up = false;  // its handler hangs: the lease is no longer renewed
+};
+
+using JobPtr = std::shared_ptr<Job>;
+
+}  // namespace dovetail::runtime
