@@ -128,6 +128,14 @@ struct AbandonOptions {
   std::optional<int> max_attempts{};  ///< Absent: OutboxOptions::max_attempts.
 };
 
+struct ReapOptions {
+  std::optional<int> max_attempts{};  ///< Absent: OutboxOptions::max_attempts.
+  /// Looks only at so many messages at the front of each priority, where leases are found; absent: at all of
+  /// them.
+  std::optional<int> look_at{};
+  std::stop_token stop{};
+};
+
 /// A message as it is stored, in whatever state.
 struct StoredMessage {
   OutboxMessage message{};  ///< Without its payload in lists.
@@ -225,7 +233,7 @@ class Outbox {
 
   /// Takes back every lease that ran out, and charges its message an attempt; answers how many.
   /// Claims do that by themselves for what they meet, and a started Platform does it regularly.
-  std::size_t reap_expired(std::optional<int> max_attempts = {});
+  std::size_t reap_expired(const ReapOptions& options = {});
 
   // --- for operating it
   // --------------------------------------------------------------------------------------

@@ -34,7 +34,10 @@ namespace dovetail {
 
 /// How a started Platform works.
 struct WorkerOptions {
-  int threads = 0;      ///< That call handlers; zero: one per core, four at least.
+  /// Threads that call handlers. Zero: one per core, four at least, and fewer than
+  /// PlatformOptions::max_connections, so that handlers which hold a transaction leave a connection for what
+  /// else they do.
+  int threads = 0;
   int batch_size = 50;  ///< Claimed at once, at most: 1 to 10,000.
   /// How long a claim holds without a sign of life: 100 ms to 24 h. Renewed when a third of it has passed.
   std::chrono::milliseconds lease{30'000};
@@ -50,7 +53,8 @@ struct PlatformOptions {
   std::string schema = "infra";
   /// Creates or upgrades the schema while opening.
   bool deploy_schema = false;
-  /// Connections to hold at most (SQLite: for reading; it has one for writing).
+  /// Connections to hold at most (SQLite: for reading; it has one for writing). A started Platform holds up
+  /// to five more of its own on PostgreSQL: handlers cannot keep it from renewing leases.
   std::size_t max_connections = 8;
   /// PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;

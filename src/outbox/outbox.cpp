@@ -198,14 +198,14 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
     if (std::exchange(again, true) && message.fresh && answer == message.id) answer = {message.id, true};
   });
   note_enqueued(message, answer.stored());
-  if (answer.stored() && !request.due_at) database_->announce();
+  if (answer.stored()) database_->announce();
   return answer;
 }
 
 Enqueued Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request) {
   const auto message = checked(request, options_);
   const auto answer = database_->outbox().enqueue(transaction.session(), message, transaction.is_borrowed());
-  if (answer.stored() && !request.due_at) transaction.announce_at_commit();
+  if (answer.stored()) transaction.announce_at_commit();
   note_enqueued(message, answer.stored());
   return answer;
 }
@@ -217,7 +217,7 @@ std::vector<Enqueued> Outbox::enqueue_many(std::span<const EnqueueRequest> reque
   bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     const bool repeated = std::exchange(again, true);
-    answers = database_->outbox().enqueue_many(session, messages, repeated);
+    answers = database_->outbox().enqueue_many(session, messages, repeated, false);
     if (!repeated) return;
     for (std::size_t i = 0; i < messages.size(); ++i) {
       if (messages[i].fresh && answers[i] == messages[i].id) answers[i] = {messages[i].id, true};
@@ -232,7 +232,8 @@ std::vector<Enqueued> Outbox::enqueue_many(Transaction& transaction,
                                            std::span<const EnqueueRequest> requests) {
   const auto messages = checked(requests, options_);
   if (messages.empty()) return {};
-  auto answers = database_->outbox().enqueue_many(transaction.session(), messages, false);
+  auto answers =
+      database_->outbox().enqueue_many(transaction.session(), messages, false, transaction.is_borrowed());
   transaction.announce_at_commit();
   note_enqueued_many(answers);
   return answers;
@@ -378,12 +379,14 @@ std::size_t Outbox::in_portions(const Call& call, const std::stop_token& stop) {
   return total;
 }
 
-std::size_t Outbox::reap_expired(std::optional<int> max_attempts) {
-  const auto attempts = max_attempts.value_or(options_.max_attempts);
+std::size_t Outbox::reap_expired(const ReapOptions& options) {
+  const auto attempts = options.max_attempts.value_or(options_.max_attempts);
   require_max_attempts(attempts);
-  const auto count = in_portions([&](storage::WriteSession& session) {
-    return database_->outbox().reap_expired(session, attempts, portion);
-  });
+  const auto count = in_portions(
+      [&](storage::WriteSession& session) {
+        return database_->outbox().reap_expired(session, attempts, portion, options.look_at);
+      },
+      options.stop);
   metrics_.count("outbox.reaped", count, {{"store", database_->name()}});
   log_.write(count > 0 ? LogLevel::info : LogLevel::debug, "outbox.reaped",
              {{"store", database_->name()}, {"count", count}});
@@ -431,9 +434,18 @@ std::size_t Outbox::replay(std::span<const OutboxMessageId> ids) {
 
 std::size_t Outbox::replay(const DeadLetterFilter& filter) {
   require_filter(filter);
-  const auto total = in_portions([&](storage::WriteSession& session) {
-    return database_->outbox().replay(session, std::nullopt, filter, portion);
+  // Not those that fail again while we are at it.
+  auto bounded = filter;
+  database_->read([&](storage::ReadSession& session) {
+    const auto now = database_->outbox().now(session) + std::chrono::microseconds{1};
+    bounded.failed_before = std::min(now, filter.failed_before.value_or(now));
   });
+  std::size_t total = 0;
+  for (std::size_t count = 1; count > 0; total += count) {
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = database_->outbox().replay(session, std::nullopt, bounded, portion);
+    });
+  }
   metrics_.count("outbox.replayed", total, {{"store", database_->name()}});
   log_.write(LogLevel::info, "outbox.replayed", {{"store", database_->name()}, {"count", total}});
   if (total > 0) database_->announce();

@@ -73,7 +73,7 @@ std::string first_line(std::string_view text) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-ConnectionSettings::ConnectionSettings(std::string_view url) {
+ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed) {
   char* message = nullptr;
   const std::string text{url};
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options{
@@ -88,6 +88,15 @@ ConnectionSettings::ConnectionSettings(std::string_view url) {
   }
   for (const auto& [key, value] : default_settings) {
     if (get(key).empty()) values_.emplace_back(key, value);
+  }
+  if (read_committed) {
+    const std::string isolation = "-c default_transaction_isolation=read\\ committed";
+    const auto given = std::ranges::find(values_, "options", [](const auto& entry) { return entry.first; });
+    if (given == values_.end()) {
+      values_.emplace_back("options", isolation);
+    } else {
+      given->second += " " + isolation;
+    }
   }
 }
 

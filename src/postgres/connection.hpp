@@ -31,8 +31,9 @@ namespace dovetail::postgres {
 /// encoding.
 class ConnectionSettings {
  public:
-  /// Throws std::invalid_argument, without the string's secrets, when libpq cannot read it.
-  explicit ConnectionSettings(std::string_view url);
+  /// Throws std::invalid_argument, without the string's secrets, when libpq cannot read it. `read_committed`:
+  /// whatever the server's default isolation level is (not for poolers, which refuse startup options).
+  explicit ConnectionSettings(std::string_view url, bool read_committed = false);
 
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& values() const { return values_; }
   [[nodiscard]] std::string_view get(std::string_view key) const;

@@ -20,6 +20,9 @@ std::string quoted(const std::string& schema) {
   return '"' + schema + '"';
 }
 
+/// The dispatcher's round trips, its renewals, its housekeeping, the notifier.
+constexpr std::size_t service_connections = 4;
+
 /// A transaction on a connection of the pool, which gets it back as soon as the transaction ends.
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
@@ -104,17 +107,19 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
 
 Database::Database(std::string_view url, storage::DatabaseOptions options)
     : options_(std::move(options)),
-      settings_(url),
+      settings_(url, !options_.pooled),
       name_(settings_.describe()),
       texts_(sql::statements(), quoted(options_.schema)),
       pool_({.max_size = options_.max_connections}, options_.clock, options_.log,
             [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
+      service_pool_({.max_size = service_connections}, options_.clock, options_.log,
+                    [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
       outbox_(texts_),
       migrations_(texts_, quoted(options_.schema)),
       notifier_([this](const std::stop_token& stop) {
         Params params;
         params.add(std::string_view{channel()});
-        auto connection = pool_.acquire(stop);
+        auto connection = service_pool_.acquire(stop);
         // A hint need not be on disk before it is sent: without that wait it is there some milliseconds
         // sooner.
         connection->run({.name = "notify",
@@ -137,8 +142,10 @@ void Database::write(const storage::WriteOptions& options, const WriteBody& body
 }
 
 void Database::write_once(const storage::WriteOptions& options, const WriteBody& body) {
-  auto connection = pool_.acquire(options.stop);
-  const auto scope = options.single_statement ? Scope::autocommit : Scope::transaction;
+  auto connection = (options.service ? service_pool_ : pool_).acquire(options.stop);
+  // Behind a pooler the isolation level of a lone statement is the server's default; BEGIN says which one we
+  // need.
+  const auto scope = options.single_statement && !options_.pooled ? Scope::autocommit : Scope::transaction;
   WriteSession session({*connection, scope, !options_.pooled, options.stop});
   try {
     body(session);

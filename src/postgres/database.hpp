@@ -22,6 +22,7 @@ class Database final : public storage::Database {
   [[nodiscard]] const std::string& schema() const override { return options_.schema; }
   void read(const ReadBody& body, const std::stop_token& stop) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
+  [[nodiscard]] bool transactions_exclude_writers() const override { return false; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   void announce() override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
@@ -39,6 +40,7 @@ class Database final : public storage::Database {
   std::string name_;
   storage::StatementTexts texts_;
   storage::Pool<Connection> pool_;
+  storage::Pool<Connection> service_pool_;  // for the dispatcher: handlers may hold all of the other
   OutboxStore outbox_;
   MigrationStore migrations_;
   Notifier notifier_;

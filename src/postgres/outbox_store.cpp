@@ -56,7 +56,7 @@ void add_column(Params& params, std::span<const storage::NewMessage> messages, c
   }
 }
 
-Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh) {
+Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh, bool notify) {
   using Text = std::string_view;
   Params params;
   std::vector<Uuid> ids;
@@ -80,7 +80,7 @@ Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh) {
     params.add(nullptr);
   }
   add_column<Text>(params, messages, [](const auto& each) { return each.unique_key; });
-  params.add(fresh);
+  params.add(fresh).add(notify);
   return params;
 }
 
@@ -217,8 +217,8 @@ Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::New
 }
 
 std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
-                                                std::span<const storage::NewMessage> messages,
-                                                bool repeated) {
+                                                std::span<const storage::NewMessage> messages, bool repeated,
+                                                bool notify) {
   const bool fresh = !repeated && std::ranges::all_of(messages, &storage::NewMessage::fresh);
   auto& core = WriteSession::of(session);
   std::vector<Enqueued> answers;
@@ -226,7 +226,7 @@ std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
   while (!messages.empty()) {
     const auto some = next_portion(messages);
     messages = messages.subspan(some.size());
-    const auto others = core.run(texts_, sql::outbox_enqueue_many, bulk_params(some, fresh));
+    const auto others = core.run(texts_, sql::outbox_enqueue_many, bulk_params(some, fresh, notify));
     int other = 0;  // the next one that was not stored; they come in the order of the messages
     for (const auto& message : some) {
       if (other < others.rows() && others.uuid(other, 0) == message.id.uuid()) {
@@ -256,6 +256,15 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
   for (const auto& each : settlements) {
     if (each.kind == Kind::ack) acks.push_back(each.claim);
   }
+  // Settled in more than one way, they are locked all together first: in the order of their ids, like
+  // everybody.
+  const bool mixed = settlements.size() > 1 && acks.size() < settlements.size();
+  if (mixed) {
+    std::vector<Claim> all;
+    for (const auto& each : settlements) all.push_back(each.claim);
+    calls.push_back({&sql::outbox_ack__lock, claims_params(owner, all)});
+  }
+  const auto first = calls.size();
   if (!acks.empty()) {
     calls.push_back({&sql::outbox_ack, claims_params(owner, acks)});
     calls.back().params.add(keep_done);
@@ -281,11 +290,16 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
   }
   const auto settling = calls.size();
   if (order != nullptr) calls.push_back({&sql::outbox_claim, claim_params(*order)});
+  if (order != nullptr && order->asks_next_due) calls.push_back({&sql::outbox_next_due, {}});
   storage::WorkAnswer answer;
   if (calls.empty()) return answer;
   const auto results = WriteSession::of(session).run_all(texts_, calls);
-  for (std::size_t i = 0; i < settling; ++i) answer.settled += count_of(results[i]);
-  if (order != nullptr) answer.claimed = read_claimed(results.back());
+  for (std::size_t i = first; i < settling; ++i) answer.settled += count_of(results[i]);
+  if (order == nullptr) return answer;
+  answer.claimed = read_claimed(results[settling]);
+  if (order->asks_next_due && !results.back().is_null(0, 0)) {
+    answer.next_due = std::chrono::microseconds{results.back().integer(0, 0)};
+  }
   return answer;
 }
 
@@ -332,9 +346,11 @@ std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session,
 // --- operating
 // -----------------------------------------------------------------------------------------------
 
-std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_attempts, int most) {
+std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_attempts, int most,
+                                      std::optional<int> look_at) {
   Params params;
   params.add(std::int32_t{max_attempts}).add(std::int32_t{most});
+  params.add(look_at ? std::optional{std::int32_t{*look_at}} : std::nullopt);
   return count_of(WriteSession::of(session).run(texts_, sql::outbox_reap_expired, params));
 }
 
@@ -380,16 +396,15 @@ bool OutboxStore::resume(storage::WriteSession& session, std::string_view topic)
   return WriteSession::of(session).run(texts_, sql::outbox_resume, params).boolean(0, 0);
 }
 
-std::size_t OutboxStore::unpark(storage::WriteSession& session, std::string_view topic, int most) {
+std::size_t OutboxStore::unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
+                                int most) {
   Params params;
   params.add(topic).add(std::int32_t{most});
   return count_of(WriteSession::of(session).run(texts_, sql::outbox_unpark, params));
 }
 
-std::optional<std::chrono::microseconds> OutboxStore::next_due(storage::ReadSession& session) {
-  const auto result = ReadSession::of(session).run(texts_, sql::outbox_next_due, {});
-  if (result.is_null(0, 0)) return std::nullopt;
-  return std::chrono::microseconds{result.integer(0, 0)};
+WallTime OutboxStore::now(storage::ReadSession& session) {
+  return ReadSession::of(session).run(texts_, sql::outbox_clock, {}).time(0, 0);
 }
 
 OutboxCounts OutboxStore::counts(storage::ReadSession& session) {

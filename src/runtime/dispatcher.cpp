@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "core/assert.hpp"
 #include "core/random.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/error.hpp"
@@ -19,20 +18,36 @@ using Steady = std::chrono::steady_clock;
 constexpr milliseconds settle_delay{1};
 /// Claims start where the last one did; this often at least they start at the queue's beginning.
 constexpr milliseconds scan_interval{1'000};
-/// A scan from the start may take this part of the time: with a long row of dead entries it becomes rarer.
+/// A scan from the start may take one part in so many of the time: with a long row of dead entries it becomes
+/// rarer.
 constexpr int scan_share = 20;
 constexpr milliseconds housekeeping_interval{30'000};
-/// Waiting for a handler that is at its limit; more of them go back into the queue for a while.
-constexpr std::size_t blocked_batches = 4;
-constexpr milliseconds blocked_delay{1'000};
+constexpr int reaper_looks_at = 10'000;
+/// How fast the window grows when handlers take their time.
+constexpr milliseconds growth_interval{250};
+/// We hold so many batches at most; of them, so many may wait for handlers at their limits. More go back for
+/// a while.
+constexpr std::size_t batches_held = 4;
+constexpr std::size_t batches_blocked = 2;
+constexpr milliseconds blocked_delay{5'000};
+constexpr milliseconds longest_wait = std::chrono::hours{24 * 365};
 
 void require(bool good, const char* message) {
   if (!good) throw std::out_of_range(message);
 }
 
-int thread_count(int asked) {
-  if (asked > 0) return asked;
-  return std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
+/// Waiting for another try makes sense: it is the database's state, not what we sent.
+bool may_pass(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  if (known == nullptr) return true;
+  switch (known->kind()) {
+    case ErrorKind::constraint:
+    case ErrorKind::invalid:
+    case ErrorKind::other:
+      return false;
+    default:
+      return true;
+  }
 }
 
 }  // namespace
@@ -43,11 +58,10 @@ Dispatcher::Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegis
       outbox_(outbox),
       handlers_(handlers),
       options_(options),
-      threads_(thread_count(options.threads)),
       log_(std::move(log)),
       metrics_(std::move(metrics)),
       scope_{database, owner_, outbox.options().retain_done.count() > 0, log_, metrics_} {
-  require(options_.threads >= 0 && options_.threads <= 1'000, "threads must be 0 (as many as fit) to 1000");
+  require(options_.threads >= 1 && options_.threads <= 1'000, "threads must be 0 (as many as fit) to 1000");
   require(options_.batch_size >= 1 && options_.batch_size <= 10'000, "batch_size must be 1 to 10000");
   require(options_.lease >= milliseconds{100} && options_.lease <= std::chrono::hours{24},
           "lease must be 100 ms to 24 h");
@@ -69,6 +83,10 @@ void Dispatcher::start() {
     rung_ = true;
     fetcher_wakes_.notify_one();
   });
+  {
+    std::lock_guard lock(mutex_);
+    for (int i = 0; i < options_.threads; ++i) add_worker();
+  }
   fetcher_ = std::jthread([this] { fetch(); });
   const auto serve = [this](auto member) {
     services_.emplace_back([this, member](const std::stop_token& stop) { (this->*member)(stop); });
@@ -84,45 +102,38 @@ void Dispatcher::start() {
     }
     hears_others_ = false;
   });
-  std::lock_guard lock(mutex_);
-  for (int i = 0; i < threads_; ++i) add_worker();
 }
 
 bool Dispatcher::stop(milliseconds deadline) {
-  const auto give_up_at = Steady::now() + deadline;
-  std::unique_lock lock(mutex_);
-  if (!stopping_) {
-    stopping_ = true;
-    log_.write(LogLevel::info, "outbox.stopping",
-               {{"store", database_.name()}, {"running", running_total_}, {"waiting", waiting_.size()}});
-  }
+  const auto give_up_at = Steady::now() + std::clamp(deadline, milliseconds{0}, longest_wait);
   std::vector<JobPtr> told;
-  for (const auto& job : std::exchange(waiting_, {})) {
-    jobs_.erase(job->claimed.claim.id);
-    settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
+  {
+    std::lock_guard lock(mutex_);
+    if (!std::exchange(stopping_, true) && fetcher_.joinable()) {
+      log_.write(LogLevel::info, "outbox.stopping",
+                 {{"store", database_.name()}, {"running", running_total_}, {"waiting", waiting_.size()}});
+    }
+    give_back_waiting();
+    for (const auto& [id, job] : jobs_) {
+      job->shutting_down = true;
+      told.push_back(job);
+    }
+    fetcher_wakes_.notify_all();
   }
-  for (const auto& [id, job] : jobs_) {
-    job->shutting_down = true;
-    told.push_back(job);
-  }
-  lock.unlock();
   for (const auto& job : told) job->stop.request_stop();
-  lock.lock();
-  fetcher_wakes_.notify_all();
-  const bool drained = job_ended_.wait_until(lock, give_up_at, [this] { return running_total_ == 0; });
-  // The fetcher settles what is left and ends; it has at least a moment for that.
-  closed_ = true;
-  fetcher_wakes_.notify_all();
-  worker_wakes_.notify_all();
-  lock.unlock();
+  bool drained = false;
+  {
+    std::unique_lock lock(mutex_);
+    drained = job_ended_.wait_until(lock, give_up_at, [this] { return running_total_ == 0; });
+    closed_ = true;
+    fetcher_wakes_.notify_all();
+    worker_wakes_.notify_all();
+  }
   if (fetcher_.joinable()) {
-    std::mutex late;
-    std::condition_variable_any never;
-    std::jthread hurry([&](const std::stop_token& done) {
-      std::unique_lock wait(late);
-      const auto at = std::max(give_up_at, Steady::now() + milliseconds{500});
-      never.wait_until(wait, done, at, [] { return false; });
-      if (!done.stop_requested()) hurry_.request_stop();
+    // The fetcher settles what is left and ends; it has at least a moment for that.
+    const auto patience = std::max<MonoDuration>(give_up_at - Steady::now(), milliseconds{500});
+    const std::jthread hurry([&](const std::stop_token& done) {
+      if (system_clock()->sleep_for(patience, done)) hurry_.request_stop();
     });
     fetcher_.join();
   }
@@ -138,27 +149,30 @@ bool Dispatcher::stop(milliseconds deadline) {
 // ---------------------------------------------------------------------------------------------
 
 void Dispatcher::fetch() {
-  for (Trip trip; next_trip(trip); trip = {}) {
-    if (travel(trip)) continue;
-    if (hurry_.stop_requested()) return;
-  }
+  for (Trip trip; next_trip(trip); trip = {}) travel(trip);
 }
 
-/// How many messages of those that wait have a handler that may take them now.
-std::size_t Dispatcher::startable() const {
+std::vector<JobPtr> Dispatcher::blocked() const {
+  std::vector<JobPtr> jobs;
+  if (!handlers_.has_limits()) return jobs;
   std::unordered_map<const RegisteredHandler*, int> room;
-  std::size_t count = 0;
   for (const auto& job : waiting_) {
     const auto limit = job->handler->options.concurrency;
-    if (limit == 0) {
-      ++count;
-      continue;
-    }
+    if (limit == 0) continue;
     const auto busy = running_.find(job->handler);
-    auto [left, fresh] = room.try_emplace(job->handler, limit - (busy == running_.end() ? 0 : busy->second));
-    if (left->second-- > 0) ++count;
+    const auto [left, fresh] =
+        room.try_emplace(job->handler, limit - (busy == running_.end() ? 0 : busy->second));
+    if (left->second-- <= 0) jobs.push_back(job);
   }
-  return count;
+  return jobs;
+}
+
+std::size_t Dispatcher::startable() const {
+  return waiting_.size() - blocked().size();
+}
+
+std::size_t Dispatcher::largest_window() const {
+  return batches_held * static_cast<std::size_t>(options_.batch_size);
 }
 
 /// Waits until there is a reason for a round trip; answers false when there will be none any more.
@@ -167,17 +181,23 @@ bool Dispatcher::next_trip(Trip& trip) {
   const auto batch = static_cast<std::size_t>(options_.batch_size);
   for (;;) {
     const auto now = Steady::now();
+    if (now >= grow_at_) {
+      window_ = std::min(largest_window(), window_ * 2);
+      grow_at_ = now + growth_interval;
+    }
     const auto ready = startable();
     const bool failing = now < retry_at_;
-    const bool wants = !stopping_ && ready < (batch + 1) / 2 && waiting_.size() < blocked_batches * batch;
+    const bool hungry = !stopping_ && ready < low_water() && live_workers_ > 0;
+    const bool wants = hungry && jobs_.size() < window_;
     const bool claims = wants && (rung_ || more_ || now >= poll_at_);
     const bool settles = !finished_.empty() && (ready == 0 || finished_.size() >= batch || stopping_ ||
                                                 now >= *first_finished_ + settle_delay);
     if (!failing && (claims || settles)) {
       trip.settlements = std::exchange(finished_, {});
       first_finished_.reset();
+      trip.ran_dry = ready == 0;
       if (claims) {
-        trip.wanted = static_cast<int>(batch - std::min(batch - 1, ready));
+        trip.wanted = static_cast<int>(std::min(batch - std::min(batch - 1, ready), window_ - jobs_.size()));
         const bool by_the_clock = !rung_ && !more_;
         trip.from_start =
             scan_next_ || scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval});
@@ -187,45 +207,45 @@ bool Dispatcher::next_trip(Trip& trip) {
     }
     if (closed_ && (!failing || hurry_.stop_requested())) return false;
     auto wake = now + (closed_ ? MonoDuration{milliseconds{50}} : MonoDuration{std::chrono::hours{1}});
-    if (failing) wake = std::min(wake, retry_at_);
-    if (!failing && wants) wake = std::min(wake, poll_at_);
-    if (!failing && !finished_.empty()) wake = std::min(wake, *first_finished_ + settle_delay);
+    if (failing) {
+      wake = std::min(wake, retry_at_);
+    } else {
+      if (wants) wake = std::min(wake, poll_at_);
+      if (!finished_.empty()) wake = std::min<MonoTime>(wake, *first_finished_ + settle_delay);
+    }
+    if (hungry && !wants && window_ < largest_window()) wake = std::min(wake, grow_at_);
     fetcher_wakes_.wait_until(lock, wake);
   }
 }
 
 /// One round trip. What it could not settle is kept for the next.
-bool Dispatcher::travel(Trip& trip) {
+void Dispatcher::travel(Trip& trip) {
   const auto sent_at = Steady::now();
   const storage::ClaimOrder order{.owner = owner_,
                                   .batch_size = trip.wanted,
                                   .lease = options_.lease,
                                   .max_attempts = handlers_.most_attempts(),
-                                  .after = trip.from_start || !has_marks_ ? nullptr : &marks_};
+                                  .after = trip.from_start || !has_marks_ ? nullptr : &marks_,
+                                  .asks_next_due = !more_};
   // In the order of their ids, as everybody locks them.
   std::ranges::sort(trip.settlements, {}, [](const storage::Settlement& each) { return each.claim.id; });
   storage::WorkAnswer answer;
   try {
-    database_.write({.single_statement = true, .stop = hurry_.get_token()},
+    database_.write({.single_statement = true, .service = true, .stop = hurry_.get_token()},
                     [&](storage::WriteSession& session) {
                       answer = database_.outbox().work(session, owner_, trip.settlements, scope_.keep_done,
                                                        trip.wanted > 0 ? &order : nullptr);
                     });
   } catch (const std::exception& error) {
     log_error("outbox.round_trip_failed", error);
+    if (!may_pass(error)) settle_one_by_one(std::exchange(trip.settlements, {}));
     put_back(trip);
-    return false;
+    return;
   }
-  failures_ = 0;
-  const auto lost = trip.settlements.size() - std::min(answer.settled, trip.settlements.size());
   metrics_.time("outbox.round_trip", Steady::now() - sent_at, {{"store", database_.name()}});
-  metrics_.count("outbox.settled", answer.settled, {{"store", database_.name()}});
+  note_settled(trip, answer.settled);
+  if (trip.wanted == 0) return;
   metrics_.count("outbox.claimed", answer.claimed.size(), {{"store", database_.name()}});
-  metrics_.count("outbox.lease_lost", lost, {{"store", database_.name()}});
-  if (lost > 0) {
-    log_.write(LogLevel::warn, "outbox.lease_lost", {{"store", database_.name()}, {"count", lost}});
-  }
-  if (trip.wanted == 0) return true;
   if (log_.enabled(LogLevel::debug)) {
     log_.write(
         LogLevel::debug, "outbox.claimed",
@@ -233,46 +253,97 @@ bool Dispatcher::travel(Trip& trip) {
   }
   note_place(answer.claimed);
   take_in(answer.claimed, sent_at);
-  plan_next(trip, answer.claimed.size(), sent_at);
-  return true;
+  plan_next(trip, answer, sent_at);
+}
+
+/// One of them is refused for what it is: it must not keep the others from being settled.
+void Dispatcher::settle_one_by_one(Settlements settlements) {
+  for (const auto& each : settlements) {
+    Trip single;
+    single.settlements = {each};
+    try {
+      std::size_t settled = 0;
+      database_.write({.single_statement = true, .service = true, .stop = hurry_.get_token()},
+                      [&](storage::WriteSession& session) {
+                        settled = database_.outbox()
+                                      .work(session, owner_, single.settlements, scope_.keep_done, nullptr)
+                                      .settled;
+                      });
+      note_settled(single, settled);
+    } catch (const std::exception& error) {
+      if (may_pass(error)) {
+        put_back(single);
+      } else {
+        log_.write(LogLevel::error, "outbox.settlement_refused",
+                   {{"store", database_.name()}, {"id", each.claim.id.to_string()}, {"error", error.what()}});
+      }
+    }
+  }
+}
+
+void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
+  const auto lost = trip.settlements.size() - std::min(settled, trip.settlements.size());
+  metrics_.count("outbox.settled", settled, {{"store", database_.name()}});
+  metrics_.count("outbox.lease_lost", lost, {{"store", database_.name()}});
+  if (lost > 0) {
+    log_.write(LogLevel::warn, "outbox.lease_lost", {{"store", database_.name()}, {"count", lost}});
+  }
+  std::lock_guard lock(mutex_);
+  failures_ = 0;
+  if (settled > 0 && trip.ran_dry) window_ = std::min(largest_window(), window_ * 2);
+  // What comes back by itself is not announced by anybody.
+  for (const auto& each : trip.settlements) {
+    if (each.kind == Kind::ack || each.kind == Kind::fail) continue;
+    const auto delay = each.delay.value_or(std::chrono::microseconds{0});
+    poll_at_ = std::min<MonoTime>(poll_at_, Steady::now() + delay + milliseconds{1});
+  }
 }
 
 void Dispatcher::put_back(Trip& trip) {
+  const ExponentialBackoff backoff{.initial = milliseconds{50}, .cap = milliseconds{5'000}, .jitter = 0.5};
   std::lock_guard lock(mutex_);
-  const auto pause =
-      ExponentialBackoff{.initial = milliseconds{50}, .cap = milliseconds{5'000}, .jitter = 0.5}.delay(
-          failures_++, core::random_unit());
-  retry_at_ = Steady::now() + pause;
+  retry_at_ = Steady::now() + backoff.delay(failures_++, core::random_unit());
   std::ranges::move(trip.settlements, std::back_inserter(finished_));
   if (!finished_.empty() && !first_finished_) first_finished_ = Steady::now();
   if (trip.wanted > 0) rung_ = true;
+}
+
+/// Nothing when no handler may have the message; then `unfit` says what becomes of it.
+JobPtr Dispatcher::to_job(const storage::ClaimedEntry& entry, MonoTime sent_at, Settlements& unfit) const {
+  const auto& message = entry.claimed.message;
+  const auto& claim = entry.claimed.claim;
+  const auto* handler = handlers_.find(message.topic);
+  if (handler == nullptr) {
+    log_.write(LogLevel::warn, "outbox.unknown_topic",
+               {{"store", database_.name()},
+                {"topic", message.topic},
+                {"message_id", message.message_id.to_string()}});
+    metrics_.count("outbox.unknown_topic", 1, {{"store", database_.name()}});
+    const RegisteredHandler nobody{{}, {}, handlers_.default_attempts()};
+    unfit.push_back(failed_try(nobody, claim, message.attempts, "no handler for this topic"));
+    return nullptr;
+  }
+  if (message.attempts >= handler->max_attempts) {
+    unfit.push_back(
+        {.kind = Kind::fail, .claim = claim, .error = "its lease ran out, and with it its last attempt"});
+    return nullptr;
+  }
+  auto job = std::make_shared<Job>();
+  job->claimed = entry.claimed;
+  job->handler = handler;
+  job->lease_end = sent_at + options_.lease;
+  if (message.expires_at) {
+    const auto database_now = entry.claimed.lease_until - options_.lease;
+    job->expires = Steady::now() + std::min<MonoDuration>(*message.expires_at - database_now, longest_wait);
+  }
+  return job;
 }
 
 void Dispatcher::take_in(const std::vector<storage::ClaimedEntry>& entries, MonoTime sent_at) {
   std::vector<JobPtr> jobs;
   Settlements unfit;
   for (const auto& entry : entries) {
-    const auto& message = entry.claimed.message;
-    const auto* handler = handlers_.find(message.topic);
-    if (handler == nullptr) {
-      log_.write(LogLevel::warn, "outbox.unknown_topic",
-                 {{"store", database_.name()},
-                  {"topic", message.topic},
-                  {"message_id", message.message_id.to_string()}});
-      metrics_.count("outbox.unknown_topic", 1, {{"store", database_.name()}});
-      const RegisteredHandler nobody{{}, {}, handlers_.default_attempts()};
-      unfit.push_back(failed_try(nobody, entry.claimed.claim, message.attempts, "no handler for this topic"));
-    } else if (message.attempts >= handler->max_attempts) {
-      unfit.push_back({.kind = Kind::fail,
-                       .claim = entry.claimed.claim,
-                       .error = "its lease ran out, and with it its last attempt"});
-    } else {
-      auto job = std::make_shared<Job>();
-      job->claimed = entry.claimed;
-      job->handler = handler;
-      job->lease_end = sent_at + options_.lease;
-      jobs.push_back(std::move(job));
-    }
+    if (auto job = to_job(entry, sent_at, unfit)) jobs.push_back(std::move(job));
   }
   std::lock_guard lock(mutex_);
   for (auto& settlement : unfit) settle_later(std::move(settlement));
@@ -290,14 +361,19 @@ void Dispatcher::take_in(const std::vector<storage::ClaimedEntry>& entries, Mono
     held = job;
     waiting_.push_back(std::move(job));
   }
-  // Too many that wait for handlers at their limit: out of the way of the others, for a while.
-  const auto room = blocked_batches * static_cast<std::size_t>(options_.batch_size);
-  while (waiting_.size() > room && startable() < waiting_.size()) {
-    const auto job = waiting_.back();
-    drop_unstarted(job);
-    settle_later({.kind = Kind::snooze, .claim = job->claimed.claim, .delay = blocked_delay});
-  }
+  put_off_blocked();
   worker_wakes_.notify_all();
+}
+
+/// Too many that wait for handlers at their limits: out of the way of the others, for a while.
+void Dispatcher::put_off_blocked() {
+  const auto jobs = blocked();
+  const auto room = batches_blocked * static_cast<std::size_t>(options_.batch_size);
+  for (std::size_t i = room; i < jobs.size(); ++i) {
+    drop_unstarted(jobs[i]);
+    const auto delay = std::chrono::duration_cast<milliseconds>(blocked_delay * (1 + core::random_unit()));
+    settle_later({.kind = Kind::snooze, .claim = jobs[i]->claimed.claim, .delay = delay});
+  }
 }
 
 void Dispatcher::note_place(const std::vector<storage::ClaimedEntry>& entries) {
@@ -316,21 +392,12 @@ bool Dispatcher::scan_is_due(MonoTime now, MonoDuration interval) const {
   return now - scanned_at_ >= std::max<MonoDuration>(interval, scan_cost_ * scan_share);
 }
 
-std::optional<std::chrono::microseconds> Dispatcher::next_due() {
-  std::optional<std::chrono::microseconds> due;
-  try {
-    database_.read([&](storage::ReadSession& session) { due = database_.outbox().next_due(session); },
-                   hurry_.get_token());
-  } catch (const std::exception& error) {
-    log_error("outbox.round_trip_failed", error);
-  }
-  return due;
-}
-
 /// When to claim next.
-void Dispatcher::plan_next(const Trip& trip, std::size_t claimed, MonoTime sent_at) {
+void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, MonoTime sent_at) {
+  const auto claimed = answer.claimed.size();
   const bool full = claimed >= static_cast<std::size_t>(trip.wanted);
   const auto now = Steady::now();
+  std::lock_guard lock(mutex_);
   if (trip.from_start) {
     scanned_at_ = now;
     scan_cost_ = now - sent_at;
@@ -338,24 +405,16 @@ void Dispatcher::plan_next(const Trip& trip, std::size_t claimed, MonoTime sent_
   } else if (!full && has_marks_ && scan_is_due(now, {})) {
     // Nothing more where we look: perhaps before it.
     scan_next_ = true;
-    std::lock_guard lock(mutex_);
     more_ = true;
     return;
   }
-  std::optional<std::chrono::microseconds> due;
-  if (!full && claimed == 0) due = next_due();
-  std::lock_guard lock(mutex_);
   more_ = full;
-  if (claimed > 0) {
-    idle_polls_ = 0;
-  } else if (!full) {
-    ++idle_polls_;
-  }
+  idle_polls_ = claimed > 0 ? 0 : idle_polls_ + 1;
   // With nothing to do and a listener that would tell us, we look less and less often.
   const auto patience = hears_others_ ? options_.idle_poll_interval : options_.poll_interval;
   auto pause =
       std::min<MonoDuration>(patience, options_.poll_interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
-  if (due) pause = std::min<MonoDuration>(pause, *due + milliseconds{1});
+  if (answer.next_due) pause = std::min<MonoDuration>(pause, *answer.next_due + milliseconds{1});
   poll_at_ = now + pause;
 }
 
@@ -364,6 +423,7 @@ void Dispatcher::plan_next(const Trip& trip, std::size_t claimed, MonoTime sent_
 
 void Dispatcher::add_worker() {
   workers_.emplace_back([this] { work(); });
+  ++live_workers_;
 }
 
 bool Dispatcher::may_start(const Job& job) const {
@@ -383,46 +443,63 @@ JobPtr Dispatcher::next_job() {
       worker_wakes_.wait(lock);
       continue;
     }
-    auto job = *next;
+    const auto job = *next;
     waiting_.erase(next);
-    const auto now = Steady::now();
-    if (job->lease_end - safety_margin() <= now) {  // it waited too long: others will take it
-      jobs_.erase(job->claimed.claim.id);
-      continue;
-    }
-    job->running = true;
-    job->started = now;
-    ++running_[job->handler];
-    ++running_total_;
-    auto deadline = job->lease_end - safety_margin();
-    const auto timeout = job->handler->options.timeout;
-    if (timeout.count() > 0) deadline = std::min<MonoTime>(deadline, now + timeout);
-    if (deadline < next_deadline_) {
-      next_deadline_ = deadline;
-      timekeeper_wakes_.notify_one();
-    }
-    // The fetcher is told once, when there is room for the next batch.
-    if (waiting_.size() * 2 <= static_cast<std::size_t>(options_.batch_size) && (more_ || rung_)) {
+    // The fetcher looks whether to claim the next: when there is room for them, and when nothing is left.
+    if (waiting_.size() + 1 == low_water() || waiting_.empty() || handlers_.has_limits()) {
       fetcher_wakes_.notify_one();
     }
-    return job;
+    if (begin(job)) return job;
   }
 }
 
-void Dispatcher::work() {
-  while (const auto job = next_job()) finish(job, invoke(scope_, *job));
+/// Answers false when it came too late for the message.
+bool Dispatcher::begin(const JobPtr& job) {
+  const auto now = Steady::now();
+  if (job->lease_end - safety_margin() <= now) {  // others will take it
+    jobs_.erase(job->claimed.claim.id);
+    return false;
+  }
+  if (job->expires && *job->expires <= now) {
+    jobs_.erase(job->claimed.claim.id);
+    settle_later({.kind = Kind::fail, .claim = job->claimed.claim, .error = "expired before it was handled"});
+    return false;
+  }
+  job->running = true;
+  job->started = now;
+  ++running_[job->handler];
+  ++running_total_;
+  auto deadline = job->lease_end - safety_margin();
+  const auto timeout = job->handler->options.timeout;
+  if (timeout.count() > 0) deadline = std::min<MonoTime>(deadline, now + timeout);
+  if (deadline < next_deadline_) {
+    next_deadline_ = deadline;
+    timekeeper_wakes_.notify_one();
+  }
+  return true;
 }
 
-void Dispatcher::finish(const JobPtr& job, std::optional<storage::Settlement> settlement) {
+void Dispatcher::work() {
+  while (const auto job = next_job()) {
+    if (!finish(job, invoke(scope_, *job))) return;
+  }
+}
+
+/// Answers false when the thread is not needed any more: its handler hung, and another took its place.
+bool Dispatcher::finish(const JobPtr& job, std::optional<storage::Settlement> settlement) {
   std::lock_guard lock(mutex_);
   --running_total_;
-  if (--running_[job->handler] == 0) running_.erase(job->handler);
-  if (job->given_up) --hung_;
+  if (!job->given_up && --running_[job->handler] == 0) running_.erase(job->handler);
   const auto held = jobs_.find(job->claimed.claim.id);
   if (held != jobs_.end() && held->second == job) jobs_.erase(held);
   if (settlement) settle_later(std::move(*settlement));
-  if (job->handler->options.concurrency > 0) worker_wakes_.notify_one();
+  if (handlers_.has_limits()) worker_wakes_.notify_one();
+  // Without a settlement nothing else tells the fetcher that there is room again.
+  if (!settlement || jobs_.size() + 1 >= window_ || job->given_up) fetcher_wakes_.notify_one();
   job_ended_.notify_all();
+  if (job->given_up && !job->replaced) ++live_workers_;
+  if (job->replaced) --replacements_;
+  return !job->replaced;
 }
 
 /// Under the mutex.
@@ -441,6 +518,14 @@ void Dispatcher::drop_unstarted(const JobPtr& job) {
   std::erase(waiting_, job);
 }
 
+/// Under the mutex.
+void Dispatcher::give_back_waiting() {
+  for (const auto& job : std::exchange(waiting_, {})) {
+    jobs_.erase(job->claimed.claim.id);
+    settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
+  }
+}
+
 // --- the other threads
 // ---------------------------------------------------------------------------------------
 
@@ -449,32 +534,40 @@ MonoDuration Dispatcher::safety_margin() const {
   return std::min<MonoDuration>(options_.lease / 10, std::chrono::seconds{1});
 }
 
+/// What no handler has begun by then is given back instead, to whoever has time for it.
 std::vector<Claim> Dispatcher::claims_to_renew(MonoTime now) {
   std::vector<Claim> claims;
   std::lock_guard lock(mutex_);
+  std::vector<JobPtr> idle;
   for (const auto& [id, job] : jobs_) {
-    const bool is_time = job->lease_end - now <= MonoDuration{options_.lease} * 2 / 3;
-    if (is_time && !job->given_up) claims.push_back(job->claimed.claim);
+    if (job->lease_end - now > MonoDuration{options_.lease} * 2 / 3 || job->given_up) continue;
+    if (job->running) {
+      claims.push_back(job->claimed.claim);
+    } else {
+      idle.push_back(job);
+    }
   }
+  for (const auto& job : idle) {
+    drop_unstarted(job);
+    settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
+  }
+  if (!idle.empty()) window_ = std::max<std::size_t>(1, running_total_ * 2);
   std::ranges::sort(claims, {}, &Claim::id);
   return claims;
 }
 
 void Dispatcher::renew(const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  while (!stop.stop_requested()) {
-    never.wait_for(lock, stop, options_.lease / 6, [] { return false; });
+  while (system_clock()->sleep_for(options_.lease / 6, stop)) {
     const auto sent_at = Steady::now();
     const auto claims = claims_to_renew(sent_at);
-    if (claims.empty() || stop.stop_requested()) continue;
+    if (claims.empty()) continue;
     try {
       std::vector<OutboxWorkItemId> held;
-      database_.write({.single_statement = true, .repeatable = true, .stop = hurry_.get_token()},
-                      [&](storage::WriteSession& session) {
-                        held = database_.outbox().renew(session, owner_, claims, options_.lease);
-                      });
+      database_.write(
+          {.single_statement = true, .repeatable = true, .service = true, .stop = hurry_.get_token()},
+          [&](storage::WriteSession& session) {
+            held = database_.outbox().renew(session, owner_, claims, options_.lease);
+          });
       metrics_.count("outbox.renewed", held.size(), {{"store", database_.name()}});
       note_renewal(claims, held, sent_at);
     } catch (const std::exception& error) {
@@ -487,30 +580,39 @@ void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector
                               MonoTime sent_at) {
   std::vector<OutboxWorkItemId> sorted(held);
   std::ranges::sort(sorted);
-  std::vector<JobPtr> lost;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& claim : asked) {
-      const auto found = jobs_.find(claim.id);
-      if (found == jobs_.end() || found->second->claimed.claim != claim) continue;  // settled meanwhile
-      const auto job = found->second;
-      if (std::ranges::binary_search(sorted, claim.id)) {
-        job->lease_end = std::max(job->lease_end, sent_at + MonoDuration{options_.lease});
-      } else if (job->running) {
-        job->stop_requested = true;
-        lost.push_back(job);
-      } else {
-        drop_unstarted(job);
-      }
+  std::lock_guard lock(mutex_);
+  for (const auto& claim : asked) {
+    const auto found = jobs_.find(claim.id);
+    if (found == jobs_.end() || found->second->claimed.claim != claim) continue;  // settled meanwhile
+    const auto job = found->second;
+    if (std::ranges::binary_search(sorted, claim.id)) {
+      job->lease_end = std::max(job->lease_end, sent_at + MonoDuration{options_.lease});
+    } else if (!job->committing) {
+      // It is somebody else's. The timekeeper tells the handler: what that does must not hold up renewals.
+      job->lease_end = std::min(job->lease_end, sent_at);
+      next_deadline_ = MonoTime::min();
+      timekeeper_wakes_.notify_one();
     }
   }
-  for (const auto& job : lost) {
-    log_.write(LogLevel::warn, "outbox.lease_lost",
-               {{"store", database_.name()},
-                {"topic", job->claimed.message.topic},
-                {"message_id", job->claimed.message.message_id.to_string()}});
-    job->stop.request_stop();
+}
+
+/// A handler that was told to stop and is still there a lease later hangs. Its message goes to somebody else,
+/// another thread takes the place of its own. Under the mutex.
+void Dispatcher::give_up(Job& job) {
+  job.given_up = true;
+  if (--running_[job.handler] == 0) running_.erase(job.handler);
+  --live_workers_;
+  if (replacements_ < options_.threads && !closed_) {
+    try {
+      add_worker();
+      job.replaced = true;
+      ++replacements_;
+    } catch (const std::exception& error) {
+      log_error("outbox.no_thread", error);
+    }
   }
+  if (live_workers_ == 0) give_back_waiting();
+  worker_wakes_.notify_all();
 }
 
 /// Fires what is due and answers when to look again.
@@ -519,38 +621,31 @@ MonoTime Dispatcher::fire_due_stops(MonoTime now) {
   std::vector<std::pair<JobPtr, const char*>> due;
   {
     std::lock_guard lock(mutex_);
+    std::vector<JobPtr> hanging;
     for (const auto& [id, job] : jobs_) {
       if (!job->running || job->given_up) continue;
       const auto timeout = job->handler->options.timeout;
       const auto lost_at = job->lease_end - safety_margin();
-      if (!job->stop_requested) {
-        if (lost_at <= now || (timeout.count() > 0 && job->started + timeout <= now)) {
-          job->stop_requested = true;
-          due.emplace_back(job, lost_at <= now ? "outbox.lease_ending" : "outbox.handler_timeout");
-        } else {
-          next = std::min(next, lost_at);
-          if (timeout.count() > 0) next = std::min<MonoTime>(next, job->started + timeout);
-        }
+      const auto times_up = timeout.count() > 0 ? job->started + timeout : MonoTime::max();
+      if (!job->stop_requested && std::min(lost_at, times_up) <= now) {
+        job->stop_requested = true;
+        due.emplace_back(job, lost_at <= now ? "outbox.lease_ending" : "outbox.handler_timeout");
       }
+      if (!job->stop_requested) next = std::min({next, lost_at, times_up});
       if (timeout.count() > 0) {
-        // Told to stop, and still there a lease later: it hangs. Its message goes to somebody else, its
-        // thread is replaced.
-        const auto hangs_at = job->started + timeout + options_.lease;
+        const auto hangs_at = times_up + options_.lease;
         if (hangs_at <= now) {
-          job->given_up = true;
+          hanging.push_back(job);
           due.emplace_back(job, "outbox.handler_hangs");
-          if (++hung_ <= threads_ && !closed_) add_worker();
         } else {
           next = std::min<MonoTime>(next, hangs_at);
         }
       }
     }
+    for (const auto& job : hanging) give_up(*job);
   }
   for (const auto& [job, event] : due) {
-    log_.write(LogLevel::error, event,
-               {{"store", database_.name()},
-                {"topic", job->claimed.message.topic},
-                {"message_id", job->claimed.message.message_id.to_string()}});
+    log_job(LogLevel::error, event, *job);
     metrics_.count(event, 1, {{"store", database_.name()}, {"topic", job->claimed.message.topic}});
     job->stop.request_stop();
   }
@@ -561,34 +656,41 @@ void Dispatcher::keep_time(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto next = fire_due_stops(Steady::now());
     std::unique_lock lock(mutex_);
-    next_deadline_ = std::min(next_deadline_, next);
+    if (next_deadline_ >= next) next_deadline_ = next;
     timekeeper_wakes_.wait_until(lock, stop, next, [&] { return next_deadline_ < next; });
     next_deadline_ = MonoTime::max();
   }
 }
 
 void Dispatcher::keep_house(const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
   const auto interval = std::clamp<milliseconds>(options_.lease, milliseconds{1'000}, housekeeping_interval);
-  while (!stop.stop_requested()) {
-    // Not all processes at the same moment.
-    const auto pause =
-        std::chrono::duration_cast<milliseconds>(interval * (0.75 + 0.5 * core::random_unit()));
-    never.wait_for(lock, stop, pause, [] { return false; });
-    if (stop.stop_requested()) return;
+  const auto pause = [&] {  // not all processes at the same moment
+    return std::chrono::duration_cast<milliseconds>(interval * (0.75 + 0.5 * core::random_unit()));
+  };
+  while (system_clock()->sleep_for(pause(), stop)) {
     try {
-      outbox_.reap_expired(handlers_.most_attempts());
+      outbox_.reap_expired(
+          {.max_attempts = handlers_.most_attempts(), .look_at = reaper_looks_at, .stop = stop});
       if (scope_.keep_done) outbox_.purge_done(outbox_.options().retain_done, stop);
+      // A resume that was cut short, or that plain SQL began, is finished here.
+      database_.write(
+          {.single_statement = true, .service = true, .stop = stop},
+          [&](storage::WriteSession& session) { database_.outbox().unpark(session, std::nullopt, 1'000); });
     } catch (const std::exception& error) {
-      log_error("outbox.housekeeping_failed", error);
+      if (!stop.stop_requested()) log_error("outbox.housekeeping_failed", error);
     }
   }
 }
 
 void Dispatcher::log_error(std::string_view event, const std::exception& error) const {
   log_.write(LogLevel::error, event, {{"store", database_.name()}, {"error", error.what()}});
+}
+
+void Dispatcher::log_job(LogLevel level, std::string_view event, const Job& job) const {
+  log_.write(level, event,
+             {{"store", database_.name()},
+              {"topic", job.claimed.message.topic},
+              {"message_id", job.claimed.message.message_id.to_string()}});
 }
 
 }  // namespace dovetail::runtime

@@ -37,7 +37,7 @@ namespace dovetail::runtime {
 
 class Dispatcher {
  public:
-  /// Throws std::out_of_range for options that cannot work.
+  /// `options.threads` is at least 1 here. Throws std::out_of_range for options that cannot work.
   Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegistry& handlers, WorkerOptions options,
              Logger log, Metrics metrics);
   Dispatcher(const Dispatcher&) = delete;
@@ -58,23 +58,29 @@ class Dispatcher {
     Settlements settlements;
     int wanted = 0;  // messages to claim; zero: settle only
     bool from_start = false;
+    bool ran_dry = false;  // no worker had anything to begin
   };
   void fetch();
   bool next_trip(Trip& trip);
-  bool travel(Trip& trip);
+  void travel(Trip& trip);
+  void settle_one_by_one(Settlements settlements);
+  void note_settled(const Trip& trip, std::size_t settled);
   void take_in(const std::vector<storage::ClaimedEntry>& entries, MonoTime sent_at);
+  JobPtr to_job(const storage::ClaimedEntry& entry, MonoTime sent_at, Settlements& unfit) const;
+  void put_off_blocked();
   void note_place(const std::vector<storage::ClaimedEntry>& entries);
-  void plan_next(const Trip& trip, std::size_t claimed, MonoTime sent_at);
+  void plan_next(const Trip& trip, const storage::WorkAnswer& answer, MonoTime sent_at);
   void put_back(Trip& trip);
   [[nodiscard]] bool scan_is_due(MonoTime now, MonoDuration interval) const;
-  [[nodiscard]] std::optional<std::chrono::microseconds> next_due();
 
   // --- the workers
   void work();
   void add_worker();
   JobPtr next_job();
-  void finish(const JobPtr& job, std::optional<storage::Settlement> settlement);
+  [[nodiscard]] bool begin(const JobPtr& job);
+  [[nodiscard]] bool finish(const JobPtr& job, std::optional<storage::Settlement> settlement);
   void settle_later(storage::Settlement settlement);
+  void give_back_waiting();
 
   // --- the other threads
   void renew(const std::stop_token& stop);
@@ -83,19 +89,26 @@ class Dispatcher {
                     MonoTime sent_at);
   void keep_time(const std::stop_token& stop);
   MonoTime fire_due_stops(MonoTime now);
+  void give_up(Job& job);
   void keep_house(const std::stop_token& stop);
 
   void drop_unstarted(const JobPtr& job);
   [[nodiscard]] bool may_start(const Job& job) const;
+  /// Of those that wait, the ones whose handlers are at their limits.
+  [[nodiscard]] std::vector<JobPtr> blocked() const;
   [[nodiscard]] std::size_t startable() const;
+  [[nodiscard]] std::size_t low_water() const {
+    return (static_cast<std::size_t>(options_.batch_size) + 1) / 2;
+  }
+  [[nodiscard]] std::size_t largest_window() const;
   [[nodiscard]] MonoDuration safety_margin() const;
   void log_error(std::string_view event, const std::exception& error) const;
+  void log_job(LogLevel level, std::string_view event, const Job& job) const;
 
   storage::Database& database_;
   Outbox& outbox_;
   HandlerRegistry& handlers_;
   const WorkerOptions options_;
-  const int threads_;
   const OwnerToken owner_ = OwnerToken::generate();
   const Logger log_;
   const Metrics metrics_;
@@ -115,9 +128,15 @@ class Dispatcher {
   Settlements finished_;                      // to be settled by the next round trip
   std::optional<MonoTime> first_finished_;    // since when the first of them waits
   MonoTime next_deadline_ = MonoTime::max();  // the earliest that the timekeeper knows of
-  int hung_ = 0;                              // workers whose handlers do not come back
+  int live_workers_ = 0;                      // threads whose handlers come back
+  int replacements_ = 0;
 
-  // Of the fetcher, under the mutex where others touch it.
+  // How many messages we hold at most. It begins with one, so that a message that kills its process does not
+  // take others with it, and doubles while things go well.
+  std::size_t window_ = 1;
+  MonoTime grow_at_{};
+
+  // When to claim. Under the mutex.
   bool rung_ = true;     // a message may have come: claim at once
   bool more_ = false;    // the last claim was full
   MonoTime poll_at_{};   // claim then, whatever happens
@@ -125,11 +144,13 @@ class Dispatcher {
   int idle_polls_ = 0;
   int failures_ = 0;
   std::atomic<bool> hears_others_{false};
+
+  // Where to claim. Of the fetcher alone.
   storage::QueueMarks marks_{};
   bool has_marks_ = false;
+  bool scan_next_ = true;
   MonoTime scanned_at_{};     // when a claim last began at the start of the queue
   MonoDuration scan_cost_{};  // how long that took
-  bool scan_next_ = true;
 
   std::stop_source hurry_;  // ends I/O when the deadline of stop() has passed
   std::optional<storage::Doorbell::Subscription> bell_;

@@ -8,13 +8,16 @@
 namespace dovetail::runtime {
 
 std::unique_ptr<RegisteredHandler> HandlerRegistry::checked(HandlerFunction function,
-                                                            HandlerOptions options) const {
+                                                            HandlerOptions options) {
   if (!function) throw std::invalid_argument("handler must not be empty");
   if (options.concurrency < 0) throw std::out_of_range("concurrency must not be negative");
   if (options.timeout < std::chrono::milliseconds::zero())
     throw std::out_of_range("timeout must not be negative");
   const int attempts = options.max_attempts.value_or(max_attempts_);
+  if (options.timeout > std::chrono::hours{24 * 365})
+    throw std::out_of_range("timeout must not exceed a year");
   if (attempts < 1 || attempts > 1'000) throw std::out_of_range("max_attempts must be 1 to 1000");
+  has_limits_ = has_limits_ || options.concurrency > 0;
   return std::make_unique<RegisteredHandler>(
       RegisteredHandler{std::move(function), std::move(options), attempts});
 }

@@ -31,13 +31,15 @@ class HandlerRegistry {
   [[nodiscard]] const RegisteredHandler* find(std::string_view topic) const;
   /// The most attempts that any handler grants.
   [[nodiscard]] int most_attempts() const;
+  /// Whether any handler has a limit of its own.
+  [[nodiscard]] bool has_limits() const { return has_limits_; }
   [[nodiscard]] int default_attempts() const { return max_attempts_; }
 
  private:
-  [[nodiscard]] std::unique_ptr<RegisteredHandler> checked(HandlerFunction function,
-                                                           HandlerOptions options) const;
+  [[nodiscard]] std::unique_ptr<RegisteredHandler> checked(HandlerFunction function, HandlerOptions options);
 
   int max_attempts_;
+  bool has_limits_ = false;
   std::map<std::string, std::unique_ptr<RegisteredHandler>, std::less<>> handlers_;
   std::unique_ptr<RegisteredHandler> fallback_;
 };

@@ -34,13 +34,14 @@ class LentTransaction final : public storage::TransactionHandle {
 
 class Context final : public HandlerContext {
  public:
-  Context(storage::Database& database, const Job& job) : database_(database), job_(job) {}
+  Context(const InvocationScope& scope, const Job& job) : scope_(scope), job_(job) {}
 
   [[nodiscard]] std::stop_token stop_token() const override { return job_.stop.get_token(); }
   [[nodiscard]] std::int64_t epoch() const override { return job_.claimed.claim.epoch; }
   [[nodiscard]] Transaction& transaction() override {
     if (!lent_) {
-      own_ = database_.begin();
+      own_ = scope_.database.begin();
+      if (scope_.database.transactions_exclude_writers()) hold_lease();
       lent_.emplace(std::make_unique<LentTransaction>(*own_));
     }
     return *lent_;
@@ -60,7 +61,19 @@ class Context final : public HandlerContext {
   }
 
  private:
-  storage::Database& database_;
+  /// While this transaction is open nobody can renew the lease, and nobody can take it: it is renewed in the
+  /// transaction itself, for as long as that may last.
+  void hold_lease() {
+    const std::array claims{job_.claimed.claim};
+    if (scope_.database.outbox()
+            .renew(own_->session(), scope_.owner, claims, std::chrono::hours{24})
+            .empty()) {
+      own_.reset();
+      throw std::runtime_error("the lease was lost before the handler's transaction began");
+    }
+  }
+
+  const InvocationScope& scope_;
   const Job& job_;
   std::unique_ptr<storage::TransactionHandle> own_;
   std::optional<Transaction> lent_;
@@ -68,9 +81,10 @@ class Context final : public HandlerContext {
 };
 
 /// Acks in the handler's transaction and commits it; answers false when the lease was lost.
-bool commit_with_ack(const InvocationScope& scope, Context& context, const Claim& claim) {
+bool commit_with_ack(const InvocationScope& scope, Context& context, Job& job) {
   auto& transaction = *context.own_transaction();
-  const std::array claims{claim};
+  const std::array claims{job.claimed.claim};
+  job.committing = true;
   const bool held =
       scope.database.outbox().ack(transaction.session(), scope.owner, claims, scope.keep_done) == 1;
   if (held) transaction.commit();
@@ -95,7 +109,7 @@ std::optional<storage::Settlement> call(const InvocationScope& scope, Job& job, 
     return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = *context.snoozed()};
   }
   if (context.own_transaction() == nullptr) return storage::Settlement{.kind = Kind::ack, .claim = claim};
-  if (commit_with_ack(scope, context, claim)) {
+  if (commit_with_ack(scope, context, job)) {
     scope.metrics.count("outbox.acked", 1, {{"store", scope.database.name()}});
   } else {
     log_lost_lease(scope, message);
@@ -149,7 +163,7 @@ std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job
     if (job.shutting_down) return {.kind = Kind::snooze, .claim = claim};
     return failed_try(*job.handler, claim, message.attempts, error);
   };
-  Context context(scope.database, job);
+  Context context(scope, job);
   std::optional<storage::Settlement> settlement;
   try {
     settlement = call(scope, job, context);

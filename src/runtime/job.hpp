@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <stop_token>
 
 #include "dovetail/clock.hpp"
@@ -17,13 +18,16 @@ struct Job {
   const RegisteredHandler* handler = nullptr;
   std::stop_source stop;
   std::atomic<bool> shutting_down{false};  // why `stop` fired
+  std::atomic<bool> committing{false};     // its row may be locked by the handler's own transaction
 
-  // Guarded by the desk that holds it.
-  MonoTime lease_end;  // by our clock, and on the safe side: from before the claim was sent
-  MonoTime started;    // while it runs
+  // Guarded by the dispatcher's mutex.
+  MonoTime lease_end;               // by our clock, and on the safe side: from before the claim was sent
+  std::optional<MonoTime> expires;  // the message's own expiry
+  MonoTime started;                 // while it runs
   bool running = false;
   bool stop_requested = false;
   bool given_up = false;  // its handler hangs: the lease is no longer renewed
+  bool replaced = false;  // another thread has taken the place of the one that hangs
 };
 
 using JobPtr = std::shared_ptr<Job>;

@@ -1,5 +1,8 @@
 #include "dovetail/platform.hpp"
 
+#include <algorithm>
+#include <thread>
+
 #include "dovetail/error.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime/engines.hpp"
@@ -103,6 +106,11 @@ void Platform::on_any(HandlerFunction function, HandlerOptions options) {
 
 void Platform::start() {
   state_->require_not_started();
+  auto& worker = state_->options.worker;
+  if (worker.threads == 0) {
+    const auto cores = std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
+    worker.threads = std::clamp(static_cast<int>(state_->options.max_connections) - 1, 1, cores);
+  }
   state_->dispatcher =
       std::make_unique<runtime::Dispatcher>(*state_->database, state_->outbox, state_->handlers,
                                             state_->options.worker, state_->log, state_->metrics);

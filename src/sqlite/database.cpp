@@ -152,6 +152,19 @@ std::unique_ptr<storage::TransactionHandle> Database::begin() {
 }
 
 void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
+  while (!stop.stop_requested()) {
+    try {
+      watch(stop, connected);
+    } catch (const std::exception& error) {
+      connected(false);
+      options_.log.write(LogLevel::warn, "storage.listener_lost",
+                         {{"store", name_}, {"error", error.what()}});
+      system_clock()->sleep_for(std::chrono::seconds{1}, stop);
+    }
+  }
+}
+
+void Database::watch(const std::stop_token& stop, const std::function<void(bool)>& connected) {
   const auto connection = Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
   const auto version = [&] {
     auto cursor = connection->prepare("pragma data_version");

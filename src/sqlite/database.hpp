@@ -23,6 +23,7 @@ class Database final : public storage::Database {
   [[nodiscard]] bool exists() const override;
   void read(const ReadBody& body, const std::stop_token& stop) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
+  [[nodiscard]] bool transactions_exclude_writers() const override { return true; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   void announce() override { doorbell().ring(); }  // other processes watch the file
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
@@ -30,6 +31,7 @@ class Database final : public storage::Database {
   storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
+  void watch(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// Opened when first written to: looking at a database never creates it.
   Writer& writer();
 

@@ -13,6 +13,7 @@ namespace dovetail::sqlite {
 namespace {
 
 constexpr std::int64_t count_limit = 100'000;
+constexpr int set_aside_rounds = 100;
 constexpr std::string_view expired_error = "expired before it was handled";
 constexpr std::string_view lease_error = "its lease ran out, and with it its last attempt";
 
@@ -89,8 +90,8 @@ Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::New
 }
 
 std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
-                                                std::span<const storage::NewMessage> messages,
-                                                bool repeated) {
+                                                std::span<const storage::NewMessage> messages, bool repeated,
+                                                bool /*notify*/) {
   auto& connection = WriteSession::of(session);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
@@ -122,7 +123,9 @@ void OutboxStore::claim_lane(Connection& connection, const storage::ClaimOrder& 
                              WallTime now, const PausedTopics& paused,
                              std::vector<storage::ClaimedEntry>& claimed) {
   const auto wanted = static_cast<std::size_t>(order.batch_size);
-  while (claimed.size() < wanted) {
+  // Bounded: a long row of paused messages is put aside in several transactions. Each wakes the workers,
+  // because they watch the file for changes.
+  for (int round = 0; round < set_aside_rounds && claimed.size() < wanted; ++round) {
     const auto asked = wanted - claimed.size();
     std::size_t answered = 0;
     std::vector<std::int64_t> expired;
@@ -157,7 +160,7 @@ void OutboxStore::claim_lane(Connection& connection, const storage::ClaimOrder& 
 
 std::vector<storage::ClaimedEntry> OutboxStore::claim(storage::WriteSession& session,
                                                       const storage::ClaimOrder& order) {
-  reap_expired(session, order.max_attempts, order.batch_size);
+  reap_expired(session, order.max_attempts, order.batch_size, std::nullopt);
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<storage::ClaimedEntry> claimed;
@@ -202,7 +205,13 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
     return false;
   };
   for (const auto& each : settlements) answer.settled += settle(each) ? 1 : 0;
-  if (order != nullptr) answer.claimed = claim(session, *order);
+  if (order == nullptr) return answer;
+  answer.claimed = claim(session, *order);
+  if (order->asks_next_due) {
+    auto cursor = connection.run(texts_, sql::outbox_next_due);
+    cursor.bind(now).step();
+    if (!cursor.is_null(0)) answer.next_due = std::chrono::microseconds{cursor.integer(0)};
+  }
   return answer;
 }
 
@@ -312,7 +321,8 @@ std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session,
 // --- operating
 // -----------------------------------------------------------------------------------------------
 
-std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_attempts, int most) {
+std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_attempts, int most,
+                                      std::optional<int> /*look_at*/) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<ClaimedRow> rows;
@@ -388,15 +398,15 @@ bool OutboxStore::resume(storage::WriteSession& session, std::string_view topic)
   return WriteSession::of(session).run(texts_, sql::outbox_resume).bind(topic).run() == 1;
 }
 
-std::size_t OutboxStore::unpark(storage::WriteSession& session, std::string_view topic, int most) {
+std::size_t OutboxStore::unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
+                                int most) {
   return WriteSession::of(session).run(texts_, sql::outbox_unpark).bind(topic).bind(std::int64_t{most}).run();
 }
 
-std::optional<std::chrono::microseconds> OutboxStore::next_due(storage::ReadSession& session) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_next_due);
+WallTime OutboxStore::now(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_clock);
   cursor.bind(clock_->wall()).step();
-  if (cursor.is_null(0)) return std::nullopt;
-  return std::chrono::microseconds{cursor.integer(0)};
+  return cursor.time(0);
 }
 
 OutboxCounts OutboxStore::counts(storage::ReadSession& session) {

@@ -18,7 +18,8 @@ class OutboxStore final : public storage::OutboxStore {
 
   Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message, bool notify) override;
   std::vector<Enqueued> enqueue_many(storage::WriteSession& session,
-                                     std::span<const storage::NewMessage> messages, bool repeated) override;
+                                     std::span<const storage::NewMessage> messages, bool repeated,
+                                     bool notify) override;
   std::vector<storage::ClaimedEntry> claim(storage::WriteSession& session,
                                            const storage::ClaimOrder& order) override;
   storage::WorkAnswer work(storage::WriteSession& session, OwnerToken owner,
@@ -36,7 +37,8 @@ class OutboxStore final : public storage::OutboxStore {
   std::vector<OutboxWorkItemId> renew(storage::WriteSession& session, OwnerToken owner,
                                       std::span<const Claim> claims,
                                       std::chrono::microseconds lease) override;
-  std::size_t reap_expired(storage::WriteSession& session, int max_attempts, int most) override;
+  std::size_t reap_expired(storage::WriteSession& session, int max_attempts, int most,
+                           std::optional<int> look_at) override;
   std::size_t replay(storage::WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
                      const DeadLetterFilter& filter, int most) override;
   std::size_t purge_failed(storage::WriteSession& session,
@@ -45,8 +47,9 @@ class OutboxStore final : public storage::OutboxStore {
   std::size_t purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
   bool pause(storage::WriteSession& session, std::string_view topic) override;
   bool resume(storage::WriteSession& session, std::string_view topic) override;
-  std::size_t unpark(storage::WriteSession& session, std::string_view topic, int most) override;
-  std::optional<std::chrono::microseconds> next_due(storage::ReadSession& session) override;
+  std::size_t unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
+                     int most) override;
+  WallTime now(storage::ReadSession& session) override;
   OutboxCounts counts(storage::ReadSession& session) override;
   std::optional<StoredMessage> find(storage::ReadSession& session, OutboxMessageId id) override;
   std::vector<StoredMessage> dead_letters(storage::ReadSession& session, const DeadLetterFilter& filter,

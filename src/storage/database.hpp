@@ -32,6 +32,8 @@ struct WriteOptions {
   /// Running the body once more after it took effect changes nothing: run it again when its commit is in
   /// doubt.
   bool repeatable = false;
+  /// For the background service: must not wait for connections that handlers hold.
+  bool service = false;
   std::stop_token stop{};
 };
 
@@ -56,6 +58,9 @@ class Database {
   /// failure or a lost connection the body runs again from its top: it must not keep what an earlier run
   /// computed.
   virtual void write(const WriteOptions& options, const WriteBody& body) = 0;
+
+  /// True when an open transaction keeps everybody else from writing.
+  [[nodiscard]] virtual bool transactions_exclude_writers() const = 0;
 
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;

@@ -40,6 +40,7 @@ struct ClaimOrder {
   std::chrono::microseconds lease{};
   int max_attempts = 0;
   const QueueMarks* after = nullptr;
+  bool asks_next_due = false;  ///< work() answers it too.
 };
 
 /// A claimed message, and the place in the queue where it was found.
@@ -61,6 +62,8 @@ struct Settlement {
 struct WorkAnswer {
   std::size_t settled = 0;  ///< How many settlements took effect.
   std::vector<ClaimedEntry> claimed;
+  /// How long until the next message comes due; nothing when none waits, or nobody asked.
+  std::optional<std::chrono::microseconds> next_due;
 };
 
 class OutboxStore {
@@ -74,7 +77,7 @@ class OutboxStore {
   /// The same for many, by the engine's bulk path. With `repeated`, ids may be there already although they
   /// are fresh.
   virtual std::vector<Enqueued> enqueue_many(WriteSession& session, std::span<const NewMessage> messages,
-                                             bool repeated) = 0;
+                                             bool repeated, bool notify) = 0;
 
   /// By priority, then by the time they became ready, then by id.
   virtual std::vector<ClaimedEntry> claim(WriteSession& session, const ClaimOrder& order) = 0;
@@ -100,7 +103,10 @@ class OutboxStore {
                                               std::chrono::microseconds lease) = 0;
 
   // These handle up to `most` at a time and answer how many it were.
-  virtual std::size_t reap_expired(WriteSession& session, int max_attempts, int most) = 0;
+  /// With `look_at`, only so many messages at the front of the queue are looked at, where an engine has to
+  /// look.
+  virtual std::size_t reap_expired(WriteSession& session, int max_attempts, int most,
+                                   std::optional<int> look_at) = 0;
   virtual std::size_t replay(WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
                              const DeadLetterFilter& filter, int most) = 0;
   virtual std::size_t purge_failed(WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
@@ -109,11 +115,11 @@ class OutboxStore {
 
   virtual bool pause(WriteSession& session, std::string_view topic) = 0;
   virtual bool resume(WriteSession& session, std::string_view topic) = 0;
-  /// Lets messages of a resumed topic back into the queue.
-  virtual std::size_t unpark(WriteSession& session, std::string_view topic, int most) = 0;
+  /// Lets messages of a resumed topic (without one: of all topics that are not paused) back into the queue.
+  virtual std::size_t unpark(WriteSession& session, std::optional<std::string_view> topic, int most) = 0;
 
-  /// How long until the next message comes due; nothing when none waits.
-  virtual std::optional<std::chrono::microseconds> next_due(ReadSession& session) = 0;
+  /// The time that decides.
+  virtual WallTime now(ReadSession& session) = 0;
   virtual OutboxCounts counts(ReadSession& session) = 0;
   virtual std::optional<StoredMessage> find(ReadSession& session, OutboxMessageId id) = 0;
   virtual std::vector<StoredMessage> dead_letters(ReadSession& session, const DeadLetterFilter& filter,

@@ -252,7 +252,7 @@ TEST_P(SettleContract, ReapingFailsWhatHasUsedUpItsAttempts) {
   for (int deaths = 0; deaths < 3; ++deaths) {
     ASSERT_THAT(claim_as(OwnerToken::generate()), SizeIs(1));
     backend.advance(seconds{31});
-    EXPECT_EQ(outbox.reap_expired(3), 1U);
+    EXPECT_EQ(outbox.reap_expired({.max_attempts = 3}), 1U);
   }
   EXPECT_EQ(found(id).status, OutboxStatus::failed);
 }

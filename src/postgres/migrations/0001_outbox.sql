@@ -40,12 +40,17 @@ create table {schema}.outbox (
   last_error     text,
   payload        text        not null,
   constraint outbox_pkey primary key (id),
-  constraint outbox_lease check ((owner_token is null) = (lease_until is null))
+  constraint outbox_lease check ((owner_token is null) = (lease_until is null)),
+  constraint outbox_lane check (priority between -5 and 5 and (lane = priority or lane = -100)),
+  constraint outbox_topic check (char_length(topic) between 1 and 255),
+  constraint outbox_correlation_id check (char_length(correlation_id) between 1 and 255),
+  constraint outbox_unique_key check (char_length(unique_key) between 1 and 255),
+  constraint outbox_headers check (jsonb_typeof(headers) = 'object')
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 10000, autovacuum_vacuum_cost_delay = 0);
 
 create index outbox_queue on {schema}.outbox (lane, ready_at, id);
-create unique index outbox_unique_key on {schema}.outbox (unique_key) where unique_key is not null;
+create unique index outbox_unique on {schema}.outbox (unique_key) where unique_key is not null;
 create index outbox_parked on {schema}.outbox (topic, id) where lane = -100;
 
 -- What is finished: done (2) or failed (3, the dead letters).
@@ -145,6 +150,7 @@ create function {schema}.outbox_try_enqueue(
   out stored     boolean
 )
   language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -168,7 +174,7 @@ begin
         stored := false;
         return;
       end if;
-      if notify and (outbox_try_enqueue.due_at is null or outbox_try_enqueue.due_at <= v_now) and not exists (
+      if notify and coalesce(outbox_try_enqueue.due_at, v_now) <= v_now + interval '1 minute' and not exists (
            select from {schema}.outbox o
             where o.lane = outbox_try_enqueue.priority and o.ready_at between v_now - interval '1 second' and v_now
               and o.lease_until is null and o.id <> v_id) then
@@ -221,13 +227,17 @@ create function {schema}.outbox_enqueue_many(
   expires_at      timestamptz[] default null,
   priorities      bigint[]      default null,
   unique_keys     text[]        default null,
-  fresh           boolean       default false
+  fresh           boolean       default false,
+  notify          boolean       default true
 ) returns table (message_id uuid, existing_id uuid)
   language plpgsql volatile
 as $function$
 declare
   v_now timestamptz := {schema}.clock();
 begin
+  if notify then
+    perform pg_notify('dovetail:{schema}', '');
+  end if;
   if fresh and unique_keys is null then
     insert into {schema}.outbox (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
                                  priority)
@@ -254,6 +264,7 @@ $function$;
 create function {schema}.outbox_finish(locked tid[], status smallint, error text, processed_by uuid, charge integer)
   returns integer
   language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -269,7 +280,12 @@ begin
   select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts + charge, g.past_attempts,
          outbox_finish.status, g.priority, g.id, outbox_finish.processed_by, g.topic, g.correlation_id, g.unique_key,
          g.headers, coalesce(left(error, 2048), g.last_error), g.payload
-    from gone g;
+    from gone g
+  -- An id may be there already when a transaction with an old snapshot enqueued it anew: what happened last counts, and
+  -- one message never stands in the way of the others.
+  on conflict (id) do update
+     set processed_at = excluded.processed_at, claim_epoch = excluded.claim_epoch, attempts = excluded.attempts,
+         status = excluded.status, processed_by = excluded.processed_by, last_error = excluded.last_error;
   get diagnostics v_count = row_count;
   return v_count;
 end
@@ -279,6 +295,7 @@ $function$;
 -- used up fail; those of paused topics are put into their lane. For outbox_claim, not for callers.
 create function {schema}.outbox_set_aside(locked tid[], at timestamptz, max_attempts integer, paused text[]) returns void
   language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -330,7 +347,9 @@ declare
   v_now timestamptz := {schema}.clock();
   v_paused text[] := array(select p.topic from {schema}.outbox_paused p order by p.topic for key share);
   v_rows tid[];
+  v_fit tid[];
   v_left integer := batch_size;
+  v_look integer := batch_size;
   v_leased integer;
 begin
   if outbox_claim.owner_token is null then
@@ -344,6 +363,7 @@ begin
   end if;
 
   for round in 1 .. 20 loop
+    -- After the first round there is much to pass over: look at more of it at once.
     v_rows := array(
       select picked.ctid
         from generate_series(5, -5, -1) as lanes(lane)
@@ -353,16 +373,24 @@ begin
                   and r.ready_at >= coalesce(after[lanes.lane + 6], '-infinity')
                   and (r.lease_until is null or r.lease_until <= v_now)
                 order by r.ready_at, r.id
-                limit v_left
+                limit v_look
                 for update skip locked) picked
-       limit v_left);
+       limit v_look);
     exit when v_rows = '{}';
+    v_fit := v_rows;
+    if round > 1 then
+      v_fit := array(select o.ctid from unnest(v_rows) with ordinality as u(row, place)
+                       join {schema}.outbox o on o.ctid = u.row
+                      where (o.expires_at is null or o.expires_at > v_now)
+                        and (o.lease_until is null or o.attempts + 1 < max_attempts) and not o.topic = any (v_paused)
+                      order by u.place limit v_left);
+    end if;
 
     return query
     update {schema}.outbox o
        set owner_token = outbox_claim.owner_token, claim_epoch = o.claim_epoch + 1,
            attempts = o.attempts + (o.lease_until is not null)::integer, lease_until = {schema}.clock() + lease
-     where o.ctid = any (v_rows) and (o.expires_at is null or o.expires_at > v_now)
+     where o.ctid = any (v_fit) and (o.expires_at is null or o.expires_at > v_now)
        and (o.lease_until is null or o.attempts + 1 < max_attempts)
        and not o.topic = any (v_paused)
     returning o.id, o.topic, o.payload, o.correlation_id, o.headers, o.created_at, o.due_at, o.expires_at, o.priority,
@@ -372,16 +400,23 @@ begin
 
     perform {schema}.outbox_set_aside(v_rows, v_now, max_attempts, v_paused);
     v_left := v_left - v_leased;
+    v_look := greatest(v_left, 1000);
     exit when v_left = 0;
+    if round = 20 then
+      perform pg_notify('dovetail:{schema}', '');  -- not done yet: somebody go on
+    end if;
   end loop;
 end
 $function$;
 
 -- The rows of these claims that are this owner's, of this epoch, within their lease; locked in the order of their ids, so
--- that two calls never wait for each other. For the functions below, not for callers.
-create function {schema}.outbox_lock_claims(owner_token uuid, ids uuid[], epochs bigint[]) returns tid[]
+-- that two calls never wait for each other. wait: false passes over rows that somebody else has locked.
+-- For the functions below, not for callers.
+create function {schema}.outbox_lock_claims(owner_token uuid, ids uuid[], epochs bigint[], wait boolean default true)
+  returns tid[]
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
+  set enable_mergejoin = off
 as $function$
 #variable_conflict use_column
 declare
@@ -393,12 +428,21 @@ begin
   elsif cardinality(ids) is distinct from cardinality(epochs) then
     raise exception 'ids and epochs must have the same length' using errcode = 'invalid_parameter_value';
   end if;
-  v_rows := array(
-    select o.ctid from unnest(ids, epochs) as c(id, epoch)
-      join {schema}.outbox o on o.id = c.id and o.claim_epoch = c.epoch
-     where o.owner_token = outbox_lock_claims.owner_token and o.lease_until > v_now
-     order by o.id
-     for update of o);
+  if wait then
+    v_rows := array(
+      select o.ctid from (select distinct u.id, u.epoch from unnest(ids, epochs) as u(id, epoch)) c
+        join {schema}.outbox o on o.id = c.id and o.claim_epoch = c.epoch
+       where o.owner_token = outbox_lock_claims.owner_token and o.lease_until > v_now
+       order by o.id
+       for update of o);
+  else
+    v_rows := array(
+      select o.ctid from (select distinct u.id, u.epoch from unnest(ids, epochs) as u(id, epoch)) c
+        join {schema}.outbox o on o.id = c.id and o.claim_epoch = c.epoch
+       where o.owner_token = outbox_lock_claims.owner_token and o.lease_until > v_now
+       order by o.id
+       for update of o skip locked);
+  end if;
   -- Again, now that they are locked: waiting may have taken longer than the lease.
   if v_rows <> '{}' and exists (select from {schema}.outbox o
                                  where o.ctid = any (v_rows) and o.lease_until <= {schema}.clock()) then
@@ -413,6 +457,7 @@ $function$;
 -- and below. keep: with history; without, they are deleted.
 create function {schema}.outbox_ack(owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true) returns integer
   language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -441,6 +486,7 @@ create function {schema}.outbox_abandon(
   max_attempts integer  default 10
 ) returns integer
   language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -490,6 +536,7 @@ $function$;
 create function {schema}.outbox_snooze(owner_token uuid, ids uuid[], epochs bigint[], delay interval default null)
   returns integer
   language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -505,7 +552,8 @@ begin
 end
 $function$;
 
--- Lets the leases of claimed messages end `lease` from now; answers those that were still held.
+-- Lets the leases of claimed messages end `lease` from now; answers those that were still held, and not locked by
+-- somebody who settles them at this moment.
 create function {schema}.outbox_renew(
   owner_token uuid,
   ids         uuid[],
@@ -513,10 +561,11 @@ create function {schema}.outbox_renew(
   lease       interval default interval '30 seconds'
 ) returns setof uuid
   language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
-  v_rows tid[] := {schema}.outbox_lock_claims(owner_token, ids, epochs);
+  v_rows tid[] := {schema}.outbox_lock_claims(owner_token, ids, epochs, false);
 begin
   if lease is null or lease <= interval '0' then
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
@@ -526,10 +575,16 @@ begin
 end
 $function$;
 
--- Takes back every lease that ran out, up to `most`; answers how many. Each is charged an attempt, and fails when that makes
--- max_attempts. Claims do the same for what they meet; this finds all of it.
-create function {schema}.outbox_reap_expired(max_attempts integer default 10, most integer default 1000) returns integer
+-- Takes back leases that ran out, up to `most`; answers how many. Each is charged an attempt, and fails when that makes
+-- max_attempts. Claims do the same for what they meet. It reads the whole queue, or (look_at) only so many due rows of each
+-- lane: what is in progress stands near the front.
+create function {schema}.outbox_reap_expired(
+  max_attempts integer default 10,
+  most         integer default 1000,
+  look_at      integer default null
+) returns integer
   language plpgsql volatile
+  set jit = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -540,7 +595,22 @@ begin
   if max_attempts is null or max_attempts < 1 then
     raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
   end if;
-  v_rows := array(select o.ctid from {schema}.outbox o where o.lease_until <= v_now limit most for update skip locked);
+  if look_at is null then
+    v_rows := array(select o.ctid from {schema}.outbox o where o.lease_until <= v_now limit most for update skip locked);
+  else
+    v_rows := array(
+      select o.ctid from {schema}.outbox o
+       where o.lease_until <= v_now and o.ctid = any (array(
+               select near.ctid
+                 from generate_series(5, -5, -1) as lanes(lane)
+                cross join lateral (select r.ctid from {schema}.outbox r
+                                     where r.lane = lanes.lane and r.ready_at <= v_now
+                                     order by r.ready_at, r.id limit look_at) near))
+       limit most for update skip locked);
+  end if;
+  if v_rows = '{}' then
+    return 0;
+  end if;
   v_spent := array(select o.ctid from {schema}.outbox o where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
   if v_spent <> '{}' then
     perform {schema}.outbox_finish(v_spent, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
@@ -614,6 +684,7 @@ create function {schema}.outbox_purge(
   most            integer     default 1000
 ) returns integer
   language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -652,32 +723,50 @@ begin
 end
 $function$;
 
--- Ends a topic's pause; answers whether it was paused. The messages that were put aside come back in portions: call
--- outbox_unpark until it answers zero, each in a transaction of its own.
-create function {schema}.outbox_resume(topic text) returns boolean
+-- Lets messages of a topic that is not paused (null: of all such topics) back into the queue, up to `most`; answers how
+-- many. Claims put them aside while it was paused.
+create function {schema}.outbox_unpark(topic text default null, most integer default 1000) returns integer
   language plpgsql volatile
-as $function$
-begin
-  delete from {schema}.outbox_paused p where p.topic = outbox_resume.topic;
-  return found;
-end
-$function$;
-
-create function {schema}.outbox_unpark(topic text, most integer default 1000) returns integer
-  language plpgsql volatile
+  set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
+  v_topics text[];
   v_count integer;
 begin
-  if exists (select from {schema}.outbox_paused p where p.topic = outbox_unpark.topic) then
+  with recursive parked(topic) as (
+    (select o.topic from {schema}.outbox o where o.lane = -100 order by o.topic limit 1)
+    union all
+    select (select o.topic from {schema}.outbox o where o.lane = -100 and o.topic > p.topic order by o.topic limit 1)
+      from parked p where p.topic is not null
+  )
+  select array_agg(p.topic) into v_topics from parked p
+   where p.topic is not null and (outbox_unpark.topic is null or p.topic = outbox_unpark.topic)
+     and not exists (select from {schema}.outbox_paused still where still.topic = p.topic);
+  if v_topics is null then
     return 0;
   end if;
   update {schema}.outbox o set lane = o.priority
    where o.ctid = any (array(select p.ctid from {schema}.outbox p
-                              where p.lane = -100 and p.topic = outbox_unpark.topic
+                              where p.lane = -100 and p.topic = any (v_topics)
                               limit most for update skip locked));
   get diagnostics v_count = row_count;
   return v_count;
+end
+$function$;
+
+-- Ends a topic's pause; answers whether it was paused. The first thousand messages that were put aside come back with it;
+-- for more, call outbox_unpark until it answers zero, or leave that to a worker.
+create function {schema}.outbox_resume(topic text) returns boolean
+  language plpgsql volatile
+as $function$
+declare
+  v_found boolean;
+begin
+  delete from {schema}.outbox_paused p where p.topic = outbox_resume.topic;
+  v_found := found;
+  perform {schema}.outbox_unpark(outbox_resume.topic);
+  perform pg_notify('dovetail:{schema}', '');
+  return v_found;
 end
 $function$;

@@ -13,7 +13,7 @@ select message_id, existing_id
   from {schema}.outbox_enqueue_many(
          ids => $1::uuid[], topics => $2::text[], payloads => $3::text[], correlation_ids => $4::text[],
          due_at => $5::timestamptz[], headers => $6::text[], expires_at => $7::timestamptz[], priorities => $8::bigint[],
-         unique_keys => $9::text[], fresh => $10::boolean);
+         unique_keys => $9::text[], fresh => $10::boolean, notify => $11::boolean);
 
 -- name: outbox_claim
 select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
@@ -24,6 +24,10 @@ select id, topic, payload, correlation_id, headers::text, created_at, due_at, ex
 
 -- name: outbox_ack
 select {schema}.outbox_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean);
+
+-- name: outbox_ack__lock
+-- Before claims are settled in more than one way: all of them, in the order of their ids.
+select cardinality({schema}.outbox_lock_claims(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[]));
 
 -- name: outbox_abandon
 select {schema}.outbox_abandon(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text,
@@ -41,11 +45,14 @@ select {schema}.outbox_renew(owner_token => $1::uuid, ids => $2::uuid[], epochs 
                              lease => $4::bigint * interval '1 microsecond');
 
 -- name: outbox_reap_expired
-select {schema}.outbox_reap_expired(max_attempts => $1::integer, most => $2::integer);
+select {schema}.outbox_reap_expired(max_attempts => $1::integer, most => $2::integer, look_at => $3::integer);
 
 -- name: outbox_next_due
 -- As a distance from the database's now: what waits for it has a clock of its own.
 select (extract(epoch from {schema}.outbox_next_due() - {schema}.clock()) * 1000000)::bigint;
+
+-- name: outbox_clock
+select {schema}.clock();
 
 -- name: outbox_counts
 -- Never counts further than $1: neither the queue nor the archive makes it slow.

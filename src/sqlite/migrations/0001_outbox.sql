@@ -26,7 +26,8 @@ create table {schema}_outbox (
   headers        text,
   last_error     text,
   payload        text    not null,
-  check ((owner_token is null) = (lease_until is null))
+  check ((owner_token is null) = (lease_until is null)),
+  check (priority between -5 and 5 and (lane = priority or lane = -100))
 ) strict;
 
 create index {schema}_outbox_queue  on {schema}_outbox (lane, ready_at) where lease_until is null;

@@ -89,6 +89,9 @@ select min((select min(ready_at) from {schema}_outbox
              where lane = lanes.lane and lease_until is null and ready_at > ?1)) - ?1
   from lanes;
 
+-- name: outbox_clock
+select ?1;
+
 -- name: outbox_counts
 select (select count(*) from (select 1 from {schema}_outbox
                                where lease_until is null and lane > -100 and ready_at <= ?2 limit ?1)),
@@ -148,9 +151,20 @@ insert into {schema}_outbox_paused (topic, paused_at) values (?1, ?2) on conflic
 delete from {schema}_outbox_paused where topic = ?1;
 
 -- name: outbox_unpark
+-- Of one topic, or (without) of all that are not paused.
+with recursive parked(topic) as (
+  select min(topic) from {schema}_outbox where lane = -100
+  union all
+  select (select min(topic) from {schema}_outbox as o where o.lane = -100 and o.topic > parked.topic)
+    from parked where topic is not null
+)
 update {schema}_outbox set lane = priority
- where seq in (select seq from {schema}_outbox where lane = -100 and topic = ?1
-                  and not exists (select 1 from {schema}_outbox_paused where topic = ?1) limit ?2);
+ where seq in (select seq from {schema}_outbox
+                where lane = -100
+                  and topic in (select topic from parked
+                                 where topic is not null and (?1 is null or topic = ?1)
+                                   and topic not in (select topic from {schema}_outbox_paused))
+                limit ?2);
 
 -- name: outbox_paused
 select topic, paused_at from {schema}_outbox_paused order by topic;
