@@ -345,6 +345,57 @@ TEST_P(HandlerContract, OBX_058_OBX_118_ThousandsOfMessagesAreHandledOnceEachWhe
   for (const auto& count : counts) ASSERT_EQ(count, 1);
 }
 
+TEST_P(HandlerContract, AHandlerAtItsLimitDoesNotKeepOtherTopicsWaiting) {
+  reopen([](PlatformOptions& options) {
+    options.worker.threads = 2;
+    options.worker.batch_size = 10;
+    options.worker.lease = std::chrono::hours{1};
+  });
+  std::atomic<int> quick{0};
+  worker->on("slow", [&](const OutboxMessage&, HandlerContext&) { eventually([&] { return quick == 5; }); },
+             {.concurrency = 1});
+  worker->on("quick", [&](const OutboxMessage&, HandlerContext&) { ++quick; });
+  outbox.enqueue_many(std::vector<EnqueueRequest>(150, {.topic = "slow"}));
+  outbox.enqueue_many(std::vector<EnqueueRequest>(5, {.topic = "quick"}));
+  worker->start();
+  EXPECT_TRUE(eventually([&] { return quick == 5; })) << "stuck behind the topic that is at its limit";
+  EXPECT_TRUE(eventually([&] {
+    backend.advance(milliseconds{500});
+    return with_status(OutboxStatus::done) == 155;
+  }));
+}
+
+TEST_P(HandlerContract, AMessageThatExpiresWhileItWaitsForItsHandlerIsNotDelivered) {
+  std::atomic<bool> go_on{false};
+  worker->on("t",
+             [&](const OutboxMessage& message, HandlerContext&) {
+               note(message.payload);
+               eventually([&] { return go_on.load(); });
+             },
+             {.concurrency = 1});
+  outbox.enqueue({.topic = "t", .payload = "first"});
+  const auto late =
+      outbox.enqueue({.topic = "t", .payload = "late", .expires_at = backend.now() + milliseconds{700}});
+  worker->start();
+  ASSERT_TRUE(eventually([&] { return with_status(OutboxStatus::in_progress) == 2; }));
+  std::this_thread::sleep_for(milliseconds{800});
+  go_on = true;
+  ASSERT_TRUE(eventually([&] { return found(late).status == OutboxStatus::failed; }));
+  EXPECT_THAT(noted(), ElementsAre("first"));
+}
+
+TEST_P(HandlerContract, OBX_114_LargePayloadsTravelWhole) {
+  reopen([](PlatformOptions& options) { options.outbox.max_payload_bytes = std::size_t{64} << 20; });
+  std::string payload(std::size_t{20} << 20, 'x');
+  for (std::size_t i = 0; i < payload.size(); i += 1'000) payload[i] = static_cast<char>('a' + i % 26);
+  std::atomic<bool> same{false};
+  worker->on("t", [&](const OutboxMessage& message, HandlerContext&) { same = message.payload == payload; });
+  worker->start();
+  worker->outbox().enqueue({.topic = "t", .payload = payload});
+  ASSERT_TRUE(all_done(1));
+  EXPECT_TRUE(same);
+}
+
 // --- the handler's transaction
 // -------------------------------------------------------------------------------
 
@@ -401,6 +452,27 @@ TEST_P(HandlerContract, WhatAHandlerWroteWithoutALeaseIsRolledBack) {
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("effects")), 1);
   EXPECT_EQ(found(id).message.attempts, 1);
   EXPECT_THAT(log->all(), Contains(HasSubstr("warn outbox.lease_lost")));
+}
+
+TEST_P(HandlerContract, HandlersThatHoldAllConnectionsDoNotKeepLeasesFromBeingRenewed) {
+  backend.sql("create table " + backend.table("effects") + " (note text)");
+  reopen([](PlatformOptions& options) {
+    options.max_connections = 2;
+    options.worker.threads = 2;
+    options.worker.lease = milliseconds{400};
+  });
+  worker->on("order",
+             [&](const OutboxMessage& message, HandlerContext& context) {
+               context.transaction().execute(
+                   "insert into " + backend.table("effects") + " (note) values ($1)", message.payload);
+               std::this_thread::sleep_for(milliseconds{1'000});  // longer than two leases
+             },
+             {.max_attempts = 100, .backoff = [](int) { return milliseconds{0}; }});
+  for (int i = 0; i < 2; ++i) outbox.enqueue({.topic = "order", .payload = std::to_string(i)});
+  worker->start();
+  ASSERT_TRUE(all_done(2));
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("effects")), 2);
+  EXPECT_EQ(backend.number("select count(distinct note) from " + backend.table("effects")), 2);
 }
 
 // --- leases and stopping
@@ -586,6 +658,41 @@ TEST_P(HandlerContract, AScheduledMessageIsHandledWhenItsTimeComes) {
   // The real wait is the database's distance to the due time; SQLite's clock is the test's to move meanwhile.
   if (!backend.is_postgres()) backend.advance(milliseconds{300});
   EXPECT_TRUE(eventually([&] { return noted().size() == 1; }));
+}
+
+TEST_P(HandlerContract, WhatComesBackByItselfDoesNotWaitForThePoll) {
+  reopen([](PlatformOptions& options) {
+    options.worker.poll_interval = std::chrono::minutes{10};
+    options.worker.idle_poll_interval = std::chrono::minutes{10};
+  });
+  std::atomic<int> calls{0};
+  worker->on("t",
+             [&](const OutboxMessage&, HandlerContext& context) {
+               const int call = ++calls;
+               if (call == 1) context.snooze(milliseconds{50});
+               if (call == 2) throw std::runtime_error("again");
+             },
+             {.backoff = [](int) { return milliseconds{50}; }});
+  worker->start();
+  worker->outbox().enqueue({.topic = "t", .due_at = backend.now() - seconds{1}});
+  EXPECT_TRUE(eventually([&] {
+    if (!backend.is_postgres()) backend.advance(milliseconds{10});
+    return with_status(OutboxStatus::done) == 1;
+  }));
+  EXPECT_EQ(calls, 3);
+}
+
+TEST_P(HandlerContract, APauseThatPlainSqlEndedIsEndedForAllItsMessages) {
+  reopen([](PlatformOptions& options) { options.worker.lease = milliseconds{1'000}; });
+  std::atomic<int> handled{0};
+  worker->on("t", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  outbox.pause("t");
+  outbox.enqueue_many(std::vector<EnqueueRequest>(1'200, {.topic = "t"}));
+  worker->start();
+  ASSERT_TRUE(eventually([&] { return outbox.counts().paused == 1'200; }));
+  EXPECT_EQ(handled, 0);
+  backend.sql("delete from " + backend.table("outbox_paused"));
+  EXPECT_TRUE(all_done(1'200));
 }
 
 TEST_P(HandlerContract, OBX_053_OBX_106_TheServiceTakesBackTheLeasesOfTheDead) {

@@ -1,4 +1,6 @@
 // The SQL contract of PostgreSQL, called by plain psql as any language would.
+#include <fstream>
+
 #include "support/backend.hpp"
 #include "support/process.hpp"
 
@@ -120,6 +122,25 @@ TEST_F(PostgresSql, OBX_112_OBX_120_EveryStepOfAMessagesLifeIsAFunction) {
   EXPECT_EQ(call("outbox_purge(with_status => 2)"), "1");
 }
 
+TEST_F(PostgresSql, TheDocumentedExamplesRunAsTheyStand) {
+  std::ifstream file{std::string{DOVETAIL_SOURCE_DIR} + "/docs/sql.md"};
+  std::string script;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("```")) {
+      inside = line == "```sql";
+    } else if (inside) {
+      for (std::size_t at = 0; (at = line.find("infra.", at)) != std::string::npos;)
+        line.replace(at, 5, infra);
+      script += line + "\n";
+    }
+  }
+  const auto result = psql(script);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(answer("select count(*) from " + infra + ".outbox_messages where status = 2;"), "1")
+      << result.out;
+}
+
 TEST_F(PostgresSql, TheViewShowsTheSpecificationsColumns) {
   const std::string columns =
       "id, topic, payload, created_at, status, locked_until, owner_token, is_processed, processed_at, "
@@ -227,6 +248,71 @@ TEST_F(PostgresSql, OBX_119_TheCostOfAClaimDependsNeitherOnTheQueueNorOnHistory)
          "interval '1 day' from generate_series(1, 20000);");
   (void)pages();
   EXPECT_LE(pages(), small + 30) << small << " with a short queue";
+}
+
+// Plans are made once per session, when the table may be small: they must do when it has grown.
+TEST_F(PostgresSql, APlanMadeForASmallTableServesALargeOne) {
+  const auto owner = "'" + OwnerToken::generate().to_string() + "'::uuid";
+  const auto claim =
+      "claimed as materialized (select array_agg(id) as ids, array_agg(claim_epoch) as epochs from " + infra +
+      ".outbox_claim(" + owner + ", 5))";
+  std::string warm;
+  for (int i = 0; i < 10; ++i) {
+    for (const auto* call : {"outbox_renew", "outbox_snooze", "outbox_ack"}) {
+      warm += "with " + claim + " select count(*) from claimed, lateral " + infra + "." + call + "(" + owner +
+              ", ids, epochs) x;\n";
+    }
+  }
+  const auto fill = [&](int count) {
+    return "insert into " + infra +
+           ".outbox (id, topic, payload) select gen_random_uuid(), 't', repeat('x', 100) from "
+           "generate_series(1, " +
+           std::to_string(count) + ");\n";
+  };
+  const auto measured = answer(
+      fill(80) + "vacuum analyze " + infra + ".outbox;\n" + warm + fill(50'000) + "with " + claim +
+      " select 1 from claimed;\n" +
+      "create temporary table c as select array_agg(id) as ids, array_agg(claim_epoch) as epochs "
+      "from " +
+      infra + ".outbox where owner_token = " + owner + ";\n" +
+      "explain (analyze, buffers, timing off) select x from c, lateral " + infra + ".outbox_renew(" + owner +
+      ", ids, epochs) x;\n" + "explain (analyze, buffers, timing off) select x from c, lateral " + infra +
+      ".outbox_ack(" + owner + ", ids, epochs) x;\n");
+  int looked_at = 0;
+  for (std::size_t at = 0; (at = measured.find("Function Scan", at)) != std::string::npos; ++at) {
+    const auto buffers = measured.find("shared hit=", at);
+    ASSERT_NE(buffers, std::string::npos);
+    EXPECT_LT(std::stol(measured.substr(buffers + 11)), 1'500) << measured.substr(at, 200);
+    ++looked_at;
+  }
+  EXPECT_EQ(looked_at, 2) << measured;
+}
+
+// An old snapshot does not see that a message is done: enqueued anew, it must not stand in the way of the
+// others.
+TEST_F(PostgresSql, AMessageEnqueuedTwiceUnderAnOldSnapshotIsSettledLikeAnyOther) {
+  auto& outbox = platform.outbox();
+  const auto owner = OwnerToken::generate();
+  const auto id = OutboxMessageId::generate();
+  UserConnection user(backend);
+  user.execute("begin isolation level repeatable read");
+  user.execute("select 1 from " + infra + ".outbox_messages");
+  outbox.enqueue({.topic = "t", .message_id = id});
+  const auto ack_all = [&] {
+    std::size_t acked = 0;
+    for (const auto& each : outbox.claim({.owner = owner}))
+      acked += outbox.ack(owner, std::array{each.claim});
+    return acked;
+  };
+  EXPECT_EQ(ack_all(), 1U);
+  {
+    auto transaction = user.borrow();
+    EXPECT_TRUE(outbox.enqueue(transaction, {.topic = "t", .message_id = id}).stored());
+  }
+  user.execute("commit");
+  outbox.enqueue({.topic = "t"});
+  EXPECT_EQ(ack_all(), 2U);
+  EXPECT_EQ(outbox.counts().done, 2);
 }
 
 // A claim with misled statistics and forbidden plans still leases what it returns and not one more.

@@ -104,12 +104,12 @@ TEST(Golden, TheQuickstartPrintsWhatItHandled) {
   EXPECT_EQ(result.out, "email.send {\"order\": \"a chisel\"}\n");
 }
 
-TEST(Golden, TheOrderServiceHandlesEveryOrder) {
+TEST(Golden, TheOrderServiceShipsEveryOrderExactlyOnce) {
   const auto result = run_command({DOVETAIL_EXAMPLES "/order_service", "--orders", "90"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("worker 1 is killed"));
   EXPECT_THAT(result.out, HasSubstr("orders shipped      90"));
-  EXPECT_THAT(result.out, HasSubstr("Every order was handled."));
+  EXPECT_THAT(result.out, HasSubstr("Every order was shipped exactly once."));
 }
 
 }  // namespace
