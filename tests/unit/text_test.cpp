@@ -177,11 +177,11 @@ TEST(WithSchema, DoesNotReplaceInsideWhatItPutIn) {
 }
 
 TEST(Printable, LeavesGoodTextAndReplacesWhatIsNot) {
-  EXPECT_EQ(core::printable(""), "");
-  EXPECT_EQ(core::printable("a \xC3\xA4 \xF0\x9F\x98\x80"), "a \xC3\xA4 \xF0\x9F\x98\x80");
-  EXPECT_EQ(core::printable("a\xFF\xC3"), "a??");
-  EXPECT_EQ(core::printable(std::string_view{"a\0b", 3}), "a?b");
-  EXPECT_EQ(core::printable("\xED\xA0\x80"), "???") << "a surrogate";
+  EXPECT_EQ(printable(""), "");
+  EXPECT_EQ(printable("a \xC3\xA4 \xF0\x9F\x98\x80"), "a \xC3\xA4 \xF0\x9F\x98\x80");
+  EXPECT_EQ(printable("a\xFF\xC3"), "a??");
+  EXPECT_EQ(printable(std::string_view{"a\0b", 3}), "a?b");
+  EXPECT_EQ(printable("\xED\xA0\x80"), "???") << "a surrogate";
 }
 
 }  // namespace
