@@ -30,6 +30,8 @@ constexpr milliseconds growth_interval{250};
 constexpr std::size_t batches_held = 4;
 constexpr std::size_t batches_blocked = 2;
 constexpr milliseconds blocked_delay{5'000};
+/// How long a message that we claimed from ourselves is left to the handler that has lost it.
+constexpr milliseconds successor_delay{500};
 constexpr milliseconds longest_wait = std::chrono::hours{24 * 365};
 
 void require(bool good, const char* message) {
@@ -354,8 +356,13 @@ void Dispatcher::take_in(const std::vector<storage::ClaimedEntry>& entries, Mono
     }
     auto& held = jobs_[job->claimed.claim.id];
     if (held && !held->given_up) {
-      // We lost its lease, and our handler has not noticed yet: never two at once.
-      settle_later({.kind = Kind::snooze, .claim = job->claimed.claim, .delay = options_.lease});
+      // We lost its lease, and our handler has not noticed yet: it is told, and the message waits for it.
+      // Never two at once.
+      held->lease_end = std::min(held->lease_end, sent_at);
+      next_deadline_ = MonoTime::min();
+      timekeeper_wakes_.notify_one();
+      const auto delay = std::min<milliseconds>(options_.lease, successor_delay);
+      settle_later({.kind = Kind::snooze, .claim = job->claimed.claim, .delay = delay});
       continue;
     }
     held = job;

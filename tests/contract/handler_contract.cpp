@@ -447,7 +447,12 @@ TEST_P(HandlerContract, WhatAHandlerWroteWithoutALeaseIsRolledBack) {
   });
   const auto id = outbox.enqueue({.topic = "order"});
   worker->start();
-  ASSERT_TRUE(all_done(1));
+  // It may be claimed anew while its first handler still runs; then it is put off for a moment of the
+  // database's time.
+  ASSERT_TRUE(eventually([&] {
+    if (calls >= 1) backend.advance(milliseconds{10});
+    return with_status(OutboxStatus::done) == 1;
+  }));
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("effects")), 1);
   EXPECT_EQ(found(id).message.attempts, 1);
@@ -786,6 +791,15 @@ TEST_P(HandlerContract, CountersAndTimingsReachTheSink) {
   EXPECT_EQ(numbers->of("outbox.settled"), 5U);
   EXPECT_EQ(numbers->of("outbox.handler_time"), 5U);
   EXPECT_GE(numbers->of("outbox.round_trip"), 1U);
+
+  // Settling a batch and claiming the next is one round trip.
+  reopen([&](PlatformOptions& options) { options.metrics = numbers; });
+  worker->on("t", [](const OutboxMessage&, HandlerContext&) {});
+  worker->outbox().enqueue_many(std::vector<EnqueueRequest>(3'000, {.topic = "t"}));
+  const auto before = numbers->of("outbox.round_trip");
+  worker->start();
+  ASSERT_TRUE(eventually([&] { return numbers->of("outbox.settled") == 3'005U; }));
+  EXPECT_LT(numbers->of("outbox.round_trip") - before, 600U);
 }
 
 }  // namespace
