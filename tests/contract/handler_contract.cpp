@@ -556,10 +556,10 @@ TEST_P(HandlerContract, AHandlerThatHangsLosesItsMessageAndTheOthersGoOn) {
   outbox.enqueue({.topic = "t"});
   ASSERT_TRUE(eventually([&] { return noted().size() == 1; })) << "the only thread was not replaced";
   ASSERT_TRUE(eventually([&] {
-    backend.advance(milliseconds{100});
+    backend.advance(milliseconds{20});
     return with_status(OutboxStatus::done) == 2;
   })) << "the message of the hanging handler did not come back";
-  EXPECT_EQ(calls, 2);
+  EXPECT_GE(calls, 2);
   EXPECT_THAT(log->all(), Contains(HasSubstr("error outbox.handler_hangs")));
   release = true;
   worker.reset();  // waits for the handler
