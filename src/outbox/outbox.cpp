@@ -288,8 +288,7 @@ std::size_t Outbox::settle(const char* event, OwnerToken owner, std::span<const 
   // In id order: the lock order of the whole house.
   std::vector<Claim> ordered(claims.begin(), claims.end());
   std::ranges::sort(ordered, {}, [](const Claim& claim) { return std::pair{claim.id, claim.epoch}; });
-  const auto repeated = std::ranges::unique(ordered);
-  ordered.erase(repeated.begin(), repeated.end());
+  ordered.erase(std::unique(ordered.begin(), ordered.end()), ordered.end());
   const std::size_t count = call(std::span<const Claim>{ordered});
   metrics_.count(event, count, {{"store", database_->name()}});
   log_.write(LogLevel::debug, event,

@@ -262,7 +262,7 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
   if (mixed) {
     std::vector<Claim> all;
     for (const auto& each : settlements) all.push_back(each.claim);
-    calls.push_back({&sql::outbox_ack__lock, claims_params(owner, all)});
+    calls.push_back({&sql::outbox_ack_step_lock, claims_params(owner, all)});
   }
   const auto first = calls.size();
   if (!acks.empty()) {
@@ -339,6 +339,7 @@ std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session,
   params.add(std::int64_t{lease.count()});
   const auto result = WriteSession::of(session).run(texts_, sql::outbox_renew, params);
   std::vector<OutboxWorkItemId> held;
+  held.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) held.emplace_back(result.uuid(row, 0));
   return held;
 }
@@ -438,6 +439,7 @@ std::vector<StoredMessage> OutboxStore::dead_letters(storage::ReadSession& sessi
   params.add(page.after ? std::optional{page.after->uuid()} : std::nullopt).add(std::int64_t{page.size});
   const auto result = ReadSession::of(session).run(texts_, sql::outbox_dead_letters, params);
   std::vector<StoredMessage> found;
+  found.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) found.push_back(read_stored(result, row));
   return found;
 }
@@ -445,6 +447,7 @@ std::vector<StoredMessage> OutboxStore::dead_letters(storage::ReadSession& sessi
 std::vector<PausedTopic> OutboxStore::paused(storage::ReadSession& session) {
   const auto result = ReadSession::of(session).run(texts_, sql::outbox_paused, {});
   std::vector<PausedTopic> paused;
+  paused.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) paused.push_back({result.text(row, 0), result.time(row, 1)});
   return paused;
 }

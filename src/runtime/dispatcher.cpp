@@ -259,7 +259,7 @@ void Dispatcher::travel(Trip& trip) {
 }
 
 /// One of them is refused for what it is: it must not keep the others from being settled.
-void Dispatcher::settle_one_by_one(Settlements settlements) {
+void Dispatcher::settle_one_by_one(const Settlements& settlements) {
   for (const auto& each : settlements) {
     Trip single;
     single.settlements = {each};
@@ -450,7 +450,7 @@ JobPtr Dispatcher::next_job() {
       worker_wakes_.wait(lock);
       continue;
     }
-    const auto job = *next;
+    auto job = *next;
     waiting_.erase(next);
     // The fetcher looks whether to claim the next: when there is room for them, and when nothing is left.
     if (waiting_.size() + 1 == low_water() || waiting_.empty() || handlers_.has_limits()) {

@@ -63,7 +63,7 @@ class Dispatcher {
   void fetch();
   bool next_trip(Trip& trip);
   void travel(Trip& trip);
-  void settle_one_by_one(Settlements settlements);
+  void settle_one_by_one(const Settlements& settlements);
   void note_settled(const Trip& trip, std::size_t settled);
   void take_in(const std::vector<storage::ClaimedEntry>& entries, MonoTime sent_at);
   JobPtr to_job(const storage::ClaimedEntry& entry, MonoTime sent_at, Settlements& unfit) const;

@@ -84,7 +84,7 @@ Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::New
     }
     if (stored) return {message.id, true};
   }
-  auto existing = connection.run(texts_, sql::outbox_enqueue__existing);
+  auto existing = connection.run(texts_, sql::outbox_enqueue_step_existing);
   existing.bind(message.id.uuid()).bind(message.unique_key).step();
   return {OutboxMessageId{existing.uuid(0)}, false};
 }
@@ -153,7 +153,7 @@ void OutboxStore::claim_lane(Connection& connection, const storage::ClaimOrder& 
       }
     }
     for (const auto seq : expired) fail_row(connection, seq, 0, expired_error, now);
-    for (const auto seq : parked) connection.run(texts_, sql::outbox_claim__park).bind(seq).run();
+    for (const auto seq : parked) connection.run(texts_, sql::outbox_claim_step_park).bind(seq).run();
     if (answered < asked) return;
   }
 }
@@ -170,7 +170,7 @@ std::vector<storage::ClaimedEntry> OutboxStore::claim(storage::WriteSession& ses
   std::optional<std::int64_t> lane = storage::highest_priority + 1;
   while (claimed.size() < static_cast<std::size_t>(order.batch_size)) {
     {
-      auto cursor = connection.run(texts_, sql::outbox_claim__next_lane);
+      auto cursor = connection.run(texts_, sql::outbox_claim_step_next_lane);
       cursor.bind(*lane).step();
       lane = cursor.is_null(0) ? std::nullopt : std::optional{cursor.integer(0)};
     }
@@ -217,7 +217,7 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
 
 std::optional<OutboxStore::ClaimedRow> OutboxStore::find_claimed(Connection& connection, OwnerToken owner,
                                                                  const Claim& claim, WallTime now) {
-  auto cursor = connection.run(texts_, sql::outbox_ack__claimed);
+  auto cursor = connection.run(texts_, sql::outbox_ack_step_claimed);
   cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now);
   if (!cursor.step()) return std::nullopt;
   return ClaimedRow{cursor.integer(0), static_cast<int>(cursor.integer(1))};
@@ -227,7 +227,7 @@ bool OutboxStore::ack_one(Connection& connection, OwnerToken owner, const Claim&
                           WallTime now) {
   const auto row = find_claimed(connection, owner, claim, now);
   if (!row) return false;
-  if (keep) connection.run(texts_, sql::outbox_ack__keep).bind(row->seq).bind(now).run();
+  if (keep) connection.run(texts_, sql::outbox_ack_step_keep).bind(row->seq).bind(now).run();
   connection.run(texts_, sql::outbox_ack).bind(row->seq).run();
   return true;
 }
@@ -335,7 +335,7 @@ std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_at
     if (row.attempts + 1 >= max_attempts) {
       fail_row(connection, row.seq, 1, lease_error, now);
     } else {
-      connection.run(texts_, sql::outbox_reap_expired__release).bind(row.seq).run();
+      connection.run(texts_, sql::outbox_reap_expired_step_release).bind(row.seq).run();
     }
   }
   return rows.size();
@@ -361,7 +361,7 @@ std::size_t OutboxStore::replay(storage::WriteSession& session,
   } else {
     replay_next(std::nullopt);
   }
-  for (const auto& id : replayed) connection.run(texts_, sql::outbox_replay__forget).bind(id).run();
+  for (const auto& id : replayed) connection.run(texts_, sql::outbox_replay_step_forget).bind(id).run();
   return replayed.size();
 }
 

@@ -25,7 +25,7 @@ select id, topic, payload, correlation_id, headers::text, created_at, due_at, ex
 -- name: outbox_ack
 select {schema}.outbox_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean);
 
--- name: outbox_ack__lock
+-- name: outbox_ack_step_lock
 -- Before claims are settled in more than one way: all of them, in the order of their ids.
 select cardinality({schema}.outbox_lock_claims(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[]));
 

@@ -1,5 +1,5 @@
 -- Messages of the outbox. Times are microseconds since 1970; the time that decides is bound by the store, from the
--- one clock of this machine. A block named <statement>__<part> is a step of that statement.
+-- one clock of this machine. A block named <statement>_step_<name> is a step of that statement.
 
 -- name: outbox_enqueue
 -- Without a row in the answer the message was not stored: its id or its unique key is there already.
@@ -10,7 +10,7 @@ select ?1, ?2, ?3, ?4, ?5, max(coalesce(?5, ?10), ?10), ?10, ?6, ?7, ?8, ?8, ?9
 on conflict do nothing
 returning 1;
 
--- name: outbox_enqueue__existing
+-- name: outbox_enqueue_step_existing
 -- The message that is there instead.
 select id from {schema}_outbox where id = ?1
 union all
@@ -35,17 +35,17 @@ update {schema}_outbox
 returning id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
           lease_until, ready_at, seq;
 
--- name: outbox_claim__next_lane
+-- name: outbox_claim_step_next_lane
 select max(lane) from {schema}_outbox where lane < ?1 and lane > -100 and lease_until is null;
 
--- name: outbox_claim__park
+-- name: outbox_claim_step_park
 update {schema}_outbox set lane = -100, owner_token = null, lease_until = null where seq = ?1;
 
--- name: outbox_ack__claimed
+-- name: outbox_ack_step_claimed
 -- The row of a claim: this owner's, of this epoch, within its lease. All that a claim may do begins with it.
 select seq, attempts from {schema}_outbox where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
--- name: outbox_ack__keep
+-- name: outbox_ack_step_keep
 insert into {schema}_outbox_archive (id, status, processed_at, processed_by, claim_epoch, attempts, past_attempts, priority,
                                      created_at, due_at, expires_at, topic, correlation_id, unique_key, headers, last_error,
                                      payload)
@@ -79,7 +79,7 @@ update {schema}_outbox set lease_until = ?2 where seq = ?1;
 -- name: outbox_reap_expired
 select seq, attempts from {schema}_outbox where lease_until <= ?1 order by lease_until limit ?2;
 
--- name: outbox_reap_expired__release
+-- name: outbox_reap_expired_step_release
 update {schema}_outbox set owner_token = null, lease_until = null, attempts = attempts + 1 where seq = ?1;
 
 -- name: outbox_next_due
@@ -130,7 +130,7 @@ select id, ?6, created_at, claim_epoch, due_at, past_attempts + attempts, priori
 on conflict do nothing
 returning id;
 
--- name: outbox_replay__forget
+-- name: outbox_replay_step_forget
 delete from {schema}_outbox_archive where id = ?1 and status = 3;
 
 -- name: outbox_purge_failed
