@@ -335,7 +335,7 @@ std::size_t Outbox::fail(OwnerToken owner, std::span<const Claim> claims, std::s
   return settle("outbox.failed", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = database_->outbox().fail(session, owner, ordered, text);
+      count = database_->outbox().fail(session, owner, ordered, text, 1);
     });
     return count;
   });

@@ -182,6 +182,7 @@ std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
     entry.claimed.claim = {entry.claimed.message.id, result.integer(row, 10)};
     entry.claimed.lease_until = result.time(row, 11);
     entry.ready_at = result.time(row, 12);
+    entry.lost_leases = static_cast<int>(result.integer(row, 13));
     entries.push_back(std::move(entry));
   }
   // UPDATE … RETURNING answers in the order of the rows on disk.
@@ -227,13 +228,11 @@ std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
     const auto some = next_portion(messages);
     messages = messages.subspan(some.size());
     const auto others = core.run(texts_, sql::outbox_enqueue_many, bulk_params(some, fresh, notify));
-    int other = 0;  // the next one that was not stored; they come in the order of the messages
-    for (const auto& message : some) {
-      if (other < others.rows() && others.uuid(other, 0) == message.id.uuid()) {
-        answers.emplace_back(OutboxMessageId{others.uuid(other++, 1)}, false);
-      } else {
-        answers.emplace_back(message.id, true);
-      }
+    const auto first = answers.size();
+    for (const auto& message : some) answers.emplace_back(message.id, true);
+    for (int row = 0; row < others.rows(); ++row) {
+      const auto place = first + static_cast<std::size_t>(others.integer(row, 0)) - 1;
+      answers[place] = {OutboxMessageId{others.uuid(row, 1)}, false};
     }
   }
   return answers;
@@ -280,7 +279,7 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
         break;
       case Kind::fail:
         calls.push_back({&sql::outbox_fail, claims_params(owner, claim)});
-        calls.back().params.add(std::string_view{each.error});
+        calls.back().params.add(std::string_view{each.error}).add(std::int32_t{each.charge});
         break;
       case Kind::snooze:
         calls.push_back({&sql::outbox_snooze, claims_params(owner, claim)});
@@ -318,9 +317,9 @@ std::size_t OutboxStore::abandon(storage::WriteSession& session, OwnerToken owne
 }
 
 std::size_t OutboxStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                              std::string_view error) {
+                              std::string_view error, int charge) {
   auto params = claims_params(owner, claims);
-  params.add(error);
+  params.add(error).add(std::int32_t{charge});
   return count_of(WriteSession::of(session).run(texts_, sql::outbox_fail, params));
 }
 

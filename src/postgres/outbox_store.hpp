@@ -24,7 +24,7 @@ class OutboxStore final : public storage::OutboxStore {
                       std::string_view error, std::optional<std::chrono::microseconds> delay,
                       int max_attempts) override;
   std::size_t fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                   std::string_view error) override;
+                   std::string_view error, int charge) override;
   std::size_t snooze(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                      std::optional<std::chrono::microseconds> delay) override;
   std::vector<OutboxWorkItemId> renew(storage::WriteSession& session, OwnerToken owner,

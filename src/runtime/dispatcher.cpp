@@ -23,6 +23,7 @@ constexpr milliseconds scan_interval{1'000};
 constexpr int scan_share = 20;
 constexpr milliseconds housekeeping_interval{30'000};
 constexpr int reaper_looks_at = 10'000;
+constexpr int unpark_portion = 1'000;
 /// How fast the window grows when handlers take their time.
 constexpr milliseconds growth_interval{250};
 /// We hold so many batches at most; of them, so many may wait for handlers at their limits. More go back for
@@ -32,6 +33,8 @@ constexpr std::size_t batches_blocked = 2;
 constexpr milliseconds blocked_delay{5'000};
 /// How long a message that we claimed from ourselves is left to the handler that has lost it.
 constexpr milliseconds successor_delay{500};
+/// So often must its lease have run out before a message is tried alone. Once may be anybody's bad luck.
+constexpr int suspicious_losses = 2;
 constexpr milliseconds longest_wait = std::chrono::hours{24 * 365};
 
 void require(bool good, const char* message) {
@@ -77,6 +80,7 @@ Dispatcher::Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegis
 Dispatcher::~Dispatcher() {
   stop(milliseconds{0});
   workers_.clear();  // joins
+  settle_the_late();
 }
 
 void Dispatcher::start() {
@@ -98,7 +102,12 @@ void Dispatcher::start() {
   serve(&Dispatcher::keep_house);
   services_.emplace_back([this](const std::stop_token& stop) {
     try {
-      database_.listen(stop, [this](bool hears) { hears_others_ = hears; });
+      database_.listen(stop, [this](bool hears) {
+        hears_others_ = hears;
+        std::lock_guard lock(mutex_);
+        poll_at_ = std::min<MonoTime>(poll_at_, Steady::now() + options_.poll_interval);
+        fetcher_wakes_.notify_one();
+      });
     } catch (const std::exception& error) {
       log_error("outbox.listener_failed", error);
     }
@@ -107,20 +116,27 @@ void Dispatcher::start() {
 }
 
 bool Dispatcher::stop(milliseconds deadline) {
+  const std::lock_guard one_at_a_time(stop_mutex_);
   const auto give_up_at = Steady::now() + std::clamp(deadline, milliseconds{0}, longest_wait);
   std::vector<JobPtr> told;
+  std::size_t running = 0;
+  std::size_t waiting = 0;
+  bool first = false;
   {
     std::lock_guard lock(mutex_);
-    if (!std::exchange(stopping_, true) && fetcher_.joinable()) {
-      log_.write(LogLevel::info, "outbox.stopping",
-                 {{"store", database_.name()}, {"running", running_total_}, {"waiting", waiting_.size()}});
-    }
+    first = !std::exchange(stopping_, true) && fetcher_.joinable();
+    running = running_total_;
+    waiting = waiting_.size();
     give_back_waiting();
     for (const auto& [id, job] : jobs_) {
       job->shutting_down = true;
       told.push_back(job);
     }
     fetcher_wakes_.notify_all();
+  }
+  if (first) {
+    log_.write(LogLevel::info, "outbox.stopping",
+               {{"store", database_.name()}, {"running", running}, {"waiting", waiting}});
   }
   for (const auto& job : told) job->stop.request_stop();
   bool drained = false;
@@ -143,12 +159,32 @@ bool Dispatcher::stop(milliseconds deadline) {
   hurry_.request_stop();
   for (auto& service : services_) service.request_stop();
   services_.clear();
-  if (drained) workers_.clear();
+  if (drained) {
+    workers_.clear();
+    settle_the_late();
+  }
   return drained;
 }
 
 // --- the fetcher
 // ---------------------------------------------------------------------------------------------
+
+/// What handlers finished when the fetcher had gone already; if their leases still hold.
+void Dispatcher::settle_the_late() {
+  Settlements late;
+  {
+    std::lock_guard lock(mutex_);
+    late = std::exchange(finished_, {});
+  }
+  if (late.empty()) return;
+  try {
+    database_.write({.single_statement = true, .service = true}, [&](storage::WriteSession& session) {
+      database_.outbox().work(session, owner_, late, scope_.keep_done, nullptr);
+    });
+  } catch (const std::exception& error) {
+    log_error("outbox.round_trip_failed", error);
+  }
+}
 
 void Dispatcher::fetch() {
   for (Trip trip; next_trip(trip); trip = {}) travel(trip);
@@ -174,7 +210,8 @@ std::size_t Dispatcher::startable() const {
 }
 
 std::size_t Dispatcher::largest_window() const {
-  return batches_held * static_cast<std::size_t>(options_.batch_size);
+  return std::max(batches_held * static_cast<std::size_t>(options_.batch_size),
+                  2 * static_cast<std::size_t>(options_.threads));
 }
 
 /// Waits until there is a reason for a round trip; answers false when there will be none any more.
@@ -183,14 +220,18 @@ bool Dispatcher::next_trip(Trip& trip) {
   const auto batch = static_cast<std::size_t>(options_.batch_size);
   for (;;) {
     const auto now = Steady::now();
-    if (now >= grow_at_) {
+    const auto ready = startable();
+    // Handlers that take their time, and survive, are no reason to hold back.
+    const bool full_window = jobs_.size() >= window_ && running_total_ > 0 && !suspect_;
+    if (!full_window) {
+      grow_at_ = now + growth_interval;
+    } else if (now >= grow_at_) {
       window_ = std::min(largest_window(), window_ * 2);
       grow_at_ = now + growth_interval;
     }
-    const auto ready = startable();
     const bool failing = now < retry_at_;
     const bool hungry = !stopping_ && ready < low_water() && live_workers_ > 0;
-    const bool wants = hungry && jobs_.size() < window_;
+    const bool wants = hungry && jobs_.size() < window_ && !suspect_;
     const bool claims = wants && (rung_ || more_ || now >= poll_at_);
     const bool settles = !finished_.empty() && (ready == 0 || finished_.size() >= batch || stopping_ ||
                                                 now >= *first_finished_ + settle_delay);
@@ -228,7 +269,7 @@ void Dispatcher::travel(Trip& trip) {
                                   .lease = options_.lease,
                                   .max_attempts = handlers_.most_attempts(),
                                   .after = trip.from_start || !has_marks_ ? nullptr : &marks_,
-                                  .asks_next_due = !more_};
+                                  .asks_next_due = !more_ || trip.from_start};
   // In the order of their ids, as everybody locks them.
   std::ranges::sort(trip.settlements, {}, [](const storage::Settlement& each) { return each.claim.id; });
   storage::WorkAnswer answer;
@@ -296,7 +337,8 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
   // What comes back by itself is not announced by anybody.
   for (const auto& each : trip.settlements) {
     if (each.kind == Kind::ack || each.kind == Kind::fail) continue;
-    const auto delay = each.delay.value_or(std::chrono::microseconds{0});
+    const auto delay =
+        std::min<std::chrono::microseconds>(each.delay.value_or(std::chrono::microseconds{0}), longest_wait);
     poll_at_ = std::min<MonoTime>(poll_at_, Steady::now() + delay + milliseconds{1});
   }
 }
@@ -326,17 +368,22 @@ JobPtr Dispatcher::to_job(const storage::ClaimedEntry& entry, MonoTime sent_at, 
     return nullptr;
   }
   if (message.attempts >= handler->max_attempts) {
-    unfit.push_back(
-        {.kind = Kind::fail, .claim = claim, .error = "its lease ran out, and with it its last attempt"});
+    unfit.push_back({.kind = Kind::fail,
+                     .claim = claim,
+                     .error = "its lease ran out, and with it its last attempt",
+                     .charge = 0});
     return nullptr;
   }
   auto job = std::make_shared<Job>();
   job->claimed = entry.claimed;
   job->handler = handler;
+  job->lost_leases = entry.lost_leases;
   job->lease_end = sent_at + options_.lease;
   if (message.expires_at) {
     const auto database_now = entry.claimed.lease_until - options_.lease;
-    job->expires = Steady::now() + std::min<MonoDuration>(*message.expires_at - database_now, longest_wait);
+    const auto left =
+        *message.expires_at - database_now;  // compared before it is converted: it may be centuries
+    job->expires = Steady::now() + std::min<std::chrono::microseconds>(left, longest_wait);
   }
   return job;
 }
@@ -349,13 +396,20 @@ void Dispatcher::take_in(const std::vector<storage::ClaimedEntry>& entries, Mono
   }
   std::lock_guard lock(mutex_);
   for (auto& settlement : unfit) settle_later(std::move(settlement));
+  // A message whose lease ran out again and again may be what kills its workers: it is tried alone.
+  const auto suspicious = [](const JobPtr& job) { return job->lost_leases >= suspicious_losses; };
+  const auto first = std::ranges::find_if(jobs, suspicious);
+  if (first != jobs.end() && !stopping_) {
+    suspect_ = *first;
+    window_ = 1;
+  }
   for (auto& job : jobs) {
-    if (stopping_) {
+    if (stopping_ || (suspect_ && job != suspect_)) {
       settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
       continue;
     }
     auto& held = jobs_[job->claimed.claim.id];
-    if (held && !held->given_up) {
+    if (held) {
       // We lost its lease, and our handler has not noticed yet: it is told, and the message waits for it.
       // Never two at once.
       held->lease_end = std::min(held->lease_end, sent_at);
@@ -415,13 +469,30 @@ void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, 
     more_ = true;
     return;
   }
+  if (!full && more_ &&
+      !trip.from_start) {  // the end of a burst: look again, and ask when the next comes due
+    more_ = false;
+    poll_at_ = now;
+    return;
+  }
   more_ = full;
   idle_polls_ = claimed > 0 ? 0 : idle_polls_ + 1;
   // With nothing to do and a listener that would tell us, we look less and less often.
   const auto patience = hears_others_ ? options_.idle_poll_interval : options_.poll_interval;
   auto pause =
       std::min<MonoDuration>(patience, options_.poll_interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
-  if (answer.next_due) pause = std::min<MonoDuration>(pause, *answer.next_due + milliseconds{1});
+  if (answer.next_due) {
+    pause = std::min<MonoDuration>(
+        pause, std::min<std::chrono::microseconds>(*answer.next_due, longest_wait) + milliseconds{1});
+  }
+  // All that we got waits for handlers at their limits: there may be more of that kind, and claiming it is in
+  // vain.
+  if (claimed > 0 && startable() == 0 && !blocked().empty()) {
+    more_ = false;
+    pause = std::min<MonoDuration>(pause, milliseconds{50} * (1 << std::min(blocked_rounds_++, 5)));
+  } else {
+    blocked_rounds_ = 0;
+  }
   poll_at_ = now + pause;
 }
 
@@ -463,13 +534,18 @@ JobPtr Dispatcher::next_job() {
 /// Answers false when it came too late for the message.
 bool Dispatcher::begin(const JobPtr& job) {
   const auto now = Steady::now();
-  if (job->lease_end - safety_margin() <= now) {  // others will take it
+  if (job->lease_end - safety_margin() <= now) {
+    // Perhaps it is still ours, by the database's clock: then others need not wait for that to end.
     jobs_.erase(job->claimed.claim.id);
+    settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
     return false;
   }
   if (job->expires && *job->expires <= now) {
     jobs_.erase(job->claimed.claim.id);
-    settle_later({.kind = Kind::fail, .claim = job->claimed.claim, .error = "expired before it was handled"});
+    settle_later({.kind = Kind::fail,
+                  .claim = job->claimed.claim,
+                  .error = "expired before it was handled",
+                  .charge = 0});
     return false;
   }
   job->running = true;
@@ -499,14 +575,27 @@ bool Dispatcher::finish(const JobPtr& job, std::optional<storage::Settlement> se
   if (!job->given_up && --running_[job->handler] == 0) running_.erase(job->handler);
   const auto held = jobs_.find(job->claimed.claim.id);
   if (held != jobs_.end() && held->second == job) jobs_.erase(held);
+  if (suspect_ == job) suspect_.reset();
   if (settlement) settle_later(std::move(*settlement));
   if (handlers_.has_limits()) worker_wakes_.notify_one();
   // Without a settlement nothing else tells the fetcher that there is room again.
   if (!settlement || jobs_.size() + 1 >= window_ || job->given_up) fetcher_wakes_.notify_one();
   job_ended_.notify_all();
-  if (job->given_up && !job->replaced) ++live_workers_;
-  if (job->replaced) --replacements_;
-  return !job->replaced;
+  if (!job->given_up) return true;
+  if (!job->replaced) {
+    std::erase(unreplaced_, job);
+    ++live_workers_;
+    return true;
+  }
+  if (!unreplaced_.empty()) {  // this thread takes the place of another that still hangs
+    unreplaced_.back()->replaced = true;
+    unreplaced_.pop_back();
+    ++live_workers_;
+    return true;
+  }
+  --replacements_;
+  exited_.push_back(std::this_thread::get_id());
+  return false;
 }
 
 /// Under the mutex.
@@ -521,12 +610,14 @@ void Dispatcher::settle_later(storage::Settlement settlement) {
 }
 
 void Dispatcher::drop_unstarted(const JobPtr& job) {
+  if (suspect_ == job) suspect_.reset();
   jobs_.erase(job->claimed.claim.id);
   std::erase(waiting_, job);
 }
 
 /// Under the mutex.
 void Dispatcher::give_back_waiting() {
+  suspect_.reset();
   for (const auto& job : std::exchange(waiting_, {})) {
     jobs_.erase(job->claimed.claim.id);
     settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
@@ -547,7 +638,7 @@ std::vector<Claim> Dispatcher::claims_to_renew(MonoTime now) {
   std::lock_guard lock(mutex_);
   std::vector<JobPtr> idle;
   for (const auto& [id, job] : jobs_) {
-    if (job->lease_end - now > MonoDuration{options_.lease} * 2 / 3 || job->given_up) continue;
+    if (job->lease_end - now > MonoDuration{options_.lease} * 2 / 3) continue;
     if (job->running) {
       claims.push_back(job->claimed.claim);
     } else {
@@ -558,7 +649,10 @@ std::vector<Claim> Dispatcher::claims_to_renew(MonoTime now) {
     drop_unstarted(job);
     settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
   }
-  if (!idle.empty()) window_ = std::max<std::size_t>(1, running_total_ * 2);
+  if (!idle.empty()) {
+    window_ = std::max<std::size_t>(1, running_total_ * 2);
+    grow_at_ = now + growth_interval;
+  }
   std::ranges::sort(claims, {}, &Claim::id);
   return claims;
 }
@@ -605,19 +699,21 @@ void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector
 
 /// A handler that was told to stop and is still there a lease later hangs. Its message goes to somebody else,
 /// another thread takes the place of its own. Under the mutex.
-void Dispatcher::give_up(Job& job) {
-  job.given_up = true;
-  if (--running_[job.handler] == 0) running_.erase(job.handler);
+void Dispatcher::give_up(const JobPtr& job) {
+  job->given_up = true;
+  jobs_.erase(job->claimed.claim.id);
+  if (suspect_ == job) suspect_.reset();
+  if (--running_[job->handler] == 0) running_.erase(job->handler);
   --live_workers_;
-  if (replacements_ < options_.threads && !closed_) {
-    try {
+  try {
+    if (replacements_ < options_.threads && !closed_) {
       add_worker();
-      job.replaced = true;
+      job->replaced = true;
       ++replacements_;
-    } catch (const std::exception& error) {
-      log_error("outbox.no_thread", error);
     }
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): without it there is one thread less
   }
+  if (!job->replaced) unreplaced_.push_back(job);
   if (live_workers_ == 0) give_back_waiting();
   worker_wakes_.notify_all();
 }
@@ -626,13 +722,15 @@ void Dispatcher::give_up(Job& job) {
 MonoTime Dispatcher::fire_due_stops(MonoTime now) {
   auto next = now + std::chrono::hours{1};
   std::vector<std::pair<JobPtr, const char*>> due;
+  std::list<std::jthread> ended;
   {
     std::lock_guard lock(mutex_);
     std::vector<JobPtr> hanging;
     for (const auto& [id, job] : jobs_) {
-      if (!job->running || job->given_up) continue;
+      if (!job->running) continue;
       const auto timeout = job->handler->options.timeout;
-      const auto lost_at = job->lease_end - safety_margin();
+      // On an engine where nobody can write beside its transaction, its lease cannot be taken.
+      const auto lost_at = job->holds_lease ? MonoTime::max() : job->lease_end - safety_margin();
       const auto times_up = timeout.count() > 0 ? job->started + timeout : MonoTime::max();
       if (!job->stop_requested && std::min(lost_at, times_up) <= now) {
         job->stop_requested = true;
@@ -649,8 +747,14 @@ MonoTime Dispatcher::fire_due_stops(MonoTime now) {
         }
       }
     }
-    for (const auto& job : hanging) give_up(*job);
+    for (const auto& job : hanging) give_up(job);
+    for (auto worker = workers_.begin(); worker != workers_.end();) {
+      const auto next_worker = std::next(worker);
+      if (std::erase(exited_, worker->get_id()) > 0) ended.splice(ended.end(), workers_, worker);
+      worker = next_worker;
+    }
   }
+  ended.clear();  // joins
   for (const auto& [job, event] : due) {
     log_job(LogLevel::error, event, *job);
     metrics_.count(event, 1, {{"store", database_.name()}, {"topic", job->claimed.message.topic}});
@@ -679,10 +783,19 @@ void Dispatcher::keep_house(const std::stop_token& stop) {
       outbox_.reap_expired(
           {.max_attempts = handlers_.most_attempts(), .look_at = reaper_looks_at, .stop = stop});
       if (scope_.keep_done) outbox_.purge_done(outbox_.options().retain_done, stop);
+    } catch (const std::exception& error) {
+      if (!stop.stop_requested()) log_error("outbox.housekeeping_failed", error);
+    }
+    try {
       // A resume that was cut short, or that plain SQL began, is finished here.
-      database_.write(
-          {.single_statement = true, .service = true, .stop = stop},
-          [&](storage::WriteSession& session) { database_.outbox().unpark(session, std::nullopt, 1'000); });
+      std::size_t back = unpark_portion;
+      while (back == unpark_portion && !stop.stop_requested()) {
+        database_.write({.single_statement = true, .service = true, .stop = stop},
+                        [&](storage::WriteSession& session) {
+                          back = database_.outbox().unpark(session, std::nullopt, unpark_portion);
+                        });
+        if (back > 0) database_.announce();
+      }
     } catch (const std::exception& error) {
       if (!stop.stop_requested()) log_error("outbox.housekeeping_failed", error);
     }

@@ -12,7 +12,7 @@
 // All times here are of the system's monotonic clock: they only bound how long this process waits. What
 // decides is the database's clock.
 //
-// Threads: start() and stop() from one at a time.
+// Threads: start() once; stop() from any.
 #pragma once
 
 #include <atomic>
@@ -71,6 +71,7 @@ class Dispatcher {
   void note_place(const std::vector<storage::ClaimedEntry>& entries);
   void plan_next(const Trip& trip, const storage::WorkAnswer& answer, MonoTime sent_at);
   void put_back(Trip& trip);
+  void settle_the_late();
   [[nodiscard]] bool scan_is_due(MonoTime now, MonoDuration interval) const;
 
   // --- the workers
@@ -89,7 +90,7 @@ class Dispatcher {
                     MonoTime sent_at);
   void keep_time(const std::stop_token& stop);
   MonoTime fire_due_stops(MonoTime now);
-  void give_up(Job& job);
+  void give_up(const JobPtr& job);
   void keep_house(const std::stop_token& stop);
 
   void drop_unstarted(const JobPtr& job);
@@ -114,6 +115,7 @@ class Dispatcher {
   const Metrics metrics_;
   const InvocationScope scope_;
 
+  std::mutex stop_mutex_;  // taken before the other
   std::mutex mutex_;
   std::condition_variable_any fetcher_wakes_;
   std::condition_variable_any worker_wakes_;
@@ -130,6 +132,9 @@ class Dispatcher {
   MonoTime next_deadline_ = MonoTime::max();  // the earliest that the timekeeper knows of
   int live_workers_ = 0;                      // threads whose handlers come back
   int replacements_ = 0;
+  std::vector<JobPtr> unreplaced_;       // handlers that hang, and nobody took the place of their threads
+  std::vector<std::thread::id> exited_;  // threads that have ended and can be joined
+  JobPtr suspect_;                       // a message that may kill its workers: nothing is claimed beside it
 
   // How many messages we hold at most. It begins with one, so that a message that kills its process does not
   // take others with it, and doubles while things go well.
@@ -142,6 +147,7 @@ class Dispatcher {
   MonoTime poll_at_{};   // claim then, whatever happens
   MonoTime retry_at_{};  // no trip before: the last one failed
   int idle_polls_ = 0;
+  int blocked_rounds_ = 0;  // claims in a row that brought only what must wait for its handler
   int failures_ = 0;
   std::atomic<bool> hears_others_{false};
 

@@ -34,7 +34,7 @@ class LentTransaction final : public storage::TransactionHandle {
 
 class Context final : public HandlerContext {
  public:
-  Context(const InvocationScope& scope, const Job& job) : scope_(scope), job_(job) {}
+  Context(const InvocationScope& scope, Job& job) : scope_(scope), job_(job) {}
 
   [[nodiscard]] std::stop_token stop_token() const override { return job_.stop.get_token(); }
   [[nodiscard]] std::int64_t epoch() const override { return job_.claimed.claim.epoch; }
@@ -71,10 +71,11 @@ class Context final : public HandlerContext {
       own_.reset();
       throw std::runtime_error("the lease was lost before the handler's transaction began");
     }
+    job_.holds_lease = true;
   }
 
   const InvocationScope& scope_;
-  const Job& job_;
+  Job& job_;
   std::unique_ptr<storage::TransactionHandle> own_;
   std::optional<Transaction> lent_;
   std::optional<std::chrono::milliseconds> snoozed_;

@@ -20,7 +20,10 @@ struct Job {
   std::atomic<bool> shutting_down{false};  // why `stop` fired
   std::atomic<bool> committing{false};     // its row may be locked by the handler's own transaction
 
+  std::atomic<bool> holds_lease{false};  // its transaction keeps everybody from taking it
+
   // Guarded by the dispatcher's mutex.
+  int lost_leases = 0;
   MonoTime lease_end;               // by our clock, and on the safe side: from before the claim was sent
   std::optional<MonoTime> expires;  // the message's own expiry
   MonoTime started;                 // while it runs

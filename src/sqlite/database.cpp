@@ -175,7 +175,9 @@ void Database::watch(const std::stop_token& stop, const std::function<void(bool)
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
-  for (auto seen = version(); !stop.stop_requested();) {
+  auto seen = version();
+  doorbell().ring();  // for what came before we watched
+  while (!stop.stop_requested()) {
     never.wait_for(lock, stop, watch_interval, [] { return false; });
     const auto now = version();
     if (std::exchange(seen, now) != now) doorbell().ring();

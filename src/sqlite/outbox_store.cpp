@@ -148,11 +148,12 @@ void OutboxStore::claim_lane(Connection& connection, const storage::ClaimOrder& 
           entry.claimed.claim = {entry.claimed.message.id, cursor.integer(10)};
           entry.claimed.lease_until = cursor.time(11);
           entry.ready_at = cursor.time(12);
+          entry.lost_leases = static_cast<int>(cursor.integer(14));
           claimed.push_back(std::move(entry));
         }
       }
     }
-    for (const auto seq : expired) fail_row(connection, seq, 0, expired_error, now);
+    for (const auto seq : expired) fail_row(connection, seq, 0, expired_error, std::nullopt, now);
     for (const auto seq : parked) connection.run(texts_, sql::outbox_claim_step_park).bind(seq).run();
     if (answered < asked) return;
   }
@@ -198,7 +199,7 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
       case Kind::abandon:
         return abandon_one(connection, owner, each.claim, each.error, each.delay, each.max_attempts, now);
       case Kind::fail:
-        return fail_one(connection, owner, each.claim, each.error, now);
+        return fail_one(connection, owner, each.claim, each.error, each.charge, now);
       case Kind::snooze:
         return snooze_one(connection, owner, each.claim, each.delay, now);
     }
@@ -233,8 +234,15 @@ bool OutboxStore::ack_one(Connection& connection, OwnerToken owner, const Claim&
 }
 
 void OutboxStore::fail_row(Connection& connection, std::int64_t seq, int charge,
-                           std::optional<std::string_view> error, WallTime now) {
-  connection.run(texts_, sql::outbox_fail).bind(seq).bind(now).bind(std::int64_t{charge}).bind(error).run();
+                           std::optional<std::string_view> error, std::optional<OwnerToken> by,
+                           WallTime now) {
+  connection.run(texts_, sql::outbox_fail)
+      .bind(seq)
+      .bind(now)
+      .bind(std::int64_t{charge})
+      .bind(error)
+      .bind(by ? std::optional{by->uuid()} : std::nullopt)
+      .run();
   connection.run(texts_, sql::outbox_ack).bind(seq).run();
 }
 
@@ -245,7 +253,7 @@ bool OutboxStore::abandon_one(Connection& connection, OwnerToken owner, const Cl
   if (!row) return false;
   const auto reason = error.empty() ? std::nullopt : std::optional{error};
   if (row->attempts + 1 >= max_attempts) {
-    fail_row(connection, row->seq, 1, reason, now);
+    fail_row(connection, row->seq, 1, reason, owner, now);
     return true;
   }
   const auto pause = delay ? *delay : ExponentialBackoff{}.delay(row->attempts + 1, core::random_unit());
@@ -254,9 +262,9 @@ bool OutboxStore::abandon_one(Connection& connection, OwnerToken owner, const Cl
 }
 
 bool OutboxStore::fail_one(Connection& connection, OwnerToken owner, const Claim& claim,
-                           std::string_view error, WallTime now) {
+                           std::string_view error, int charge, WallTime now) {
   const auto row = find_claimed(connection, owner, claim, now);
-  if (row) fail_row(connection, row->seq, 1, error, now);
+  if (row) fail_row(connection, row->seq, charge, error, owner, now);
   return row.has_value();
 }
 
@@ -287,10 +295,10 @@ std::size_t OutboxStore::abandon(storage::WriteSession& session, OwnerToken owne
 }
 
 std::size_t OutboxStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                              std::string_view error) {
+                              std::string_view error, int charge) {
   const auto now = clock_->wall();
   return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
-    return fail_one(WriteSession::of(session), owner, claim, error, now);
+    return fail_one(WriteSession::of(session), owner, claim, error, charge, now);
   }));
 }
 
@@ -333,7 +341,7 @@ std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_at
   }
   for (const auto& row : rows) {
     if (row.attempts + 1 >= max_attempts) {
-      fail_row(connection, row.seq, 1, lease_error, now);
+      fail_row(connection, row.seq, 1, lease_error, std::nullopt, now);
     } else {
       connection.run(texts_, sql::outbox_reap_expired_step_release).bind(row.seq).run();
     }

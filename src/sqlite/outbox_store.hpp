@@ -31,7 +31,7 @@ class OutboxStore final : public storage::OutboxStore {
                       std::string_view error, std::optional<std::chrono::microseconds> delay,
                       int max_attempts) override;
   std::size_t fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                   std::string_view error) override;
+                   std::string_view error, int charge) override;
   std::size_t snooze(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                      std::optional<std::chrono::microseconds> delay) override;
   std::vector<OutboxWorkItemId> renew(storage::WriteSession& session, OwnerToken owner,
@@ -68,11 +68,11 @@ class OutboxStore final : public storage::OutboxStore {
   bool abandon_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,
                    std::optional<std::chrono::microseconds> delay, int max_attempts, WallTime now);
   bool fail_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,
-                WallTime now);
+                int charge, WallTime now);
   bool snooze_one(Connection& connection, OwnerToken owner, const Claim& claim,
                   std::optional<std::chrono::microseconds> delay, WallTime now);
   void fail_row(Connection& connection, std::int64_t seq, int charge, std::optional<std::string_view> error,
-                WallTime now);
+                std::optional<OwnerToken> by, WallTime now);
   using PausedTopics = std::set<std::string, std::less<>>;
   void claim_lane(Connection& connection, const storage::ClaimOrder& order, std::int64_t lane, WallTime now,
                   const PausedTopics& paused, std::vector<storage::ClaimedEntry>& claimed);

@@ -47,6 +47,7 @@ struct ClaimOrder {
 struct ClaimedEntry {
   ClaimedMessage claimed;
   WallTime ready_at;
+  int lost_leases = 0;  ///< How often its lease ran out since a try of it last ended.
 };
 
 /// What became of a claim.
@@ -57,6 +58,7 @@ struct Settlement {
   std::string error{};                               ///< abandon, fail
   std::optional<std::chrono::microseconds> delay{};  ///< abandon, snooze
   int max_attempts = 0;                              ///< abandon
+  int charge = 1;                                    ///< fail
 };
 
 struct WorkAnswer {
@@ -94,7 +96,7 @@ class OutboxStore {
                               std::string_view error, std::optional<std::chrono::microseconds> delay,
                               int max_attempts) = 0;
   virtual std::size_t fail(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                           std::string_view error) = 0;
+                           std::string_view error, int charge) = 0;
   virtual std::size_t snooze(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                              std::optional<std::chrono::microseconds> delay) = 0;
   /// Answers which are still held.

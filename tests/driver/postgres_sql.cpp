@@ -168,6 +168,8 @@ TEST_F(PostgresSql, BadArgumentsOfTheRestAreRefusedToo) {
   const std::string claims = "gen_random_uuid(), array[gen_random_uuid()], array[1::bigint]";
   for (const auto& call : std::vector<std::string>{
            "outbox_enqueue(topic => 't', payload => '', priority => 6)",
+           "outbox_enqueue(topic => 't', payload => '', due_at => 'infinity')",
+           "outbox_enqueue(topic => 't', payload => '', expires_at => '-infinity')",
            "outbox_enqueue(topic => 't', payload => '', headers => '[1]')",
            "outbox_enqueue(topic => 't', payload => '', headers => '{\"a\": 1}')",
            "outbox_enqueue(topic => 't', payload => '', unique_key => repeat('x', 256))",
@@ -214,6 +216,28 @@ TEST_F(PostgresSql, OBX_126_EncryptionIsTheConnectionStringsToAskFor) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("SSL"));
   }
+}
+
+TEST_F(PostgresSql, APurgeOfDoneMessagesKeepsToItsArguments) {
+  const auto owner = OwnerToken::generate();
+  for (const auto* topic : {"a", "b"}) platform.outbox().enqueue({.topic = topic});
+  for (const auto& each : platform.outbox().claim({.owner = owner}))
+    platform.outbox().ack(owner, std::array{each.claim});
+  EXPECT_EQ(answer("select " + infra + ".outbox_purge(2, only_topic => 'nothing');"), "0");
+  EXPECT_EQ(answer("select " + infra + ".outbox_purge(2, ids => array[gen_random_uuid()]);"), "0");
+  EXPECT_EQ(answer("select " + infra + ".outbox_purge(2, only_topic => 'a');"), "1");
+}
+
+TEST_F(PostgresSql, AnOpenResumeDoesNotHoldUpClaims) {
+  platform.outbox().enqueue({.topic = "other"});
+  platform.outbox().pause("t");
+  UserConnection user(backend);
+  user.execute("begin");
+  user.execute("select " + infra + ".outbox_resume('t')");
+  EXPECT_EQ(answer("set statement_timeout = '10s'; select count(*) from " + infra +
+                   ".outbox_claim(gen_random_uuid());"),
+            "1");
+  user.execute("rollback");
 }
 
 // --- plans

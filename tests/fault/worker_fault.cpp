@@ -103,6 +103,8 @@ TEST_P(WorkerFault, WorkersKilledAgainAndAgainLoseNothingAndDoNothingTwice) {
     workers.push_back(start_worker());
   }
   EXPECT_GT(kills, 3) << "nobody was killed under load";
+  EXPECT_TRUE(eventually([&] { return with_status(2) == messages; }))
+      << "stuck, though nobody is killed any more";
   workers.clear();
   expect_exactly_once(messages);
 }
@@ -211,6 +213,39 @@ TEST_P(WorkerFault, AHandlerThatCrashesItsProcessEndsAsADeadLetterAndTheOthersAr
             2);
   EXPECT_GE(crashes, 10);
   expect_exactly_once(40);
+}
+
+TEST_P(WorkerFault, APoisonMessageDoesNotTakeItsBatchAlong) {
+  prepare();
+  {
+    auto platform = open();
+    auto requests = numbered(30);
+    requests.insert(requests.begin() + 10, {.topic = "crash"});
+    platform.outbox().enqueue_many(requests);
+    // All of them have been claimed together before, by a worker that died of it.
+    ASSERT_THAT(platform.outbox().claim({.owner = OwnerToken::generate(), .lease = milliseconds{1}}),
+                SizeIs(31));
+  }
+  int crashes = 0;
+  for (int round = 0; round < 60 && (with_status(2) < 30 || with_status(3) < 1); ++round) {
+    // The leases have all ended when the next worker comes, so that it could claim them together again.
+    std::this_thread::sleep_for(milliseconds{250});
+    ChildProcess worker([&] {
+      auto settings = options(milliseconds{200});
+      settings.worker.threads = 1;
+      settings.worker.batch_size = 50;
+      auto platform = Platform::open(url, settings);
+      platform.on("crash", [](const OutboxMessage&, HandlerContext&) { ::raise(SIGKILL); });
+      platform.on("effect", writes_effect());
+      platform.start();
+      std::this_thread::sleep_for(milliseconds{600});
+      platform.stop();
+    });
+    crashes += worker.wait() == -SIGKILL ? 1 : 0;
+  }
+  EXPECT_EQ(with_status(3), 1) << "its neighbours died with it";
+  EXPECT_GE(crashes, 5);
+  expect_exactly_once(30);
 }
 
 TEST_P(WorkerFault, TwoThousandPoisonMessagesDoNotHoldUpTheHealthyOnes) {

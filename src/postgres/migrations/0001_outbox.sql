@@ -29,6 +29,7 @@ create table {schema}.outbox (
   expires_at     timestamptz,
   attempts       integer     not null default 0,
   past_attempts  integer     not null default 0,                  -- before the last replay
+  lost_leases    smallint    not null default 0,                  -- times its lease ran out since it last ended well
   lane           smallint    not null default 0,
   priority       smallint    not null default 0,
   id             uuid        not null,
@@ -42,6 +43,7 @@ create table {schema}.outbox (
   constraint outbox_pkey primary key (id),
   constraint outbox_lease check ((owner_token is null) = (lease_until is null)),
   constraint outbox_lane check (priority between -5 and 5 and (lane = priority or lane = -100)),
+  constraint outbox_times check (isfinite(ready_at) and isfinite(due_at) and isfinite(expires_at)),
   constraint outbox_topic check (char_length(topic) between 1 and 255),
   constraint outbox_correlation_id check (char_length(correlation_id) between 1 and 255),
   constraint outbox_unique_key check (char_length(unique_key) between 1 and 255),
@@ -159,6 +161,9 @@ declare
   v_key text := nullif(unique_key, '');
 begin
   perform {schema}.outbox_check(topic, payload, correlation_id, headers, priority, unique_key);
+  if not isfinite(due_at) or not isfinite(expires_at) then
+    raise exception 'due_at and expires_at must be finite' using errcode = 'invalid_parameter_value';
+  end if;
   for try in 1 .. 100 loop
     insert into {schema}.outbox (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at,
                                  lane, priority, unique_key)
@@ -185,6 +190,9 @@ begin
       return;
     end if;
     select o.id into id from {schema}.outbox o where o.id = v_id;
+    if not found and message_id is not null then
+      select a.id into id from {schema}.outbox_archive a where a.id = v_id;
+    end if;
     if not found and v_key is not null then
       select o.id into id from {schema}.outbox o where o.unique_key = v_key;
     end if;
@@ -215,7 +223,7 @@ create function {schema}.outbox_enqueue(
   return (select e.id from {schema}.outbox_try_enqueue(topic, payload, message_id, correlation_id, due_at, headers,
                                                        expires_at, priority, unique_key, notify) e);
 
--- Stores many; answers the ones that were not stored, with the id of the message that is there instead. An array that is
+-- Stores many; answers the places (from 1) of those that were not stored, with the id of the message that is there instead. An array that is
 -- null stands for a column that no message uses. fresh: the ids were drawn for this very call, so that none is known.
 create function {schema}.outbox_enqueue_many(
   ids             uuid[],
@@ -229,7 +237,7 @@ create function {schema}.outbox_enqueue_many(
   unique_keys     text[]        default null,
   fresh           boolean       default false,
   notify          boolean       default true
-) returns table (message_id uuid, existing_id uuid)
+) returns table (place bigint, existing_id uuid)
   language plpgsql volatile
 as $function$
 declare
@@ -249,14 +257,15 @@ begin
     return;
   end if;
   return query
-  select w.id, e.id
+  select w.place, e.id
     from unnest(ids, topics, payloads, correlation_ids, outbox_enqueue_many.due_at, outbox_enqueue_many.headers,
-                outbox_enqueue_many.expires_at, priorities, unique_keys)
-         as w(id, topic, payload, correlation_id, due_at, headers, expires_at, priority, unique_key)
+                outbox_enqueue_many.expires_at, priorities, unique_keys) with ordinality
+         as w(id, topic, payload, correlation_id, due_at, headers, expires_at, priority, unique_key, place)
    cross join lateral {schema}.outbox_try_enqueue(
            w.topic, w.payload, w.id, w.correlation_id, w.due_at, w.headers::jsonb, w.expires_at,
            coalesce(w.priority, 0)::integer, w.unique_key, false) e
-   where not e.stored;
+   where not e.stored
+   order by w.place;
 end
 $function$;
 
@@ -311,7 +320,9 @@ begin
     perform {schema}.outbox_finish(v_rows, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
   end if;
   update {schema}.outbox o
-     set lane = -100, owner_token = null, lease_until = null, attempts = o.attempts + (o.lease_until is not null)::integer
+     set lane = -100, owner_token = null, lease_until = null,
+         attempts = o.attempts + (o.lease_until is not null)::integer,
+         lost_leases = least(o.lost_leases + (o.lease_until is not null)::integer, 1000)
    where o.ctid = any (locked) and o.topic = any (paused);
 end
 $function$;
@@ -337,7 +348,7 @@ create function {schema}.outbox_claim(
 ) returns table (
   id uuid, topic text, payload text, correlation_id text, headers jsonb, created_at timestamptz, due_at timestamptz,
   expires_at timestamptz, priority smallint, attempts integer, claim_epoch bigint, lease_until timestamptz,
-  ready_at timestamptz
+  ready_at timestamptz, lost_leases smallint
 )
   language plpgsql volatile
   set jit = off set enable_seqscan = off set enable_bitmapscan = off
@@ -345,7 +356,7 @@ as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
-  v_paused text[] := array(select p.topic from {schema}.outbox_paused p order by p.topic for key share);
+  v_paused text[] := array(select p.topic from {schema}.outbox_paused p order by p.topic for key share skip locked);
   v_rows tid[];
   v_fit tid[];
   v_left integer := batch_size;
@@ -389,12 +400,14 @@ begin
     return query
     update {schema}.outbox o
        set owner_token = outbox_claim.owner_token, claim_epoch = o.claim_epoch + 1,
-           attempts = o.attempts + (o.lease_until is not null)::integer, lease_until = {schema}.clock() + lease
+           attempts = o.attempts + (o.lease_until is not null)::integer,
+           lost_leases = least(o.lost_leases + (o.lease_until is not null)::integer, 1000),
+           lease_until = {schema}.clock() + lease
      where o.ctid = any (v_fit) and (o.expires_at is null or o.expires_at > v_now)
        and (o.lease_until is null or o.attempts + 1 < max_attempts)
        and not o.topic = any (v_paused)
     returning o.id, o.topic, o.payload, o.correlation_id, o.headers, o.created_at, o.due_at, o.expires_at, o.priority,
-              o.attempts, o.claim_epoch, o.lease_until, o.ready_at;
+              o.attempts, o.claim_epoch, o.lease_until, o.ready_at, o.lost_leases;
     get diagnostics v_leased = row_count;
     exit when v_leased = cardinality(v_rows);
 
@@ -507,7 +520,7 @@ begin
     v_rows := array(select unnest(v_rows) except select unnest(v_spent));
   end if;
   update {schema}.outbox o
-     set owner_token = null, lease_until = null, attempts = o.attempts + 1,
+     set owner_token = null, lease_until = null, attempts = o.attempts + 1, lost_leases = 0,
          ready_at = {schema}.clock() + coalesce(delay, {schema}.outbox_backoff(o.attempts + 1)),
          last_error = coalesce(left(error, 2048), o.last_error)
    where o.ctid = any (v_rows);
@@ -515,8 +528,10 @@ begin
 end
 $function$;
 
--- Fails claimed messages for good: they become dead letters. Answers how many.
-create function {schema}.outbox_fail(owner_token uuid, ids uuid[], epochs bigint[], error text) returns integer
+-- Fails claimed messages for good: they become dead letters. Answers how many. charge: the try that failed counts as an
+-- attempt; zero when there was none.
+create function {schema}.outbox_fail(owner_token uuid, ids uuid[], epochs bigint[], error text, charge integer default 1)
+  returns integer
   language plpgsql volatile
 as $function$
 declare
@@ -527,7 +542,7 @@ begin
   elsif v_rows = '{}' then
     return 0;
   end if;
-  return {schema}.outbox_finish(v_rows, 3::smallint, error, owner_token, 1);
+  return {schema}.outbox_finish(v_rows, 3::smallint, error, owner_token, charge);
 end
 $function$;
 
@@ -615,13 +630,15 @@ begin
   if v_spent <> '{}' then
     perform {schema}.outbox_finish(v_spent, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
   end if;
-  update {schema}.outbox o set owner_token = null, lease_until = null, attempts = o.attempts + 1
+  update {schema}.outbox o
+     set owner_token = null, lease_until = null, attempts = o.attempts + 1,
+         lost_leases = least(o.lost_leases + 1, 1000)
    where o.ctid = any (v_rows) and o.ctid <> all (v_spent);
   return cardinality(v_rows);
 end
 $function$;
 
--- When the next message that waits for its time comes due; null when there is none.
+-- When the next message that waits for its time comes due; null when there is none within a day.
 create function {schema}.outbox_next_due() returns timestamptz
   language sql volatile
   set jit = off set enable_seqscan = off set enable_bitmapscan = off
@@ -630,6 +647,7 @@ as $function$
     from generate_series(-5, 5) as lanes(lane)
    cross join lateral (select o.ready_at from {schema}.outbox o
                         where o.lane = lanes.lane and o.ready_at > {schema}.clock()
+                          and o.ready_at < {schema}.clock() + interval '1 day'
                         order by o.ready_at limit 1) next
 $function$;
 
@@ -673,8 +691,8 @@ begin
 end
 $function$;
 
--- Deletes finished messages, oldest first, up to `most`; answers how many. Done ones (2) by their age, failed ones (3) also
--- by id and topic.
+-- Deletes finished messages, done (2) or failed (3) ones, oldest first, up to `most`; answers how many. Every argument that is
+-- given narrows it down.
 create function {schema}.outbox_purge(
   with_status     integer,
   finished_after  timestamptz default null,
@@ -690,20 +708,21 @@ as $function$
 declare
   v_rows tid[];
 begin
-  if with_status = 2 then
+  if with_status is null or with_status not in (2, 3) then
+    raise exception 'with_status must be 2 (done) or 3 (failed)' using errcode = 'invalid_parameter_value';
+  elsif with_status = 2 and outbox_purge.ids is null then
     v_rows := array(select a.ctid from {schema}.outbox_archive a
                      where a.status = 2 and a.processed_at >= coalesce(finished_after, '-infinity')
                        and a.processed_at < coalesce(finished_before, 'infinity')
+                       and (only_topic is null or a.topic = only_topic)
                      order by a.processed_at limit most for update skip locked);
-  elsif with_status = 3 then
+  else
     v_rows := array(select a.ctid from {schema}.outbox_archive a
-                     where a.status = 3 and a.processed_at >= coalesce(finished_after, '-infinity')
+                     where a.status = with_status and a.processed_at >= coalesce(finished_after, '-infinity')
                        and a.processed_at < coalesce(finished_before, 'infinity')
                        and (outbox_purge.ids is null or a.id = any (outbox_purge.ids))
                        and (only_topic is null or a.topic = only_topic)
                      order by a.id limit most for update skip locked);
-  else
-    raise exception 'with_status must be 2 (done) or 3 (failed)' using errcode = 'invalid_parameter_value';
   end if;
   delete from {schema}.outbox_archive a where a.ctid = any (v_rows);
   return cardinality(v_rows);

@@ -9,7 +9,7 @@ select id, stored
          unique_key => $9::text, notify => $10::boolean);
 
 -- name: outbox_enqueue_many
-select message_id, existing_id
+select place, existing_id
   from {schema}.outbox_enqueue_many(
          ids => $1::uuid[], topics => $2::text[], payloads => $3::text[], correlation_ids => $4::text[],
          due_at => $5::timestamptz[], headers => $6::text[], expires_at => $7::timestamptz[], priorities => $8::bigint[],
@@ -17,7 +17,7 @@ select message_id, existing_id
 
 -- name: outbox_claim
 select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at
+       lease_until, ready_at, lost_leases
   from {schema}.outbox_claim(owner_token => $1::uuid, batch_size => $2::integer,
                              lease => $3::bigint * interval '1 microsecond', max_attempts => $4::integer,
                              after => $5::timestamptz[]);
@@ -34,7 +34,8 @@ select {schema}.outbox_abandon(owner_token => $1::uuid, ids => $2::uuid[], epoch
                                delay => $5::bigint * interval '1 microsecond', max_attempts => $6::integer);
 
 -- name: outbox_fail
-select {schema}.outbox_fail(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text);
+select {schema}.outbox_fail(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text,
+                            charge => $5::integer);
 
 -- name: outbox_snooze
 select {schema}.outbox_snooze(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[],

@@ -16,6 +16,7 @@ create table {schema}_outbox (
   claim_epoch    integer not null default 0,
   attempts       integer not null default 0,
   past_attempts  integer not null default 0,    -- before the last replay
+  lost_leases    integer not null default 0,    -- times its lease ran out since it last ended well
   priority       integer not null default 0,
   created_at     integer not null,
   due_at         integer,

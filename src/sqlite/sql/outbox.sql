@@ -14,9 +14,9 @@ returning 1;
 -- The message that is there instead.
 select id from {schema}_outbox where id = ?1
 union all
-select id from {schema}_outbox where unique_key = ?2
-union all
 select id from {schema}_outbox_archive where id = ?1
+union all
+select id from {schema}_outbox where unique_key = ?2
  limit 1;
 
 -- name: outbox_enqueue_many
@@ -33,7 +33,7 @@ update {schema}_outbox
                 where lane = ?2 and lease_until is null and ready_at <= ?4
                 order by ready_at, seq limit ?3)
 returning id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-          lease_until, ready_at, seq;
+          lease_until, ready_at, seq, lost_leases;
 
 -- name: outbox_claim_step_next_lane
 select max(lane) from {schema}_outbox where lane < ?1 and lane > -100 and lease_until is null;
@@ -59,14 +59,15 @@ delete from {schema}_outbox where seq = ?1;
 
 -- name: outbox_abandon
 update {schema}_outbox
-   set owner_token = null, lease_until = null, attempts = attempts + 1, ready_at = ?2, last_error = coalesce(?3, last_error)
+   set owner_token = null, lease_until = null, attempts = attempts + 1, lost_leases = 0, ready_at = ?2,
+       last_error = coalesce(?3, last_error)
  where seq = ?1;
 
 -- name: outbox_fail
 insert into {schema}_outbox_archive (id, status, processed_at, processed_by, claim_epoch, attempts, past_attempts, priority,
                                      created_at, due_at, expires_at, topic, correlation_id, unique_key, headers, last_error,
                                      payload)
-select id, 3, ?2, owner_token, claim_epoch, attempts + ?3, past_attempts, priority, created_at, due_at, expires_at, topic,
+select id, 3, ?2, ?5, claim_epoch, attempts + ?3, past_attempts, priority, created_at, due_at, expires_at, topic,
        correlation_id, unique_key, headers, coalesce(?4, last_error), payload
   from {schema}_outbox where seq = ?1;
 
@@ -80,13 +81,15 @@ update {schema}_outbox set lease_until = ?2 where seq = ?1;
 select seq, attempts from {schema}_outbox where lease_until <= ?1 order by lease_until limit ?2;
 
 -- name: outbox_reap_expired_step_release
-update {schema}_outbox set owner_token = null, lease_until = null, attempts = attempts + 1 where seq = ?1;
+update {schema}_outbox
+   set owner_token = null, lease_until = null, attempts = attempts + 1, lost_leases = min(lost_leases + 1, 1000)
+ where seq = ?1;
 
 -- name: outbox_next_due
 -- As a distance from now.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
 select min((select min(ready_at) from {schema}_outbox
-             where lane = lanes.lane and lease_until is null and ready_at > ?1)) - ?1
+             where lane = lanes.lane and lease_until is null and ready_at > ?1 and ready_at < ?1 + 86400000000)) - ?1
   from lanes;
 
 -- name: outbox_clock
