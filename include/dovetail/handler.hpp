@@ -1,7 +1,6 @@
 // Handlers: what is done with a message.
 //
-//   platform.on("email.send", [](const dovetail::OutboxMessage& message, dovetail::HandlerContext& context) {
-//   … });
+//   platform.on("email.send", [](const dovetail::OutboxMessage& message, dovetail::HandlerContext& ctx) { … });
 //
 // How a handler ends decides what becomes of its message:
 //   * it returns                     done
@@ -12,11 +11,9 @@
 //
 // Guarantees
 //   * A handler never runs twice at the same time for one message, as long as it ends when its stop_token
-//   fires:
-//     that is before the lease can be lost.
+//     fires: that is before the lease can be lost.
 //   * What is written through ctx.transaction() commits together with the message's ack, or not at all:
-//   exactly
-//     once. Everything else a handler does happens at least once, so make it idempotent.
+//     exactly once. Everything else a handler does happens at least once, so make it idempotent.
 //
 // Threads: a handler is called from several threads at once, for different messages, unless its `concurrency`
 // is 1.

@@ -8,19 +8,17 @@
 //
 // Guarantees
 //   * A message enqueued through a Transaction exists exactly if that transaction commits. One enqueued
-//   without
-//     is durable when the call returns.
+//     without is durable when the call returns.
 //   * Exactly what claim() returns is leased to the caller, until the lease ends by the database's clock.
-//   * At most one ack takes effect per claim. Once a lease ran out, its owner can change nothing: the message
-//   is
-//     free for the next claim, with a new epoch and one more attempt on its account.
+//   * At most one ack takes effect per claim. Once a lease ran out, its owner can change nothing: the
+//     message is free for the next claim, with a new epoch and one more attempt on its account.
 //   * A message whose attempts are used up, by abandon or by workers that died of it, fails and is kept.
 //   * Bad arguments are refused before any I/O, with the limit in the text.
 // Not guaranteed
-//   * Order. Messages that are due are claimed by priority and then roughly oldest first; nothing may depend
-//   on it.
+//   * Order. Messages that are due are claimed by priority and then roughly oldest first; nothing may
+//     depend on it.
 //   * Exactly-once delivery. A worker that dies after its work and before its ack makes the message come
-//   again.
+//     again.
 //
 // Threads: an Outbox may be shared between threads.
 #pragma once

@@ -5,10 +5,9 @@
 // A URL is `sqlite:<path>` or `postgresql://…` (anything libpq takes as a URL).
 //
 // Guarantees
-//   * Opening checks the schema: one that is missing, old or newer than this library is a SchemaMismatch that
-//   names the
-//     command to run. With `deploy_schema`, what is missing is created first, safely also by many processes
-//     at once.
+//   * Opening checks the schema: one that is missing, old or newer than this library is a SchemaMismatch
+//     that names the command to run. With `deploy_schema`, what is missing is created first, safely also by
+//     many processes at once.
 //   * No secret of the URL appears in a log line or an error.
 //
 // Threads: a Platform may be shared between threads. Transactions must end before it is destroyed. After

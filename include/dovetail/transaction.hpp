@@ -4,15 +4,13 @@
 //   * Everything enqueued through a Transaction takes effect with its commit, or not at all.
 //   * A borrowed transaction is never committed or rolled back by Dovetail.
 //   * An own transaction that is destroyed without commit() is rolled back.
-//   * Once a statement of an own transaction has failed, nothing more goes through it, and commit() rolls it
-//   back
-//     and throws InvalidOperation: half of a transaction never commits, on either engine.
+//   * Once a statement of an own transaction has failed, nothing more goes through it, and commit() rolls
+//     it back and throws InvalidOperation: half of a transaction never commits, on either engine.
 //
 // Requirements
 //   * On SQLite a Transaction holds the database's one write lock: keep it short. While a thread has one
-//   open, it
-//     must hand it to the calls it makes (enqueue(tx, …)); a call without it is refused with InvalidOperation
-//     instead of waiting for itself.
+//     open, it must hand it to the calls it makes (enqueue(tx, …)); a call without it is refused with
+//     InvalidOperation instead of waiting for itself.
 //
 // Threads: a Transaction may move between threads, but is used by one at a time.
 #pragma once

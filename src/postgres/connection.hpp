@@ -2,7 +2,7 @@
 //
 // Guarantees
 //   * Every call can be ended by a stop_token: connecting, and each statement (by a cancel request to the
-//   server).
+//     server).
 //   * A failure names the statement, carries the SQLSTATE, and is classified once, in error.cpp.
 //   * A connection that broke says so (usable() is false) and is never handed out again.
 //

@@ -5,7 +5,7 @@
 //   * the fetcher makes the round trips: each settles what the workers have finished and claims the next.
 //   * the renewer renews leases when a third of them has passed; no handler can hold it up.
 //   * the timekeeper fires stop tokens, before a lease is lost and when a handler's time is up; it does no
-//   I/O.
+//     I/O.
 //   * the listener waits for other processes' announcements; without it the fetcher polls.
 //   * the housekeeper takes back the leases of the dead and deletes old history.
 //
