@@ -480,7 +480,7 @@ TEST_P(CliContract, ALargePayloadNeitherBlocksNorKillsTheWorker) {
   EXPECT_EQ(work_once("exit 0").code, 0);
   EXPECT_EQ(show(first)["status"], "done") << "judged by its exit code, though it read nothing";
   const auto second = enqueue("t", payload);
-  EXPECT_EQ(work_once("exec <&-; exit 3").code, 0);
+  EXPECT_EQ(work_once("exec <&-; exit 3", {"--max-attempts", "1"}).code, 0);
   EXPECT_EQ(show(second)["last_error"], "exit code 3");
   enqueue("t", payload);
   const auto echoed = work_once("cat >&2");
