@@ -57,7 +57,13 @@ TEST_P(CrashFault, AnAcknowledgedEnqueueSurvivesTheDeathOfItsProcess) {
         });
       }
     });
-    ::usleep(30'000 + random() % 60'000);
+    // Killed while it works, however long it took to start.
+    const auto enough = acknowledged.size() + 5;
+    for (int waited = 0; acknowledged.size() < enough && waited < 5'000; ++waited) {
+      ::usleep(1'000);
+      ledger.collect(acknowledged);
+    }
+    ::usleep(random() % 40'000);
     child.signal(SIGKILL);
     EXPECT_EQ(child.wait(), -SIGKILL);
     ledger.collect(acknowledged);
