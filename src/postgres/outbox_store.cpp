@@ -141,6 +141,18 @@ std::optional<std::string_view> view_of(const std::optional<std::string>& text) 
   return text ? std::optional<std::string_view>{*text} : std::nullopt;
 }
 
+/// Which dead letters are meant.
+Params chosen_params(std::optional<std::span<const OutboxMessageId>> ids, const DeadLetterFilter& filter,
+                     int most) {
+  Params params;
+  add_ids(params, ids);
+  params.add(view_of(filter.topic))
+      .add(filter.failed_after)
+      .add(filter.failed_before)
+      .add(std::int32_t{most});
+  return params;
+}
+
 // --- results
 // -------------------------------------------------------------------------------------------------
 
@@ -357,25 +369,15 @@ std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_at
 std::size_t OutboxStore::replay(storage::WriteSession& session,
                                 std::optional<std::span<const OutboxMessageId>> ids,
                                 const DeadLetterFilter& filter, int most) {
-  Params params;
-  add_ids(params, ids);
-  params.add(view_of(filter.topic))
-      .add(filter.failed_after)
-      .add(filter.failed_before)
-      .add(std::int32_t{most});
-  return count_of(WriteSession::of(session).run(texts_, sql::outbox_replay, params));
+  return count_of(
+      WriteSession::of(session).run(texts_, sql::outbox_replay, chosen_params(ids, filter, most)));
 }
 
 std::size_t OutboxStore::purge_failed(storage::WriteSession& session,
                                       std::optional<std::span<const OutboxMessageId>> ids,
                                       const DeadLetterFilter& filter, int most) {
-  Params params;
-  add_ids(params, ids);
-  params.add(view_of(filter.topic))
-      .add(filter.failed_after)
-      .add(filter.failed_before)
-      .add(std::int32_t{most});
-  return count_of(WriteSession::of(session).run(texts_, sql::outbox_purge_failed, params));
+  return count_of(
+      WriteSession::of(session).run(texts_, sql::outbox_purge_failed, chosen_params(ids, filter, most)));
 }
 
 std::size_t OutboxStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) {

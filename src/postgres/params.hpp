@@ -50,7 +50,6 @@ class Params {
   }
 
   // As libpq wants them; valid until the next add().
-  [[nodiscard]] std::size_t bytes() const { return buffer_.size(); }
   [[nodiscard]] int count() const { return static_cast<int>(entries_.size()); }
   struct Arrays {
     std::vector<unsigned> types;

@@ -27,7 +27,6 @@ class HandlerRegistry {
   /// The handler of every topic that has none of its own.
   void add_fallback(HandlerFunction function, HandlerOptions options);
 
-  [[nodiscard]] bool empty() const { return handlers_.empty() && !fallback_; }
   [[nodiscard]] const RegisteredHandler* find(std::string_view topic) const;
   /// The most attempts that any handler grants.
   [[nodiscard]] int most_attempts() const;
