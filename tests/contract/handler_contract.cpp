@@ -332,7 +332,7 @@ TEST_P(HandlerContract, OBX_059_AMessageIsNeverHandledTwiceAtTheSameTime) {
   ASSERT_TRUE(all_done(300));
 }
 
-TEST_P(HandlerContract, OBX_058_OBX_118_ThousandsOfMessagesAreHandledOnceEachWhenNothingGoesWrong) {
+TEST_P(HandlerContract, OBX_118_ThousandsOfMessagesAreHandledOnceEachWhenNothingGoesWrong) {
   std::vector<std::atomic<int>> counts(3'000);
   std::vector<EnqueueRequest> requests;
   for (std::size_t i = 0; i < counts.size(); ++i)
