@@ -38,6 +38,9 @@ struct WorkerOptions {
   /// else they do.
   int threads = 0;
   int batch_size = 50;  ///< Claimed at once, at most: 1 to 10,000.
+  /// Connections that claim and settle at the same time, for handlers that are faster than the database: 1 to
+  /// 32. SQLite has one writer, and one of them.
+  int fetchers = 2;
   /// How long a claim holds without a sign of life: 100 ms to 24 h. Renewed when a third of it has passed.
   std::chrono::milliseconds lease{30'000};
   std::chrono::milliseconds poll_interval{500};
@@ -53,7 +56,7 @@ struct PlatformOptions {
   /// Creates or upgrades the schema while opening.
   bool deploy_schema = false;
   /// Connections to hold at most (SQLite: for reading; it has one for writing). A started Platform holds up
-  /// to five more of its own on PostgreSQL: handlers cannot keep it from renewing leases.
+  /// to WorkerOptions::fetchers + 4 more of its own on PostgreSQL: handlers cannot keep it from renewing leases.
   std::size_t max_connections = 8;
   /// PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;

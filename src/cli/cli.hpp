@@ -27,6 +27,7 @@ struct Globals {
 CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
                       const std::string& description, std::function<void()> run);
 
+void add_bench(CLI::App& app, Globals& globals);
 void add_migrate(CLI::App& app, Globals& globals);
 void add_enqueue(CLI::App& app, Globals& globals);
 void add_claim(CLI::App& app, Globals& globals);

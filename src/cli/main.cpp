@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   cli::add_status(app, globals);
   cli::add_dead_letters(app, globals);
   cli::add_topics(app, globals);
+  cli::add_bench(app, globals);
   try {
     app.parse(argc, argv);
     return 0;

@@ -1,8 +1,11 @@
 #include "dovetail/ids.hpp"
 
+#include <pthread.h>
 #include <sys/random.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -12,7 +15,7 @@
 namespace dovetail {
 namespace {
 
-void fill_random(void* target, std::size_t size) {
+void ask_kernel(void* target, std::size_t size) {
   auto* bytes = static_cast<unsigned char*>(target);
   while (size > 0) {
     auto got = ::getrandom(bytes, size, 0);
@@ -23,6 +26,30 @@ void fill_random(void* target, std::size_t size) {
     bytes += got;
     size -= static_cast<std::size_t>(got);
   }
+}
+
+/// How many forks lie between this process and the first: a child must not draw what its parent will.
+unsigned forks() {
+  static std::atomic<unsigned> count{0};
+  [[maybe_unused]] static const int watching = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
+  return count;
+}
+
+/// From a supply per thread: a call of the kernel for each id would cost more than the rest of it.
+void fill_random(void* target, std::size_t size) {
+  struct Supply {
+    std::array<unsigned char, 2048> bytes;
+    std::size_t left = 0;
+    unsigned forks = 0;
+  };
+  thread_local Supply supply{};
+  if (supply.left < size || supply.forks != forks()) {
+    supply.forks = forks();
+    ask_kernel(supply.bytes.data(), supply.bytes.size());
+    supply.left = supply.bytes.size();
+  }
+  supply.left -= size;
+  std::memcpy(target, supply.bytes.data() + supply.left, size);
 }
 
 constexpr std::uint8_t variant_bits(std::uint8_t byte) {
@@ -64,7 +91,7 @@ constexpr bool hyphen_at(std::size_t position) {
 
 Uuid Uuid::v7() {
   static OrderedPrefix prefix;
-  // The tail is drawn anew for every id, so that a forked child never repeats its parent's ids.
+  // The tail is random for every id, and a forked child draws its own: it never repeats its parent's ids.
   std::array<std::uint8_t, 10> random{};
   fill_random(random.data(), random.size());
   auto now = std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 
 namespace dovetail::core {
@@ -40,11 +41,25 @@ std::optional<std::size_t> character_at(std::string_view text, std::size_t posit
   return lead->length;
 }
 
+/// How many of the first characters are plain ASCII, looked at eight at a time: most of most texts.
+std::size_t ascii_prefix(std::string_view text) {
+  constexpr std::uint64_t ones = 0x0101010101010101ULL;
+  constexpr std::uint64_t high = 0x8080808080808080ULL;
+  std::size_t i = 0;
+  for (; i + 8 <= text.size(); i += 8) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, text.data() + i, 8);
+    // The second term has a high bit where a byte is zero, and perhaps where one follows a zero.
+    if (((eight | (eight - ones)) & high) != 0) break;
+  }
+  return i;
+}
+
 }  // namespace
 
 std::optional<std::size_t> utf8_length(std::string_view text) {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < text.size(); ++count) {
+  auto count = ascii_prefix(text);
+  for (std::size_t i = count; i < text.size(); ++count) {
     const auto length = character_at(text, i);
     if (!length) return std::nullopt;
     i += *length;

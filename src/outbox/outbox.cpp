@@ -191,11 +191,14 @@ Outbox::Outbox(storage::Database& database, OutboxOptions options, Logger log, M
 Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   auto message = checked(request, options_);
   Enqueued answer;
+  const bool fresh = message.fresh;
   bool again = false;
   database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+    const bool repeated = std::exchange(again, true);
+    message.fresh = fresh && !repeated;
     answer = database_->outbox().enqueue(session, message, false);
     // A second run finds what the first one stored without being told: that was this call's doing.
-    if (std::exchange(again, true) && message.fresh && answer == message.id) answer = {message.id, true};
+    if (repeated && fresh && answer == message.id) answer = {message.id, true};
   });
   note_enqueued(message, answer.stored());
   if (answer.stored()) database_->announce();

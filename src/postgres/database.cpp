@@ -20,9 +20,6 @@ std::string quoted(const std::string& schema) {
   return '"' + schema + '"';
 }
 
-/// The dispatcher's round trips, its renewals, its housekeeping, the notifier.
-constexpr std::size_t service_connections = 4;
-
 /// A transaction on a connection of the pool, which gets it back as soon as the transaction ends.
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
@@ -112,7 +109,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       texts_(sql::statements(), quoted(options_.schema)),
       pool_({.max_size = options_.max_connections}, options_.clock, options_.log,
             [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
-      service_pool_({.max_size = service_connections}, options_.clock, options_.log,
+      service_pool_({.max_size = options_.service_connections}, options_.clock, options_.log,
                     [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
       outbox_(texts_),
       migrations_(texts_, quoted(options_.schema)),

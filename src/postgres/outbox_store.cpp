@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t count_limit = 100'000;
 constexpr std::size_t bulk_rows = 2'000;                  // per statement
 constexpr std::size_t bulk_bytes = std::size_t{8} << 20;  // of payloads per statement
+constexpr std::size_t overhead_per_row = 48;              // of a row's elements in arrays, about
 
 std::optional<std::int64_t> micros(std::optional<std::chrono::microseconds> duration) {
   return duration ? std::optional<std::int64_t>{duration->count()} : std::nullopt;
@@ -24,7 +25,7 @@ std::optional<std::string_view> unless_empty(std::string_view text) {
 // --- parameters
 // ----------------------------------------------------------------------------------------------
 
-Params enqueue_params(const storage::NewMessage& message, bool notify) {
+Params fresh_params(const storage::NewMessage& message) {
   Params params;
   params.add(message.id.uuid())
       .add(message.topic)
@@ -33,9 +34,13 @@ Params enqueue_params(const storage::NewMessage& message, bool notify) {
       .add(message.due_at)
       .add(message.headers ? std::optional<std::string_view>{*message.headers} : std::nullopt)
       .add(message.expires_at)
-      .add(std::int32_t{message.priority})
-      .add(message.unique_key)
-      .add(notify);
+      .add(std::int32_t{message.priority});
+  return params;
+}
+
+Params enqueue_params(const storage::NewMessage& message, bool notify) {
+  auto params = fresh_params(message);
+  params.add(message.unique_key).add(notify);
   return params;
 }
 
@@ -61,10 +66,15 @@ Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh, bo
   Params params;
   std::vector<Uuid> ids;
   std::vector<std::int64_t> priorities;
+  ids.reserve(messages.size());
+  priorities.reserve(messages.size());
+  std::size_t bytes = 0;
   for (const auto& message : messages) {
     ids.push_back(message.id.uuid());
     priorities.push_back(message.priority);
+    bytes += message.topic.size() + message.payload.size() + overhead_per_row;
   }
+  params.reserve(bytes);
   params.add(std::span<const Uuid>{ids});
   add_column<Text>(params, messages, [](const auto& each) { return std::optional{each.topic}; });
   add_column<Text>(params, messages, [](const auto& each) { return std::optional{each.payload}; });
@@ -119,11 +129,17 @@ Params claim_params(const storage::ClaimOrder& order) {
       .add(std::int32_t{order.batch_size})
       .add(std::int64_t{order.lease.count()})
       .add(std::int32_t{order.max_attempts});
-  if (order.after != nullptr) {
-    params.add(std::span<const std::optional<WallTime>>{*order.after});
-  } else {
-    params.add(nullptr);
+  if (order.after == nullptr) {
+    params.add(nullptr).add(nullptr);
+    return params;
   }
+  std::vector<std::optional<WallTime>> times;
+  std::vector<Uuid> ids;
+  for (const auto& mark : *order.after) {
+    times.push_back(mark ? std::optional{mark->ready_at} : std::nullopt);
+    ids.push_back(mark ? mark->id : Uuid{});
+  }
+  params.add(std::span<const std::optional<WallTime>>{times}).add(std::span<const Uuid>{ids});
   return params;
 }
 
@@ -224,8 +240,12 @@ StoredMessage read_stored(const Result& result, int row) {
 
 Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
                               bool notify) {
-  const auto result =
-      WriteSession::of(session).run(texts_, sql::outbox_enqueue, enqueue_params(message, notify));
+  auto& core = WriteSession::of(session);
+  if (message.fresh && !message.unique_key && !notify) {
+    core.run(texts_, sql::outbox_enqueue_step_fresh, fresh_params(message));
+    return {message.id, true};
+  }
+  const auto result = core.run(texts_, sql::outbox_enqueue, enqueue_params(message, notify));
   return {OutboxMessageId{result.uuid(0, 0)}, result.boolean(0, 1)};
 }
 

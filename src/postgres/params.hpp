@@ -49,6 +49,9 @@ class Params {
     return value ? add(*value) : add(nullptr);
   }
 
+  /// Makes room for so many bytes of values.
+  void reserve(std::size_t bytes) { buffer_.reserve(bytes); }
+
   // As libpq wants them; valid until the next add().
   [[nodiscard]] int count() const { return static_cast<int>(entries_.size()); }
   struct Arrays {

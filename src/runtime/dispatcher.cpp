@@ -14,8 +14,9 @@ using Kind = storage::Settlement::Kind;
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
-/// How long a finished message may wait for others, to be settled with them in one round trip.
-constexpr milliseconds settle_delay{1};
+/// How long a finished message may wait for others, to be settled with them in one round trip, while workers
+/// have more to do.
+constexpr milliseconds settle_delay{5};
 /// Claims start where the last one did; this often at least they start at the queue's beginning.
 constexpr milliseconds scan_interval{1'000};
 /// A scan from the start may take one part in so many of the time: with a long row of dead entries it becomes
@@ -68,6 +69,7 @@ Dispatcher::Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegis
       scope_{database, owner_, outbox.options().retain_done.count() > 0, log_, metrics_} {
   require(options_.threads >= 1 && options_.threads <= 1'000, "threads must be 0 (as many as fit) to 1000");
   require(options_.batch_size >= 1 && options_.batch_size <= 10'000, "batch_size must be 1 to 10000");
+  require(options_.fetchers >= 1 && options_.fetchers <= 32, "fetchers must be 1 to 32");
   require(options_.lease >= milliseconds{100} && options_.lease <= std::chrono::hours{24},
           "lease must be 100 ms to 24 h");
   require(options_.poll_interval >= milliseconds{1} && options_.poll_interval <= std::chrono::hours{1},
@@ -93,7 +95,8 @@ void Dispatcher::start() {
     std::lock_guard lock(mutex_);
     for (int i = 0; i < options_.threads; ++i) add_worker();
   }
-  fetcher_ = std::jthread([this] { fetch(); });
+  const int fetchers = database_.transactions_exclude_writers() ? 1 : options_.fetchers;
+  for (int i = 0; i < fetchers; ++i) fetchers_.emplace_back([this] { fetch(); });
   const auto serve = [this](auto member) {
     services_.emplace_back([this, member](const std::stop_token& stop) { (this->*member)(stop); });
   };
@@ -124,7 +127,7 @@ bool Dispatcher::stop(milliseconds deadline) {
   bool first = false;
   {
     std::lock_guard lock(mutex_);
-    first = !std::exchange(stopping_, true) && fetcher_.joinable();
+    first = !std::exchange(stopping_, true) && !fetchers_.empty();
     running = running_total_;
     waiting = waiting_.size();
     give_back_waiting();
@@ -147,13 +150,13 @@ bool Dispatcher::stop(milliseconds deadline) {
     fetcher_wakes_.notify_all();
     worker_wakes_.notify_all();
   }
-  if (fetcher_.joinable()) {
-    // The fetcher settles what is left and ends; it has at least a moment for that.
+  if (!fetchers_.empty()) {
+    // The fetchers settle what is left and end; they have at least a moment for that.
     const auto patience = std::max<MonoDuration>(give_up_at - Steady::now(), milliseconds{500});
     const std::jthread hurry([&](const std::stop_token& done) {
       if (system_clock()->sleep_for(patience, done)) hurry_.request_stop();
     });
-    fetcher_.join();
+    fetchers_.clear();  // joins
   }
   bell_.reset();
   hurry_.request_stop();
@@ -231,7 +234,9 @@ bool Dispatcher::next_trip(Trip& trip) {
     }
     const bool failing = now < retry_at_;
     const bool hungry = !stopping_ && ready < low_water() && live_workers_ > 0;
-    const bool wants = hungry && jobs_.size() < window_ && !suspect_;
+    // A second claim beside one that is under way: only when the workers are faster than the database.
+    const bool wants =
+        hungry && jobs_.size() + claiming_ < window_ && !suspect_ && (claiming_ == 0 || ready == 0);
     const bool claims = wants && (rung_ || more_ || now >= poll_at_);
     const bool settles = !finished_.empty() && (ready == 0 || finished_.size() >= batch || stopping_ ||
                                                 now >= *first_finished_ + settle_delay);
@@ -240,10 +245,18 @@ bool Dispatcher::next_trip(Trip& trip) {
       first_finished_.reset();
       trip.ran_dry = ready == 0;
       if (claims) {
-        trip.wanted = static_cast<int>(std::min(batch - std::min(batch - 1, ready), window_ - jobs_.size()));
+        const auto wanted = std::min(batch - std::min(batch - 1, ready), window_ - jobs_.size() - claiming_);
+        trip.wanted = static_cast<int>(wanted);
+        claiming_ += wanted;
         const bool by_the_clock = !rung_ && !more_;
-        trip.from_start =
-            scan_next_ || scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval});
+        const bool scans = std::exchange(scan_next_, false) || !has_marks_ ||
+                           scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval});
+        if (scans) {
+          scanned_at_ = now;
+        } else {
+          trip.after = marks_;
+        }
+        trip.asks_next_due = !more_ || scans;
         rung_ = false;
       }
       return true;
@@ -268,8 +281,8 @@ void Dispatcher::travel(Trip& trip) {
                                   .batch_size = trip.wanted,
                                   .lease = options_.lease,
                                   .max_attempts = handlers_.most_attempts(),
-                                  .after = trip.from_start || !has_marks_ ? nullptr : &marks_,
-                                  .asks_next_due = !more_ || trip.from_start};
+                                  .after = trip.after ? &*trip.after : nullptr,
+                                  .asks_next_due = trip.asks_next_due};
   // In the order of their ids, as everybody locks them.
   std::ranges::sort(trip.settlements, {}, [](const storage::Settlement& each) { return each.claim.id; });
   storage::WorkAnswer answer;
@@ -294,7 +307,6 @@ void Dispatcher::travel(Trip& trip) {
         LogLevel::debug, "outbox.claimed",
         {{"store", database_.name()}, {"owner", owner_.to_string()}, {"count", answer.claimed.size()}});
   }
-  note_place(answer.claimed);
   take_in(answer.claimed, sent_at);
   plan_next(trip, answer, sent_at);
 }
@@ -349,7 +361,10 @@ void Dispatcher::put_back(Trip& trip) {
   retry_at_ = Steady::now() + backoff.delay(failures_++, core::random_unit());
   std::ranges::move(trip.settlements, std::back_inserter(finished_));
   if (!finished_.empty() && !first_finished_) first_finished_ = Steady::now();
-  if (trip.wanted > 0) rung_ = true;
+  if (trip.wanted == 0) return;
+  claiming_ -= static_cast<std::size_t>(trip.wanted);
+  scan_next_ = scan_next_ || trip.from_start();
+  rung_ = true;
 }
 
 /// Nothing when no handler may have the message; then `unfit` says what becomes of it.
@@ -399,7 +414,7 @@ void Dispatcher::take_in(const std::vector<storage::ClaimedEntry>& entries, Mono
   // A message whose lease ran out again and again may be what kills its workers: it is tried alone.
   const auto suspicious = [](const JobPtr& job) { return job->lost_leases >= suspicious_losses; };
   const auto first = std::ranges::find_if(jobs, suspicious);
-  if (first != jobs.end() && !stopping_) {
+  if (first != jobs.end() && !stopping_ && !suspect_) {
     suspect_ = *first;
     window_ = 1;
   }
@@ -444,7 +459,7 @@ void Dispatcher::note_place(const std::vector<storage::ClaimedEntry>& entries) {
     if (lane >= marks_.size() || seen[lane])
       continue;  // in the order of the queue: the first is the earliest
     seen[lane] = true;
-    marks_[lane] = entry.ready_at;
+    marks_[lane] = {entry.ready_at, entry.claimed.claim.id.uuid()};
     has_marks_ = true;
   }
 }
@@ -459,10 +474,11 @@ void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, 
   const bool full = claimed >= static_cast<std::size_t>(trip.wanted);
   const auto now = Steady::now();
   std::lock_guard lock(mutex_);
-  if (trip.from_start) {
+  claiming_ -= static_cast<std::size_t>(trip.wanted);
+  note_place(answer.claimed);
+  if (trip.from_start()) {
     scanned_at_ = now;
     scan_cost_ = now - sent_at;
-    scan_next_ = false;
   } else if (!full && has_marks_ && scan_is_due(now, {})) {
     // Nothing more where we look: perhaps before it.
     scan_next_ = true;
@@ -470,7 +486,7 @@ void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, 
     return;
   }
   if (!full && more_ &&
-      !trip.from_start) {  // the end of a burst: look again, and ask when the next comes due
+      !trip.from_start()) {  // the end of a burst: look again, and ask when the next comes due
     more_ = false;
     poll_at_ = now;
     return;

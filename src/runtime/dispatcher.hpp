@@ -2,11 +2,12 @@
 //
 // Its threads, and what each must never do:
 //   * the workers call handlers; nothing else waits for them.
-//   * the fetcher makes the round trips: each settles what the workers have finished and claims the next.
+//   * the fetchers make the round trips: each settles what the workers have finished and claims the next.
+//     While one waits for the database, another works there; an engine with one writer has one fetcher.
 //   * the renewer renews leases when a third of them has passed; no handler can hold it up.
 //   * the timekeeper fires stop tokens, before a lease is lost and when a handler's time is up; it does no
 //     I/O.
-//   * the listener waits for other processes' announcements; without it the fetcher polls.
+//   * the listener waits for other processes' announcements; without it the fetchers poll.
 //   * the housekeeper takes back the leases of the dead and deletes old history.
 //
 // All times here are of the system's monotonic clock: they only bound how long this process waits. What
@@ -53,12 +54,14 @@ class Dispatcher {
  private:
   using Settlements = std::vector<storage::Settlement>;
 
-  // --- the fetcher
+  // --- the fetchers
   struct Trip {
     Settlements settlements;
     int wanted = 0;  // messages to claim; zero: settle only
-    bool from_start = false;
+    std::optional<storage::QueueMarks> after;
+    bool asks_next_due = false;
     bool ran_dry = false;  // no worker had anything to begin
+    [[nodiscard]] bool from_start() const { return !after; }
   };
   void fetch();
   bool next_trip(Trip& trip);
@@ -142,16 +145,17 @@ class Dispatcher {
   MonoTime grow_at_{};
 
   // When to claim. Under the mutex.
-  bool rung_ = true;     // a message may have come: claim at once
-  bool more_ = false;    // the last claim was full
-  MonoTime poll_at_{};   // claim then, whatever happens
-  MonoTime retry_at_{};  // no trip before: the last one failed
+  std::size_t claiming_ = 0;  // messages that round trips under way may bring
+  bool rung_ = true;          // a message may have come: claim at once
+  bool more_ = false;         // the last claim was full
+  MonoTime poll_at_{};        // claim then, whatever happens
+  MonoTime retry_at_{};       // no trip before: the last one failed
   int idle_polls_ = 0;
   int blocked_rounds_ = 0;  // claims in a row that brought only what must wait for its handler
   int failures_ = 0;
   std::atomic<bool> hears_others_{false};
 
-  // Where to claim. Of the fetcher alone.
+  // Where to claim. Under the mutex.
   storage::QueueMarks marks_{};
   bool has_marks_ = false;
   bool scan_next_ = true;
@@ -161,7 +165,7 @@ class Dispatcher {
   std::stop_source hurry_;  // ends I/O when the deadline of stop() has passed
   std::optional<storage::Doorbell::Subscription> bell_;
   std::vector<std::jthread> services_;
-  std::jthread fetcher_;
+  std::vector<std::jthread> fetchers_;
   std::list<std::jthread> workers_;
 };
 

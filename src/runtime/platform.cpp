@@ -16,6 +16,8 @@ std::unique_ptr<storage::Database> open_database(std::string_view url, const Pla
   return runtime::open_database(
       url, {.schema = options.schema,
             .max_connections = options.max_connections,
+            // Beside the fetchers: renewals, housekeeping, the notifier.
+            .service_connections = static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 3,
             .pooled = options.pooled,
             .busy_timeout = options.busy_timeout,
             .clock = options.clock ? options.clock : system_clock(),

@@ -20,6 +20,8 @@ class MigrationStore;
 struct DatabaseOptions {
   std::string schema = "infra";
   std::size_t max_connections = 8;
+  /// Of the background service; beside max_connections.
+  std::size_t service_connections = 4;
   bool pooled = false;
   std::chrono::milliseconds busy_timeout{10'000};
   std::shared_ptr<Clock> clock{};

@@ -19,7 +19,7 @@ inline constexpr int highest_priority = 5;
 /// A checked message on its way into the store.
 struct NewMessage {
   OutboxMessageId id;
-  bool fresh = true;  ///< The id was drawn for this call: nobody can have stored it before.
+  bool fresh = true;  ///< The id was drawn for this run: nobody can have stored it before.
   std::string_view topic;
   std::string_view payload;
   std::optional<std::string_view> correlation_id;
@@ -30,9 +30,15 @@ struct NewMessage {
   std::optional<std::string_view> unique_key;
 };
 
+/// A place in the queue of one priority.
+struct QueueMark {
+  WallTime ready_at;
+  Uuid id;
+};
+
 /// How far into the queue a worker has come: where its last claim began, per priority from the lowest. A
 /// hint: what lies before it is found by a claim without one.
-using QueueMarks = std::array<std::optional<WallTime>, highest_priority - lowest_priority + 1>;
+using QueueMarks = std::array<std::optional<QueueMark>, highest_priority - lowest_priority + 1>;
 
 struct ClaimOrder {
   OwnerToken owner;

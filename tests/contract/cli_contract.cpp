@@ -573,6 +573,52 @@ TEST_P(CliContract, ASecondSignalEndsTheWorkerAtOnce) {
   EXPECT_EQ(worker.wait(), 1);
 }
 
+// --- bench
+
+TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
+  const auto schema = backend.schema() + "_b";
+  const auto bench = [&](Words arguments) {
+    Words words{DOVETAIL_COMMAND, "bench"};
+    std::ranges::move(arguments, std::back_inserter(words));
+    for (const auto* each : {"--seconds", "0.2", "--messages", "300", "--connections", "2", "--database"}) {
+      words.emplace_back(each);
+    }
+    words.push_back(backend.url());
+    words.insert(words.end(), {"--schema", schema});
+    return run_command(words);
+  };
+  const auto answer = bench({"enqueue", "bulk", "drain", "latency", "idle", "--json"});
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  const auto figures = json::parse(answer.out);
+  ASSERT_EQ(figures.size(), 5U);
+  EXPECT_GT(figures[0]["messages"], 0);
+  EXPECT_EQ(figures[1]["messages"], 300);
+  EXPECT_EQ(figures[2]["messages"], 300);
+  EXPECT_GT(figures[2]["per_second"], 0);
+  EXPECT_EQ(figures[3]["samples"].size(), 4U);
+  EXPECT_LE(figures[3]["p50_ms"], figures[3]["p99_ms"]);
+
+  // What one call leaves, another may drain; without that, a schema that is in use is not touched.
+  EXPECT_EQ(bench({"bulk", "--keep"}).code, 0);
+  const auto refused = bench({"drain"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("the schema " + schema + " is in use"));
+  const auto drained = bench({"drain", "--preloaded", "--no-history", "--batch", "7"});
+  EXPECT_EQ(drained.code, 0) << drained.err;
+  EXPECT_THAT(drained.out,
+              AllOf(HasSubstr("MEASURE"), HasSubstr("batches of 7, no history"), HasSubstr("messages/s")));
+
+  if (backend.is_postgres()) {
+    EXPECT_EQ(bench({"snapshot"}).code, 0);
+  } else {
+    EXPECT_EQ(bench({"snapshot"}).code, 2);
+  }
+  EXPECT_EQ(bench({"nonsense"}).code, 2);
+  // Nothing is left of it.
+  EXPECT_EQ(run_command({DOVETAIL_COMMAND, "status", "--database", backend.url(), "--schema", schema}).code,
+            1);
+}
+
 TEST_P(CliContract, BadArgumentsAreRefusedWithTwo) {
   dovetail({"migrate"});
   const auto owner = OwnerToken::generate().to_string();

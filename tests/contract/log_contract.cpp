@@ -9,6 +9,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 /// Every record as one line.
 class RecordingSink final : public LogSink {
@@ -86,7 +87,7 @@ TEST_P(LogContract, OBX_125_PayloadsNeverReachALogLineOrAnError) {
     FAIL() << "stored without a table";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), Not(HasSubstr(secret)));
-    EXPECT_EQ(error.statement(), "outbox_enqueue");
+    EXPECT_THAT(error.statement(), StartsWith("outbox_enqueue"));
   }
   EXPECT_FALSE(sink->lines().empty());
   for (const auto& line : sink->lines()) EXPECT_THAT(line, Not(HasSubstr(secret)));

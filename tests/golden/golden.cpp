@@ -47,7 +47,8 @@ TEST(Golden, HelpOfEveryCommand) {
                                              {"dead-letters", "replay"},
                                              {"dead-letters", "purge"},
                                              {"pause"},
-                                             {"resume"}}) {
+                                             {"resume"},
+                                             {"bench"}}) {
     std::vector<std::string> call{"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND};
     help += "\n--- dovetail";
     for (const auto& word : command) {

@@ -17,6 +17,13 @@ create function {schema}.uuid_v7() returns uuid
                      from 1 for 6),
              52, 1), 53, 1), 'hex')::uuid;
 
+-- What columns may hold. As domains, which are checked when a value comes in: table constraints would be checked, and read
+-- from the catalog, by every claim as well.
+create domain {schema}.outbox_name as text check (char_length(value) between 1 and 255);
+create domain {schema}.outbox_headers as jsonb check (jsonb_typeof(value) = 'object');
+create domain {schema}.outbox_time as timestamptz check (isfinite(value));
+create domain {schema}.outbox_priority as smallint check (value between -5 and 5);
+
 -- The queue. A row is in progress while it has a lease. No index holds a column that a claim or a renewal changes, so that
 -- they are HOT updates and write no index at all; half of each page is kept free for the second version of its rows.
 -- `lane` is the priority, or -100 while the topic is paused: such rows lie where no claim passes by.
@@ -25,29 +32,22 @@ create table {schema}.outbox (
   created_at     timestamptz not null default {schema}.clock(),
   claim_epoch    bigint      not null default 0,
   lease_until    timestamptz,
-  due_at         timestamptz,
-  expires_at     timestamptz,
+  due_at         {schema}.outbox_time,
+  expires_at     {schema}.outbox_time,
   attempts       integer     not null default 0,
   past_attempts  integer     not null default 0,                  -- before the last replay
   lost_leases    smallint    not null default 0,                  -- times its lease ran out since it last ended well
   lane           smallint    not null default 0,
-  priority       smallint    not null default 0,
+  priority       {schema}.outbox_priority not null default 0,
   id             uuid        not null,
-  owner_token    uuid,
-  topic          text        not null,
-  correlation_id text,
-  unique_key     text,
-  headers        jsonb,
+  owner_token    uuid,                                            -- of the lease: with it, or null with it
+  topic          {schema}.outbox_name not null,
+  correlation_id {schema}.outbox_name,
+  unique_key     {schema}.outbox_name,
+  headers        {schema}.outbox_headers,
   last_error     text,
   payload        text        not null,
-  constraint outbox_pkey primary key (id),
-  constraint outbox_lease check ((owner_token is null) = (lease_until is null)),
-  constraint outbox_lane check (priority between -5 and 5 and (lane = priority or lane = -100)),
-  constraint outbox_times check (isfinite(ready_at) and isfinite(due_at) and isfinite(expires_at)),
-  constraint outbox_topic check (char_length(topic) between 1 and 255),
-  constraint outbox_correlation_id check (char_length(correlation_id) between 1 and 255),
-  constraint outbox_unique_key check (char_length(unique_key) between 1 and 255),
-  constraint outbox_headers check (jsonb_typeof(headers) = 'object')
+  constraint outbox_pkey primary key (id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 10000, autovacuum_vacuum_cost_delay = 0);
 
@@ -74,8 +74,7 @@ create table {schema}.outbox_archive (
   headers        jsonb,
   last_error     text,
   payload        text        not null,
-  constraint outbox_archive_pkey primary key (id),
-  constraint outbox_archive_status check (status in (2, 3))
+  constraint outbox_archive_pkey primary key (id)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2,
         autovacuum_vacuum_cost_delay = 0);
 
@@ -246,7 +245,13 @@ begin
   if notify then
     perform pg_notify('dovetail:{schema}', '');
   end if;
-  if fresh and unique_keys is null then
+  if fresh and coalesce(unique_keys, correlation_ids, headers) is null and due_at is null
+     and outbox_enqueue_many.expires_at is null and priorities is null then
+    -- Most messages are no more than this. In the select list, unnest needs no room for all of its rows.
+    insert into {schema}.outbox (id, topic, payload, ready_at, created_at)
+    select unnest(ids), unnest(topics), unnest(payloads), v_now, v_now;
+    return;
+  elsif fresh and unique_keys is null then
     insert into {schema}.outbox (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
                                  priority)
     select w.id, w.topic, w.payload, nullif(w.correlation_id, ''), w.due_at, greatest(w.due_at, v_now), v_now,
@@ -337,14 +342,15 @@ $function$;
 -- The settings keep it on the index whatever the statistics say, and the just-in-time compiler away from it: that would
 -- take longer than the claim.
 --
--- after: for each lane (-5 first) where the last claim of this worker began. Rows before that are passed over, and with
--- them the dead index entries that an old snapshot keeps vacuum from removing. null: from the start.
+-- after, after_ids: for each lane (-5 first) where the last claim of this worker began. Rows before that are passed over,
+-- and with them the dead index entries that an old snapshot keeps vacuum from removing. null: from the start.
 create function {schema}.outbox_claim(
   owner_token  uuid,
   batch_size   integer       default 50,
   lease        interval      default interval '30 seconds',
   max_attempts integer       default 10,
-  after        timestamptz[] default null
+  after        timestamptz[] default null,
+  after_ids    uuid[]        default null
 ) returns table (
   id uuid, topic text, payload text, correlation_id text, headers jsonb, created_at timestamptz, due_at timestamptz,
   expires_at timestamptz, priority smallint, attempts integer, claim_epoch bigint, lease_until timestamptz,
@@ -381,7 +387,8 @@ begin
        cross join lateral (
                select r.ctid from {schema}.outbox r
                 where r.lane = lanes.lane and r.ready_at <= v_now
-                  and r.ready_at >= coalesce(after[lanes.lane + 6], '-infinity')
+                  and (r.ready_at, r.id) >= (coalesce(after[lanes.lane + 6], '-infinity'),
+                                             coalesce(after_ids[lanes.lane + 6], '00000000-0000-0000-0000-000000000000'))
                   and (r.lease_until is null or r.lease_until <= v_now)
                 order by r.ready_at, r.id
                 limit v_look
@@ -406,8 +413,9 @@ begin
      where o.ctid = any (v_fit) and (o.expires_at is null or o.expires_at > v_now)
        and (o.lease_until is null or o.attempts + 1 < max_attempts)
        and not o.topic = any (v_paused)
-    returning o.id, o.topic, o.payload, o.correlation_id, o.headers, o.created_at, o.due_at, o.expires_at, o.priority,
-              o.attempts, o.claim_epoch, o.lease_until, o.ready_at, o.lost_leases;
+    returning o.id, o.topic::text, o.payload, o.correlation_id::text, o.headers::jsonb, o.created_at,
+              o.due_at::timestamptz, o.expires_at::timestamptz, o.priority::smallint, o.attempts, o.claim_epoch,
+              o.lease_until, o.ready_at, o.lost_leases;
     get diagnostics v_leased = row_count;
     exit when v_leased = cardinality(v_rows);
 
@@ -419,6 +427,19 @@ begin
       perform pg_notify('dovetail:{schema}', '');  -- not done yet: somebody go on
     end if;
   end loop;
+end
+$function$;
+
+-- For the functions below, not for callers.
+create function {schema}.outbox_check_claims(owner_token uuid, ids uuid[], epochs bigint[]) returns void
+  language plpgsql immutable
+as $function$
+begin
+  if owner_token is null then
+    raise exception 'owner_token must not be null' using errcode = 'invalid_parameter_value';
+  elsif cardinality(ids) is distinct from cardinality(epochs) then
+    raise exception 'ids and epochs must have the same length' using errcode = 'invalid_parameter_value';
+  end if;
 end
 $function$;
 
@@ -436,11 +457,7 @@ declare
   v_now timestamptz := {schema}.clock();
   v_rows tid[];
 begin
-  if outbox_lock_claims.owner_token is null then
-    raise exception 'owner_token must not be null' using errcode = 'invalid_parameter_value';
-  elsif cardinality(ids) is distinct from cardinality(epochs) then
-    raise exception 'ids and epochs must have the same length' using errcode = 'invalid_parameter_value';
-  end if;
+  perform {schema}.outbox_check_claims(owner_token, ids, epochs);
   if wait then
     v_rows := array(
       select o.ctid from (select distinct u.id, u.epoch from unnest(ids, epochs) as u(id, epoch)) c
@@ -468,22 +485,55 @@ $function$;
 
 -- Marks claimed messages as done; answers how many. What is not this owner's live claim of this epoch is left alone, here
 -- and below. keep: with history; without, they are deleted.
+--
+-- One statement, which locks in the order of the ids as it walks the primary key: `= any` of an array does that, and the
+-- epochs are looked up in a hash (as a join, the planner could choose another order).
 create function {schema}.outbox_ack(owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true) returns integer
   language plpgsql volatile
   set jit = off set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
-  v_rows tid[] := {schema}.outbox_lock_claims(owner_token, ids, epochs);
-  v_count integer := 0;
+  v_now timestamptz := {schema}.clock();
+  v_count integer;
+  v_lease timestamptz;  -- the one that ends first
 begin
-  if v_rows = '{}' then
-    return 0;
-  elsif keep then
-    return {schema}.outbox_finish(v_rows, 2::smallint, null, owner_token, 0);
+  perform {schema}.outbox_check_claims(owner_token, ids, epochs);
+  if keep then
+    begin
+      with gone as (
+        delete from {schema}.outbox o
+         where o.id = any (ids) and o.owner_token = outbox_ack.owner_token and o.lease_until > v_now
+           and ((o.id, o.claim_epoch) in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
+        returning o.*
+      ),
+      kept as (
+        insert into {schema}.outbox_archive (
+                 processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts, status, priority, id,
+                 processed_by, topic, correlation_id, unique_key, headers, last_error, payload)
+        select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts, g.past_attempts, 2,
+               g.priority, g.id, g.owner_token, g.topic, g.correlation_id, g.unique_key, g.headers, g.last_error, g.payload
+          from gone g
+      )
+      select count(*), min(g.lease_until) into v_count, v_lease from gone g;
+    exception when unique_violation then
+      -- One of them is in the archive already; outbox_finish knows what to do.
+      return {schema}.outbox_finish({schema}.outbox_lock_claims(owner_token, ids, epochs), 2::smallint, null, owner_token,
+                                    0);
+    end;
+  else
+    with gone as (
+      delete from {schema}.outbox o
+       where o.id = any (ids) and o.owner_token = outbox_ack.owner_token and o.lease_until > v_now
+         and ((o.id, o.claim_epoch) in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
+      returning o.lease_until
+    )
+    select count(*), min(g.lease_until) into v_count, v_lease from gone g;
   end if;
-  delete from {schema}.outbox o where o.ctid = any (v_rows);
-  get diagnostics v_count = row_count;
+  if v_lease <= {schema}.clock() then
+    -- Somebody held a lock on it for that long. Called again, it leaves that one out.
+    raise exception 'a lease ran out while its message was being acked' using errcode = 'serialization_failure';
+  end if;
   return v_count;
 end
 $function$;

@@ -1,5 +1,5 @@
 -- Messages of the outbox. What each statement does is decided by the functions of the schema, which any language may
--- call (migrations/): here they are only called.
+-- call (migrations/): here they are only called; but for what is done so often that a function would be felt.
 
 -- name: outbox_enqueue
 select id, stored
@@ -7,6 +7,12 @@ select id, stored
          message_id => $1::uuid, topic => $2::text, payload => $3::text, correlation_id => $4::text,
          due_at => $5::timestamptz, headers => $6::jsonb, expires_at => $7::timestamptz, priority => $8::integer,
          unique_key => $9::text, notify => $10::boolean);
+
+-- name: outbox_enqueue_step_fresh
+-- A message whose id was drawn for this call, and that has no unique key: nothing can stand in its way.
+insert into {schema}.outbox (id, topic, payload, correlation_id, due_at, ready_at, headers, expires_at, lane, priority)
+values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::timestamptz, {schema}.clock()), $6::jsonb,
+        $7::timestamptz, $8::integer, $8::integer);
 
 -- name: outbox_enqueue_many
 select place, existing_id
@@ -20,7 +26,7 @@ select id, topic, payload, correlation_id, headers::text, created_at, due_at, ex
        lease_until, ready_at, lost_leases
   from {schema}.outbox_claim(owner_token => $1::uuid, batch_size => $2::integer,
                              lease => $3::bigint * interval '1 microsecond', max_attempts => $4::integer,
-                             after => $5::timestamptz[]);
+                             after => $5::timestamptz[], after_ids => $6::uuid[]);
 
 -- name: outbox_ack
 select {schema}.outbox_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean);

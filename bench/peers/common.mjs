@@ -1,0 +1,124 @@
+// What both peers share: the command line, the payload, the clock, and the shape of each measurement.
+//
+//   node PEER.mjs setup   URL                          the peer's schema and queues, into an empty database
+//   node PEER.mjs single  URL connections=C seconds=S  messages one by one, each in a transaction of its own
+//   node PEER.mjs bulk    URL messages=N               messages as fast as the public API takes them
+//   node PEER.mjs drain   URL messages=N               handle and complete the N messages that the queue holds
+//   node PEER.mjs latency URL seconds=S rate=R         milliseconds from enqueueing to the handler's start
+//   node PEER.mjs idle    URL seconds=S                the client's processor time with nothing to do
+//
+// with the node that ./install prints. The result is one line of JSON; all else goes to standard error. Each peer's
+// defaults are the fastest settings found on two cores; the further keys that its commands take are for looking again.
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+export { sleep }
+
+// Standard output carries the one line with the result and nothing else.
+console.log = console.info = console.debug = console.error
+
+export const now = () => performance.now() / 1000  // in seconds
+
+// An object that serializes to 100 bytes of JSON, for numbers below 900,000.
+export const payload = number => ({ order: 100000 + number, note: 'x'.repeat(74) })
+
+export const installedVersion = name =>
+  JSON.parse(readFileSync(new URL(`node_modules/${name}/package.json`, import.meta.url))).version
+
+// The keys that a command cannot do without.
+const REQUIRED = {
+  single: ['connections', 'seconds'],
+  bulk: ['messages'],
+  drain: ['messages'],
+  latency: ['seconds', 'rate'],
+  idle: ['seconds'],
+}
+
+// node FILE COMMAND URL key=value...: runs commands[COMMAND](URL, options) and prints what it returns as one line of
+// JSON. Values that look like numbers are numbers.
+export async function main(commands) {
+  const [command, url, ...pairs] = process.argv.slice(2)
+  try {
+    if (!Object.hasOwn(commands, command ?? '') || !url)
+      throw new Error(`usage: ${Object.keys(commands).join('|')} URL key=value...`)
+    const options = {}
+    for (const pair of pairs) {
+      const [, key, value] = /^(\w+)=(.*)$/.exec(pair) ?? []
+      if (!key) throw new Error(`not key=value: ${pair}`)
+      options[key] = value !== '' && Number.isFinite(+value) ? +value : value
+    }
+    for (const key of REQUIRED[command] ?? [])
+      if (!(options[key] > 0)) throw new Error(`${command} needs ${key}=NUMBER`)
+    const result = await commands[command](url, options)
+    process.stdout.write(JSON.stringify(result) + '\n', () => process.exit(0))
+  } catch (error) {
+    console.error(error)
+    process.exit(1)
+  }
+}
+
+// A message left over from another measurement would spoil the next one.
+export function expectWaiting(count, expected) {
+  if (count !== expected) throw new Error(`the queue holds ${count} messages, not ${expected}`)
+}
+
+// `connections` loops, each of which awaits enqueue(number) again and again until the time is over.
+export async function enqueueSingly({ connections, seconds }, enqueue) {
+  let messages = 0
+  const start = now()
+  const end = start + seconds
+  await Promise.all(Array.from({ length: connections }, async () => {
+    while (now() < end) await enqueue(messages++)
+  }))
+  return { messages, seconds: now() - start }
+}
+
+// Enqueues `messages` in batches by enqueueBatch([payload, ...]), with `calls` batches under way at a time.
+export async function enqueueInBulk({ messages, batch, calls }, enqueueBatch) {
+  let next = 0
+  const start = now()
+  await Promise.all(Array.from({ length: calls }, async () => {
+    while (next < messages) {
+      const first = next
+      next = Math.min(messages, first + batch)
+      await enqueueBatch(Array.from({ length: next - first }, (_, i) => payload(first + i)))
+    }
+  }))
+  return { messages, seconds: now() - start }
+}
+
+// Enqueues `rate` messages a second at even distances by enqueue(payload), without waiting for one before the next, and
+// returns the time that each took to the start of its handler, in milliseconds and in the order of enqueueing. The peer
+// calls the function it passes to startWorker at the start of the handler, with the payload.
+export async function measureLatency({ seconds, rate }, startWorker, enqueue) {
+  const warmUp = 20
+  const total = warmUp + Math.round(seconds * rate)
+  const taken = new Array(total)
+  let handled = 0
+  await startWorker(({ order, at }) => {
+    const time = process.hrtime.bigint() - BigInt(at)
+    if (taken[order] === undefined) handled++
+    taken[order] ??= Number(time) / 1e6
+  })
+  const start = now()
+  const sent = []
+  for (let order = 0; order < total; order++) {
+    const wait = start + order / rate - now()
+    if (wait > 0) await sleep(wait * 1000)
+    sent.push(enqueue({ order, at: String(process.hrtime.bigint()), note: 'x'.repeat(50) }))
+  }
+  await Promise.all(sent)
+  for (const deadline = now() + 60; handled < total; await sleep(20))
+    if (now() > deadline) throw new Error(`${total - handled} of ${total} messages have not reached the handler`)
+  return { samples: taken.slice(warmUp).map(ms => +ms.toFixed(4)) }
+}
+
+// The processor time of this process over so many seconds, once the worker that it runs has settled.
+export async function measureIdle({ seconds }) {
+  await sleep(2000)
+  const start = now()
+  const before = process.cpuUsage()
+  await sleep(seconds * 1000)
+  const { user, system } = process.cpuUsage(before)
+  return { seconds: now() - start, client_cpu_seconds: (user + system) / 1e6 }
+}

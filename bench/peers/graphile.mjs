@@ -1,0 +1,123 @@
+// The benchmark's peer Graphile Worker: common.mjs tells the commands.
+import { Logger, makeWorkerUtils, run, runMigrations } from 'graphile-worker'
+import pg from 'pg'
+import {
+  enqueueInBulk, enqueueSingly, expectWaiting, installedVersion, main, measureIdle, measureLatency, now, payload, sleep,
+} from './common.mjs'
+
+const TASK = 'bench'
+
+// The ordinary logger writes a line for every job; only trouble is of interest here.
+const logger = new Logger(() => (level, message) => {
+  if (level === 'error' || level === 'warning') console.error(`${level}: ${message}`)
+})
+
+// Calls body(pool) with a pool of up to `max` connections, all of them open already, and closes it.
+async function withPool(url, max, body) {
+  const pool = new pg.Pool({ connectionString: url, max })
+  pool.on('error', error => console.error(error))
+  pool.on('connect', client => client.on('error', error => console.error(error)))
+  try {
+    const clients = await Promise.all(Array.from({ length: max }, () => pool.connect()))
+    for (const client of clients) client.release()
+    return await body(pool)
+  } finally {
+    await pool.end()
+  }
+}
+
+// Calls body(utils) with the library's object for enqueueing.
+async function withUtils(pgPool, body) {
+  const utils = await makeWorkerUtils({ pgPool, logger })
+  try {
+    return await body(utils)
+  } finally {
+    await utils.release()
+  }
+}
+
+const waiting = async pool =>
+  +(await pool.query('select count(*) from graphile_worker._private_jobs')).rows[0].count
+
+// Calls body() while `count` workers run with these settings of preset.worker; handler(payload) takes each job.
+async function withWorkers(pgPool, count, settings, handler, body) {
+  const runners = []
+  try {
+    for (let i = 0; i < count; i++)
+      runners.push(await run({
+        pgPool, logger, noHandleSignals: true, parsedCronItems: [],
+        taskList: { [TASK]: handler }, preset: { worker: settings },
+      }))
+    const stopped = Promise.race(runners.map(runner => runner.promise)).then(() => {
+      throw new Error('a worker has stopped by itself')
+    })
+    return await Promise.race([body(), stopped])
+  } finally {
+    await Promise.all(runners.map(runner => runner.stop()))
+  }
+}
+
+// For latency, what the library does by itself is best: LISTEN/NOTIFY wakes it, and one job runs at a time.
+const latencySettings = options => ({ concurrentJobs: options.concurrency ?? 1 })
+
+await main({
+  async setup(url) {
+    await runMigrations({ connectionString: url, logger })
+    return { ok: true, version: installedVersion('graphile-worker') }
+  },
+
+  single: (url, options) => withPool(url, options.connections, pool => withUtils(pool, utils =>
+    enqueueSingly(options, number => utils.addJob(TASK, payload(number))))),
+
+  // The documented SQL function, as addJobs calls it, but for the rows that addJobs reads back and nobody needs here
+  // (via=api measures addJobs itself).
+  bulk(url, { messages, batch = 5000, calls = 3, via = 'sql' }) {
+    return withPool(url, calls, pool => withUtils(pool, utils =>
+      enqueueInBulk({ messages, batch, calls }, payloads => {
+        const specs = payloads.map(payload => ({ identifier: TASK, payload }))
+        if (via === 'api') return utils.addJobs(specs)
+        return utils.withPgClient(client => client.query(`
+          select count(*) from graphile_worker.add_jobs(
+            array(select json_populate_recordset(null::graphile_worker.job_spec, $1::json)))`,
+          [JSON.stringify(specs)]))
+      })))
+  },
+
+  // Several workers, because a local queue fetches again only when it is empty: one worker alone waits at every fetch.
+  async drain(url, { messages, size = 1000, concurrency = 10, workers = 3 }) {
+    const settings = {
+      concurrentJobs: concurrency, maxPoolSize: concurrency + 2, localQueue: { size },
+      completeJobBatchDelay: 0, failJobBatchDelay: 0,
+    }
+    return await withPool(url, concurrency + 2, async pool => {
+      expectWaiting(await waiting(pool), messages)
+      await pool.query('vacuum analyze graphile_worker._private_jobs')  // so that no plan rests on an empty table
+      let handled = 0
+      let allHandled
+      const whenAllHandled = new Promise(resolve => { allHandled = resolve })
+      const start = now()
+      const handler = () => { if (++handled === messages) allHandled() }
+      return await withWorkers(pool, workers, settings, handler, async () => {
+        await whenAllHandled
+        // A completed job is a deleted one. Asking costs the worker nothing any more.
+        while (await waiting(pool) > 0) await sleep(5)
+        const seconds = now() - start
+        if (handled !== messages) throw new Error(`${handled} calls of the handler for ${messages} messages`)
+        return { messages, seconds, settings: { workers, ...settings } }
+      })
+    })
+  },
+
+  latency: (url, options) => withPool(url, 10, pool => withPool(url, 4, senders => withUtils(senders, async utils => {
+    expectWaiting(await waiting(pool), 0)
+    let arrived
+    const start = async handler => { arrived = handler; await sleep(500) }
+    return await withWorkers(pool, 1, latencySettings(options), payload => arrived(payload), () =>
+      measureLatency(options, start, payload => utils.addJob(TASK, payload)))
+  }))),
+
+  idle: (url, options) => withPool(url, 10, async pool => {
+    expectWaiting(await waiting(pool), 0)
+    return await withWorkers(pool, 1, latencySettings(options), () => {}, () => measureIdle(options))
+  }),
+})

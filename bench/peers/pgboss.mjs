@@ -1,0 +1,102 @@
+// The benchmark's peer pg-boss: common.mjs tells the commands.
+import { PgBoss } from 'pg-boss'
+import {
+  enqueueInBulk, enqueueSingly, expectWaiting, installedVersion, main, measureIdle, measureLatency, now, payload, sleep,
+} from './common.mjs'
+
+const QUEUE = 'bench'
+const NOTIFYING_QUEUE = 'bench_notifying'  // inserting into it sends a NOTIFY, which costs throughput: for latency only
+
+// Neither the supervisor nor the scheduler nor migrations run beside a measurement of throughput.
+const QUIET = { supervise: false, schedule: false, migrate: false }
+
+// Calls body(boss) with a started instance whose pool holds up to `max` connections, and stops it. An error that the
+// instance reports ends everything.
+async function withBoss(url, max, options, body) {
+  const boss = new PgBoss({ connectionString: url, max, ...options })
+  const failed = new Promise((_, reject) => boss.on('error', reject))
+  boss.on('warning', warning => console.error('warning:', warning.message))
+  await boss.start()
+  try {
+    // Open the whole pool before anything is timed.
+    await Promise.all(Array.from({ length: max }, () => boss.getDb().executeSql('select 1')))
+    return await Promise.race([body(boss), failed])
+  } finally {
+    await boss.stop({ graceful: true, timeout: 2000 })
+  }
+}
+
+const WAITING = "state < 'active'"
+const COMPLETED = "state = 'completed'"
+const count = async (boss, condition) => +(await boss.getDb().executeSql(
+  `select count(*) from pgboss.job where name = any($1) and ${condition}`, [[QUEUE, NOTIFYING_QUEUE]])).rows[0].count
+
+// For latency, LISTEN/NOTIFY wakes the worker; a batch above one because several messages may share one wake-up.
+const LISTENING = { useListenNotify: true }
+const LATENCY_WORKER = { batchSize: 10, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
+
+await main({
+  async setup(url) {
+    return await withBoss(url, 2, { supervise: false, schedule: false }, async boss => {
+      await boss.createQueue(QUEUE)
+      await boss.createQueue(NOTIFYING_QUEUE, { notify: true })
+      return { ok: true, version: installedVersion('pg-boss') }
+    })
+  },
+
+  single: (url, options) => withBoss(url, options.connections, QUIET, boss =>
+    enqueueSingly(options, number => boss.send(QUEUE, payload(number)))),
+
+  bulk: (url, { messages, batch = 5000, calls = 3 }) => withBoss(url, calls, QUIET, boss =>
+    enqueueInBulk({ messages, batch, calls }, payloads => boss.insert(QUEUE, payloads.map(data => ({ data }))))),
+
+  // via=work: workers that fetch again at once while batches come back full; via=fetch: loops of fetch and complete.
+  async drain(url, { messages, batch = 1000, workers = 3, via = 'work' }) {
+    return await withBoss(url, workers + 1, QUIET, async boss => {
+      expectWaiting(await count(boss, WAITING), messages)
+      const completedBefore = await count(boss, COMPLETED)
+      await boss.getDb().executeSql('vacuum analyze pgboss.job')  // so that no plan rests on an empty table
+
+      let handled = 0
+      const start = now()
+      if (via === 'work') {
+        let allHandled
+        const whenAllHandled = new Promise(resolve => { allHandled = resolve })
+        await boss.work(QUEUE, {
+          batchSize: batch, localConcurrency: workers, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5,
+        }, async jobs => { if ((handled += jobs.length) >= messages) allHandled() })
+        await whenAllHandled
+        await boss.offWork(QUEUE, { wait: true })  // returns when the last batch has been completed in the database
+      } else {
+        await Promise.all(Array.from({ length: workers }, async () => {
+          for (;;) {
+            const jobs = await boss.fetch(QUEUE, { batchSize: batch })
+            if (jobs.length === 0) return
+            handled += jobs.length
+            await boss.complete(QUEUE, jobs.map(job => job.id))
+          }
+        }))
+      }
+      const seconds = now() - start
+
+      const completed = await count(boss, COMPLETED) - completedBefore
+      if (completed !== messages || handled !== messages)
+        throw new Error(`${messages} messages, ${handled} handled, ${completed} completed`)
+      return { messages, seconds, settings: { via, batchSize: batch, workers, burstWhenBatchFull: true } }
+    })
+  },
+
+  latency: (url, options) => withBoss(url, 4, LISTENING, boss => withBoss(url, 4, QUIET, sender =>
+    measureLatency(options, async arrived => {
+      expectWaiting(await count(boss, WAITING), 0)
+      await boss.work(NOTIFYING_QUEUE, LATENCY_WORKER, async jobs => { for (const job of jobs) arrived(job.data) })
+      await sleep(500)
+    }, payload => sender.send(NOTIFYING_QUEUE, payload)))),
+
+  // The worker of the measurement of latency with all that an ordinary instance does by itself beside it.
+  idle: (url, options) => withBoss(url, 4, LISTENING, async boss => {
+    expectWaiting(await count(boss, WAITING), 0)
+    await boss.work(NOTIFYING_QUEUE, LATENCY_WORKER, async () => {})
+    return await measureIdle(options)
+  }),
+})

@@ -1,0 +1,200 @@
+// dovetail bench: what this library does on a database of the user's.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <iostream>
+#include <mutex>
+
+#include "cli/bench_measures.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using bench::Findings;
+using bench::Settings;
+
+struct Measure {
+  const char* name;
+  Findings (*run)(const Settings&, const bench::Progress&);
+  bool postgres_only = false;
+};
+
+constexpr std::array measures{Measure{"enqueue", bench::enqueue},
+                              Measure{"bulk", bench::bulk},
+                              Measure{"drain", bench::drain},
+                              Measure{"latency", bench::latency},
+                              Measure{"claims", bench::claims, true},
+                              Measure{"snapshot", bench::snapshot, true},
+                              Measure{"idle", bench::idle}};
+
+struct BenchArguments {
+  std::vector<std::string> chosen;
+  int messages = 200'000;
+  double seconds = 5;
+  int connections = 8;
+  int batch_size = WorkerOptions{}.batch_size;
+  int bulk_size = 2'000;
+  int threads = 0;
+  bool no_history = false;
+  bool keep = false;
+  bool preloaded = false;
+};
+
+/// A line on a terminal that is drawn over and over; nothing where nobody watches.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string label) : label_(std::move(label)), shown_(::isatty(STDERR_FILENO) == 1) {}
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+  ~ProgressBar() {
+    if (shown_) std::cerr << "\r\033[K" << std::flush;
+  }
+  void show(double share) {
+    const auto filled = static_cast<int>(std::clamp(share, 0.0, 1.0) * width);
+    if (!shown_ || last_.exchange(filled) == filled) return;
+    std::string bar;
+    for (int i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
+    std::lock_guard lock(mutex_);
+    std::cerr << "\r\033[K" << label_ << ' ' << bar << ' ' << filled * 100 / width << " %" << std::flush;
+  }
+
+ private:
+  static constexpr int width = 40;
+  std::string label_;
+  bool shown_;
+  std::atomic<int> last_{-1};
+  std::mutex mutex_;
+};
+
+Settings settings_of(const Globals& globals, const BenchArguments& arguments) {
+  Settings settings{.url = globals.database,
+                    .platform = globals.options(),
+                    .messages = arguments.messages,
+                    .seconds = arguments.seconds,
+                    .connections = arguments.connections,
+                    .bulk_size = arguments.bulk_size,
+                    .preloaded = arguments.preloaded};
+  settings.platform.worker.batch_size = arguments.batch_size;
+  settings.platform.worker.threads = arguments.threads;
+  if (arguments.no_history) settings.platform.outbox.retain_done = std::chrono::seconds{0};
+  return settings;
+}
+
+/// What the user asked for, or all that this database can do.
+std::vector<Measure> chosen(const BenchArguments& arguments, bool postgres) {
+  std::vector<Measure> list;
+  for (const auto& measure : measures) {
+    const bool named = std::ranges::find(arguments.chosen, measure.name) != arguments.chosen.end();
+    if (named && measure.postgres_only && !postgres) {
+      throw std::invalid_argument(std::string{measure.name} + " is measured on PostgreSQL only");
+    }
+    if (named || (arguments.chosen.empty() && (postgres || !measure.postgres_only))) list.push_back(measure);
+  }
+  return list;
+}
+
+/// The measures fill and empty whole tables: they need some of their own.
+void require_unused(const Settings& settings, const std::string& schema) {
+  const bool used = [&] {
+    try {
+      auto platform = Platform::open(settings.url, settings.platform);
+      return true;
+    } catch (const SchemaMismatch&) {
+      return false;
+    }
+  }();
+  if (used) {
+    throw std::invalid_argument(
+        "the schema " + schema +
+        " is in use: bench wants one of its own, which it drops at the end (--schema)");
+  }
+}
+
+void print(const Globals& globals, const Findings& findings) {
+  if (globals.json) {
+    auto answer = nlohmann::ordered_json::array();
+    for (const auto& each : findings) {
+      nlohmann::ordered_json object{{"measure", each.measure}, {"setting", each.setting}};
+      object.update(each.figures);
+      answer.push_back(std::move(object));
+    }
+    std::cout << answer.dump() << '\n';
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(findings.size());
+  for (const auto& each : findings) rows.push_back({each.measure, each.setting, each.result});
+  print_table({"MEASURE", "SETTING", "RESULT"}, rows);
+}
+
+void run(const Globals& globals, const BenchArguments& arguments) {
+  const auto settings = settings_of(globals, arguments);
+  const auto list = chosen(arguments, bench::is_postgres(settings.url));
+  if (!arguments.preloaded) require_unused(settings, globals.schema);
+  Findings findings;
+  const auto measure = [&](const Measure& each, const Settings& with) {
+    ProgressBar bar(each.name);
+    auto more = each.run(with, [&](double share) { bar.show(share); });
+    findings.insert(findings.end(), more.begin(), more.end());
+    if (!arguments.keep) bench::drop_schema(with);
+  };
+  try {
+    for (const auto& each : list) measure(each, settings);
+  } catch (...) {
+    try {
+      if (!arguments.keep) bench::drop_schema(settings);
+    } catch (const std::exception&) {
+      // The first failure is the one to tell.
+    }
+    throw;
+  }
+  print(globals, findings);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Globals& globals) {
+  auto arguments = std::make_shared<BenchArguments>();
+  auto& command = add_command(app, globals, "bench", "Measure Dovetail on this database", {});
+  command.callback([&globals, &command, arguments] {
+    if (command.get_option("--schema")->count() == 0) globals.schema = "dovetail_bench";
+    run(globals, *arguments);
+  });
+  command.footer(
+      "It works in a schema of its own (dovetail_bench if --schema is not given), which must not exist yet "
+      "and\n"
+      "is dropped at the end. The figures are of this machine, this database and this moment.");
+  std::vector<std::string> names;
+  for (const auto& each : measures) names.emplace_back(each.name);
+  command
+      .add_option("measure", arguments->chosen,
+                  "enqueue, bulk, drain, latency, claims, snapshot, idle; all if absent")
+      ->check(CLI::IsMember(names));
+  command.add_option("--messages", arguments->messages, "For bulk and drain")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
+  command.add_option("--seconds", arguments->seconds, "For enqueue, latency, snapshot and idle")
+      ->check(CLI::Range(0.1, 3'600.0))
+      ->capture_default_str();
+  command.add_option("--connections", arguments->connections, "That enqueue at the same time")
+      ->check(CLI::Range(1, 1'000))
+      ->capture_default_str();
+  command.add_option("--bulk", arguments->bulk_size, "Messages per call of a bulk enqueue")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command.add_option("--batch", arguments->batch_size, "Messages that a worker claims at once")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command.add_option("--threads", arguments->threads, "That call handlers; 0: one per core, four at least")
+      ->check(CLI::Range(0, 1'000))
+      ->capture_default_str();
+  command.add_flag("--no-history", arguments->no_history, "Delete what is done instead of keeping it");
+  command.add_flag("--keep", arguments->keep, "Leave the tables there");
+  command.add_flag("--preloaded", arguments->preloaded,
+                   "drain: what `bench bulk --keep` left, with the same --messages");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,357 @@
+#include "cli/bench_measures.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <sstream>
+#include <thread>
+
+namespace dovetail::cli::bench {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+using nlohmann::ordered_json;
+using std::chrono::milliseconds;
+
+constexpr const char* topic = "bench";
+constexpr int latency_rate = 20;
+
+double seconds_since(Steady::time_point start) {
+  return std::chrono::duration<double>(Steady::now() - start).count();
+}
+
+Steady::time_point in_seconds(double seconds) {
+  return Steady::now() + std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(seconds));
+}
+
+std::string with_thousands(double value) {
+  auto digits = std::to_string(std::llround(value));
+  for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {
+    digits.insert(static_cast<std::size_t>(place), ",");
+  }
+  return digits;
+}
+
+std::string fixed(double value, int digits) {
+  std::ostringstream out;
+  out.setf(std::ios::fixed);
+  out.precision(digits);
+  out << value;
+  return out.str();
+}
+
+/// A JSON object of 100 bytes.
+std::string payload(std::int64_t number) {
+  auto text = R"({"order":)" + std::to_string(number) + R"(,"note":")";
+  text.append(98 - text.size(), 'x');
+  return text + "\"}";
+}
+
+Finding rate(std::string measure, std::string setting, std::int64_t messages, double seconds) {
+  const auto per_second = static_cast<double>(messages) / seconds;
+  return {std::move(measure), std::move(setting), with_thousands(per_second) + " messages/s",
+          ordered_json{{"messages", messages}, {"seconds", seconds}, {"per_second", per_second}}};
+}
+
+Platform open(const Settings& settings) {
+  auto options = settings.platform;
+  options.deploy_schema = true;
+  return Platform::open(settings.url, options);
+}
+
+Rows ask(Platform& platform, const std::string& sql) {
+  auto transaction = platform.begin();
+  auto rows = transaction.query(sql);
+  transaction.commit();
+  return rows;
+}
+
+/// Runs `body(number)` on so many threads at once; the first exception is thrown again.
+void on_threads(int count, const std::function<void(int)>& body) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < count; ++i) {
+      threads.emplace_back([&, i] {
+        try {
+          body(i);
+        } catch (...) {
+          std::lock_guard lock(mutex);
+          if (!first) first = std::current_exception();
+        }
+      });
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
+/// Messages a second, enqueued from two threads.
+Finding load(Platform& platform, const Settings& settings, const Progress& progress) {
+  std::vector<EnqueueRequest> requests;
+  requests.reserve(static_cast<std::size_t>(settings.messages));
+  for (int i = 0; i < settings.messages; ++i) requests.push_back({.topic = topic, .payload = payload(i)});
+  const auto portion = static_cast<std::size_t>(settings.bulk_size);
+  std::atomic<std::size_t> next{0};
+  const auto start = Steady::now();
+  on_threads(2, [&](int /*thread*/) {
+    for (;;) {
+      const auto begin = next.fetch_add(portion);
+      if (begin >= requests.size()) return;
+      const auto some = std::span{requests}.subspan(begin, std::min(portion, requests.size() - begin));
+      platform.outbox().enqueue_many(some);
+      progress(static_cast<double>(begin) / settings.messages);
+    }
+  });
+  return rate("bulk enqueue", std::to_string(settings.bulk_size) + " per call", settings.messages,
+              seconds_since(start));
+}
+
+double percentile(const std::vector<double>& sorted, double share) {
+  const auto place = static_cast<std::size_t>(share * static_cast<double>(sorted.size()));
+  return sorted[std::min(sorted.size() - 1, place)];
+}
+
+double process_cpu_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+std::string described(const Settings& settings) {
+  return "batches of " + std::to_string(settings.platform.worker.batch_size) +
+         (settings.platform.outbox.retain_done.count() > 0 ? ", history kept" : ", no history");
+}
+
+}  // namespace
+
+bool is_postgres(const std::string& url) {
+  return url.starts_with("postgres");
+}
+
+void drop_schema(const Settings& settings) {
+  auto platform = Platform::open(settings.url, settings.platform);
+  auto transaction = platform.begin();
+  const auto& schema = settings.platform.schema;
+  if (is_postgres(settings.url)) {
+    transaction.execute("drop schema \"" + schema + "\" cascade");
+  } else {
+    const auto parts = transaction.query(
+        "select type, name from sqlite_master where type in ('table', 'view') "
+        "and substr(name, 1, length(?1) + 1) = ?1 || '_' order by type desc",  // views first
+        schema);
+    for (const auto& part : parts) {
+      transaction.execute("drop " + part.get<std::string>(0) + " \"" + part.get<std::string>(1) + "\"");
+    }
+  }
+  transaction.commit();
+}
+
+Findings enqueue(const Settings& settings, const Progress& progress) {
+  auto options = settings;
+  options.platform.max_connections = static_cast<std::size_t>(settings.connections);
+  auto platform = open(options);
+  std::atomic<std::int64_t> sent{0};
+  const auto start = Steady::now();
+  const auto end = in_seconds(settings.seconds);
+  on_threads(settings.connections, [&](int /*thread*/) {
+    while (Steady::now() < end) {
+      platform.outbox().enqueue({.topic = topic, .payload = payload(sent++)});
+      progress(seconds_since(start) / settings.seconds);
+    }
+  });
+  return {rate("enqueue", std::to_string(settings.connections) + " at once, a transaction each", sent,
+               seconds_since(start))};
+}
+
+Findings bulk(const Settings& settings, const Progress& progress) {
+  auto platform = open(settings);
+  return {load(platform, settings, progress)};
+}
+
+Findings drain(const Settings& settings, const Progress& progress) {
+  auto platform = open(settings);
+  if (!settings.preloaded) {
+    load(platform, settings, [&](double share) { progress(share / 2); });
+  }
+  std::atomic<int> handled{0};
+  platform.on(topic, [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  const auto start = Steady::now();
+  platform.start();
+  while (handled < settings.messages) {
+    std::this_thread::sleep_for(milliseconds{10});
+    progress((1 + static_cast<double>(handled) / settings.messages) / 2);
+  }
+  for (;;) {
+    const auto counts = platform.outbox().counts();
+    if (counts.ready == 0 && counts.in_progress == 0) break;
+    std::this_thread::sleep_for(milliseconds{2});
+  }
+  const auto seconds = seconds_since(start);
+  platform.stop();
+  return {rate("drain", described(settings), settings.messages, seconds)};
+}
+
+Findings latency(const Settings& settings, const Progress& progress) {
+  auto platform = open(settings);
+  std::mutex mutex;
+  std::vector<double> samples;
+  platform.on(topic, [&](const OutboxMessage& message, HandlerContext&) {
+    const Steady::time_point begun{Steady::duration{std::stoll(message.payload)}};
+    const auto passed = seconds_since(begun) * 1e3;
+    std::lock_guard lock(mutex);
+    samples.push_back(passed);
+  });
+  platform.start();
+  // On PostgreSQL as another process would, over NOTIFY. A file of SQLite has one owner.
+  auto other = is_postgres(settings.url) ? std::optional{open(settings)} : std::nullopt;
+  auto& outbox = (other ? *other : platform).outbox();
+  const auto warm_up = std::size_t{latency_rate} / 2;
+  const auto count = warm_up + static_cast<std::size_t>(std::ceil(settings.seconds * latency_rate));
+  const auto start = Steady::now();
+  for (std::size_t i = 0; i < count; ++i) {
+    std::this_thread::sleep_until(start + milliseconds{1'000 / latency_rate} * i);
+    outbox.enqueue({.topic = topic, .payload = std::to_string(Steady::now().time_since_epoch().count())});
+    progress(static_cast<double>(i + 1) / static_cast<double>(count));
+  }
+  const auto patience = in_seconds(10);
+  const auto all_came = [&] {
+    std::lock_guard lock(mutex);
+    return samples.size() >= count;
+  };
+  while (!all_came() && Steady::now() < patience) std::this_thread::sleep_for(milliseconds{10});
+  platform.stop();
+  if (!all_came()) throw std::runtime_error("not all messages were handled within ten seconds");
+  samples.erase(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(warm_up));
+  auto sorted = samples;
+  std::ranges::sort(sorted);
+  const auto p50 = percentile(sorted, 0.50);
+  const auto p95 = percentile(sorted, 0.95);
+  const auto p99 = percentile(sorted, 0.99);
+  return {{"latency", std::to_string(latency_rate) + " messages a second",
+           "p50 " + fixed(p50, 2) + "  p95 " + fixed(p95, 2) + "  p99 " + fixed(p99, 2) + " ms",
+           ordered_json{{"p50_ms", p50}, {"p95_ms", p95}, {"p99_ms", p99}, {"samples", samples}}}};
+}
+
+Findings claims(const Settings& settings, const Progress& progress) {
+  auto platform = open(settings);
+  const auto& schema = settings.platform.schema;
+  Findings findings;
+  int rows = 0;
+  for (const int size : {1'000, 100'000, 1'000'000}) {
+    ask(platform, "insert into \"" + schema +
+                      "\".outbox (id, topic, payload) select gen_random_uuid(), 'bench', repeat('x', 100) "
+                      "from generate_series(1, " +
+                      std::to_string(size - rows) + ")");
+    rows = size;
+    std::int64_t pages = 0;
+    double time = 0;
+    for (int round = 0; round < 3; ++round) {  // the last one counts: the others warm up
+      auto transaction = platform.begin();
+      const auto plan =
+          transaction.query("explain (analyze, buffers, timing off, format json) select * from \"" + schema +
+                            "\".outbox_claim(gen_random_uuid(), 50)");
+      transaction.rollback();
+      const auto answer = ordered_json::parse(plan[0].get<std::string>(0)).at(0);
+      const auto& top = answer.at("Plan");
+      pages =
+          top.at("Shared Hit Blocks").get<std::int64_t>() + top.at("Shared Read Blocks").get<std::int64_t>();
+      time = answer.at("Execution Time").get<double>();
+    }
+    findings.push_back({"claim of 50", with_thousands(size) + " waiting",
+                        with_thousands(static_cast<double>(pages)) + " pages, " + fixed(time, 2) + " ms",
+                        ordered_json{{"waiting", size}, {"pages", pages}, {"milliseconds", time}}});
+    progress(static_cast<double>(findings.size()) / 3);
+  }
+  return findings;
+}
+
+namespace {
+
+/// Messages a second in the second half of `seconds`, enqueued as fast as they are handled.
+double steady_rate(const Settings& settings, double seconds, const Progress& progress) {
+  auto platform = open(settings);
+  std::atomic<std::int64_t> handled{0};
+  platform.on(topic, [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  platform.start();
+  std::int64_t at_half = 0;
+  std::optional<Steady::time_point> half;
+  std::int64_t sent = 0;
+  const std::vector<EnqueueRequest> requests(500, {.topic = topic, .payload = payload(0)});
+  const auto start = Steady::now();
+  while (seconds_since(start) < seconds) {
+    if (sent - handled > 20'000) {
+      std::this_thread::sleep_for(milliseconds{1});
+    } else {
+      platform.outbox().enqueue_many(requests);
+      sent += static_cast<std::int64_t>(requests.size());
+    }
+    if (!half && seconds_since(start) >= seconds / 2) {
+      half = Steady::now();
+      at_half = handled;
+    }
+    progress(seconds_since(start) / seconds);
+  }
+  const auto result = static_cast<double>(handled - at_half) / seconds_since(half.value_or(start));
+  platform.stop();
+  return result;
+}
+
+}  // namespace
+
+Findings snapshot(const Settings& settings, const Progress& progress) {
+  const auto clean = steady_rate(settings, settings.seconds, [&](double share) { progress(share / 3); });
+  auto watcher = open(settings);
+  auto old = watcher.begin();
+  old.execute("set transaction isolation level repeatable read");
+  static_cast<void>(old.query("select count(*) from \"" + settings.platform.schema + "\".outbox"));
+  const auto held =
+      steady_rate(settings, settings.seconds * 2, [&](double share) { progress((1 + 2 * share) / 3); });
+  old.rollback();
+  return {{"old snapshot", "held for " + fixed(settings.seconds * 2, 0) + " s",
+           with_thousands(held) + " messages/s, " + with_thousands(clean) + " without",
+           ordered_json{{"per_second", held}, {"clean_per_second", clean}, {"ratio", held / clean}}}};
+}
+
+Findings idle(const Settings& settings, const Progress& progress) {
+  auto platform = open(settings);
+  platform.on(topic, [](const OutboxMessage&, HandlerContext&) {});
+  platform.start();
+  const auto wait = [&](double seconds, double from, double to) {
+    const auto start = Steady::now();
+    while (seconds_since(start) < seconds) {
+      std::this_thread::sleep_for(milliseconds{50});
+      progress(from + (to - from) * std::min(1.0, seconds_since(start) / seconds));
+    }
+  };
+  wait(std::min(10.0, settings.seconds), 0, 0.5);  // until the polls have become rare
+  auto watcher = is_postgres(settings.url) ? std::optional{open(settings)} : std::nullopt;
+  const auto transactions = [&]() -> std::int64_t {
+    if (!watcher) return 0;
+    return ask(*watcher,
+               "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()")
+        .at(0)
+        .get<std::int64_t>(0);
+  };
+  const auto before = transactions();
+  const auto cpu_before = process_cpu_seconds();
+  wait(settings.seconds, 0.5, 1);
+  const auto cpu = (process_cpu_seconds() - cpu_before) / settings.seconds;
+  const auto statements = static_cast<double>(transactions() - before) / settings.seconds;
+  platform.stop();
+  ordered_json figures{{"cpu_share", cpu}};
+  std::string result = fixed(cpu * 100, 2) + " % of a core";
+  if (watcher) {
+    figures["transactions_per_second"] = statements;
+    result = fixed(statements, 2) + " transactions/s, " + result;
+  }
+  return {{"idle", "a worker with nothing to do", result, figures}};
+}
+
+}  // namespace dovetail::cli::bench

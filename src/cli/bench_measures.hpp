@@ -1,0 +1,56 @@
+// What `dovetail bench` measures: each through the library's ordinary interface, on a database of the user's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/cli.hpp"
+
+namespace dovetail::cli::bench {
+
+struct Settings {
+  std::string url;
+  PlatformOptions platform;
+  int messages = 200'000;
+  double seconds = 5;      ///< For what is measured by time.
+  int connections = 8;     ///< That enqueue at the same time.
+  int bulk_size = 2'000;   ///< Messages per call of enqueue_many.
+  bool preloaded = false;  ///< drain: the messages are there already.
+};
+
+/// Told how far a measure is: 0 to 1.
+using Progress = std::function<void(double)>;
+
+/// One line of the answer.
+struct Finding {
+  std::string measure;
+  std::string setting;
+  std::string result;              ///< For people.
+  nlohmann::ordered_json figures;  ///< For programs.
+};
+using Findings = std::vector<Finding>;
+
+/// One message per transaction, from as many threads as there are connections.
+Findings enqueue(const Settings& settings, const Progress& progress);
+/// Many messages per call, from two threads.
+Findings bulk(const Settings& settings, const Progress& progress);
+/// A backlog through the dispatcher and a handler that does nothing, until the last ack is written.
+Findings drain(const Settings& settings, const Progress& progress);
+/// From just before enqueue() to the handler's start, at 20 messages a second.
+Findings latency(const Settings& settings, const Progress& progress);
+/// What one claim reads, with 1 thousand, 100 thousand and 1 million messages waiting. PostgreSQL only.
+Findings claims(const Settings& settings, const Progress& progress);
+/// Enqueued and handled at the same time, without and with a transaction elsewhere that holds an old
+/// snapshot. PostgreSQL only.
+Findings snapshot(const Settings& settings, const Progress& progress);
+/// What a worker costs that has nothing to do.
+Findings idle(const Settings& settings, const Progress& progress);
+
+[[nodiscard]] bool is_postgres(const std::string& url);
+/// Removes every table of the settings' schema.
+void drop_schema(const Settings& settings);
+
+}  // namespace dovetail::cli::bench
