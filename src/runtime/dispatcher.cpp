@@ -233,11 +233,12 @@ bool Dispatcher::next_trip(Trip& trip) {
       grow_at_ = now + growth_interval;
     }
     const bool failing = now < retry_at_;
-    const bool hungry = !stopping_ && ready < low_water() && live_workers_ > 0;
+    const bool hungry = !stopping_ && ready <= low_water() && live_workers_ > 0;
     // A second claim beside one that is under way: only when the workers are faster than the database.
     const bool wants =
         hungry && jobs_.size() + claiming_ < window_ && !suspect_ && (claiming_ == 0 || ready == 0);
-    const bool claims = wants && (rung_ || more_ || now >= poll_at_);
+    const auto look_at = std::min(poll_at_, comes_back_at_);
+    const bool claims = wants && (rung_ || more_ || now >= look_at);
     const bool settles = !finished_.empty() && (ready == 0 || finished_.size() >= batch || stopping_ ||
                                                 now >= *first_finished_ + settle_delay);
     if (!failing && (claims || settles)) {
@@ -245,7 +246,7 @@ bool Dispatcher::next_trip(Trip& trip) {
       first_finished_.reset();
       trip.ran_dry = ready == 0;
       if (claims) {
-        const auto wanted = std::min(batch - std::min(batch - 1, ready), window_ - jobs_.size() - claiming_);
+        const auto wanted = std::min(batch, window_ - jobs_.size() - claiming_);
         trip.wanted = static_cast<int>(wanted);
         claiming_ += wanted;
         const bool by_the_clock = !rung_ && !more_;
@@ -258,6 +259,7 @@ bool Dispatcher::next_trip(Trip& trip) {
         }
         trip.asks_next_due = !more_ || scans;
         rung_ = false;
+        if (now >= comes_back_at_) comes_back_at_ = MonoTime::max();
       }
       return true;
     }
@@ -266,7 +268,7 @@ bool Dispatcher::next_trip(Trip& trip) {
     if (failing) {
       wake = std::min(wake, retry_at_);
     } else {
-      if (wants) wake = std::min(wake, poll_at_);
+      if (wants) wake = std::min(wake, look_at);
       if (!finished_.empty()) wake = std::min<MonoTime>(wake, *first_finished_ + settle_delay);
     }
     if (hungry && !wants && window_ < largest_window()) wake = std::min(wake, grow_at_);
@@ -283,8 +285,6 @@ void Dispatcher::travel(Trip& trip) {
                                   .max_attempts = handlers_.most_attempts(),
                                   .after = trip.after ? &*trip.after : nullptr,
                                   .asks_next_due = trip.asks_next_due};
-  // In the order of their ids, as everybody locks them.
-  std::ranges::sort(trip.settlements, {}, [](const storage::Settlement& each) { return each.claim.id; });
   storage::WorkAnswer answer;
   try {
     database_.write({.single_statement = true, .service = true, .stop = hurry_.get_token()},
@@ -346,12 +346,11 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
   std::lock_guard lock(mutex_);
   failures_ = 0;
   if (settled > 0 && trip.ran_dry) window_ = std::min(largest_window(), window_ * 2);
-  // What comes back by itself is not announced by anybody.
   for (const auto& each : trip.settlements) {
     if (each.kind == Kind::ack || each.kind == Kind::fail) continue;
     const auto delay =
         std::min<std::chrono::microseconds>(each.delay.value_or(std::chrono::microseconds{0}), longest_wait);
-    poll_at_ = std::min<MonoTime>(poll_at_, Steady::now() + delay + milliseconds{1});
+    comes_back_at_ = std::min<MonoTime>(comes_back_at_, Steady::now() + delay + milliseconds{1});
   }
 }
 
@@ -540,7 +539,7 @@ JobPtr Dispatcher::next_job() {
     auto job = *next;
     waiting_.erase(next);
     // The fetcher looks whether to claim the next: when there is room for them, and when nothing is left.
-    if (waiting_.size() + 1 == low_water() || waiting_.empty() || handlers_.has_limits()) {
+    if (waiting_.size() == low_water() || waiting_.empty() || handlers_.has_limits()) {
       fetcher_wakes_.notify_one();
     }
     if (begin(job)) return job;

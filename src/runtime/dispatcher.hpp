@@ -101,9 +101,9 @@ class Dispatcher {
   /// Of those that wait, the ones whose handlers are at their limits.
   [[nodiscard]] std::vector<JobPtr> blocked() const;
   [[nodiscard]] std::size_t startable() const;
-  [[nodiscard]] std::size_t low_water() const {
-    return (static_cast<std::size_t>(options_.batch_size) + 1) / 2;
-  }
+  /// With so many or fewer messages to begin, the next batch is claimed: while workers go through one, the
+  /// next is on its way.
+  [[nodiscard]] std::size_t low_water() const { return static_cast<std::size_t>(options_.batch_size); }
   [[nodiscard]] std::size_t largest_window() const;
   [[nodiscard]] MonoDuration safety_margin() const;
   void log_error(std::string_view event, const std::exception& error) const;
@@ -149,7 +149,9 @@ class Dispatcher {
   bool rung_ = true;          // a message may have come: claim at once
   bool more_ = false;         // the last claim was full
   MonoTime poll_at_{};        // claim then, whatever happens
-  MonoTime retry_at_{};       // no trip before: the last one failed
+  // … and then: we gave a message back until then, and nobody announces that.
+  MonoTime comes_back_at_ = MonoTime::max();
+  MonoTime retry_at_{};  // no trip before: the last one failed
   int idle_polls_ = 0;
   int blocked_rounds_ = 0;  // claims in a row that brought only what must wait for its handler
   int failures_ = 0;

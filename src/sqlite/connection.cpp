@@ -19,8 +19,9 @@ Cursor::Cursor(Cursor&& other) noexcept
     : connection_(other.connection_),
       statement_(std::exchange(other.statement_, nullptr)),
       name_(other.name_),
-      finalize_(other.finalize_),
-      bound_(other.bound_) {}
+      finalize_(other.finalize_) {
+  DOVETAIL_ASSERT(other.bound_ == 0);
+}
 
 Cursor::~Cursor() {
   if (statement_ == nullptr) return;
@@ -71,7 +72,13 @@ Cursor& Cursor::bind(std::span<const std::byte> bytes) {
 }
 
 Cursor& Cursor::bind(const Uuid& value) {
-  check(sqlite3_bind_blob(statement_, next_index(), value.bytes().data(), 16, SQLITE_TRANSIENT));
+  if (uuid_count_ == uuids_.size()) {
+    check(sqlite3_bind_blob(statement_, next_index(), value.bytes().data(), 16, SQLITE_TRANSIENT));
+    return *this;
+  }
+  auto& kept = uuids_[uuid_count_++];
+  kept = value;
+  check(sqlite3_bind_blob(statement_, next_index(), kept.bytes().data(), 16, SQLITE_STATIC));
   return *this;
 }
 
@@ -232,7 +239,7 @@ Connection::~Connection() {
 Cursor Connection::run(const storage::StatementTexts& texts, const storage::Statement& statement) {
   statement.runs.fetch_add(1, std::memory_order_relaxed);
   const auto& text = texts.of(statement);
-  auto& prepared = prepared_[text];
+  auto& prepared = prepared_[&text];
   if (prepared == nullptr) {
     const int code = sqlite3_prepare_v3(connection_, text.c_str(), static_cast<int>(text.size()),
                                         owned_ ? SQLITE_PREPARE_PERSISTENT : 0, &prepared, nullptr);

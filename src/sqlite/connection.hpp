@@ -5,6 +5,7 @@
 
 #include <sqlite3.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <span>
@@ -24,6 +25,7 @@ class Cursor {
  public:
   /// `finalize`: the statement belongs to this cursor alone.
   Cursor(Connection& connection, sqlite3_stmt* statement, std::string_view name, bool finalize);
+  /// Only before anything is bound.
   Cursor(Cursor&& other) noexcept;
   Cursor& operator=(Cursor&&) = delete;
   ~Cursor();
@@ -68,6 +70,9 @@ class Cursor {
   std::string_view name_;
   bool finalize_;
   int bound_ = 0;
+  // Ids are often temporaries: here they last as long as they must, and SQLite need not allocate for each.
+  std::array<Uuid, 17> uuids_{};
+  std::size_t uuid_count_ = 0;
 };
 
 class Connection {
@@ -106,7 +111,7 @@ class Connection {
   sqlite3* connection_;
   bool owned_;
   bool failed_ = false;
-  std::unordered_map<std::string, sqlite3_stmt*> prepared_;  // by text
+  std::unordered_map<const std::string*, sqlite3_stmt*> prepared_;  // by where their texts are kept
 };
 
 /// The settings that every connection to a shared file needs.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t count_limit = 100'000;
 constexpr int set_aside_rounds = 100;
+constexpr std::size_t rows_at_once = 16;  // of the statements named …_many, and of outbox_claim_step_lease
 constexpr std::string_view expired_error = "expired before it was handled";
 constexpr std::string_view lease_error = "its lease ran out, and with it its last attempt";
 
@@ -79,10 +80,7 @@ Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::New
         .bind(std::int64_t{message.priority})
         .bind(message.unique_key)
         .bind(clock_->wall());
-    const bool stored = cursor.step();
-    while (stored && cursor.step()) {
-    }
-    if (stored) return {message.id, true};
+    if (cursor.run() == 1) return {message.id, true};
   }
   auto existing = connection.run(texts_, sql::outbox_enqueue_step_existing);
   existing.bind(message.id.uuid()).bind(message.unique_key).step();
@@ -119,69 +117,102 @@ std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
 // --- claim and settle
 // ----------------------------------------------------------------------------------------
 
+std::vector<OutboxStore::DueRow> OutboxStore::due_rows(Connection& connection, std::int64_t lane,
+                                                       WallTime now, WallTime from, std::size_t most) {
+  std::vector<DueRow> rows;
+  auto cursor = connection.run(texts_, sql::outbox_claim);
+  cursor.bind(lane).bind(now).bind(from).bind(static_cast<std::int64_t>(most));
+  while (cursor.step()) {
+    DueRow row;
+    row.entry.claimed.message = read_message(cursor);
+    row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(10) + 1};
+    row.entry.ready_at = cursor.time(12);
+    row.entry.lost_leases = static_cast<int>(cursor.integer(14));
+    row.lost = cursor.integer(11) > 0;
+    row.seq = cursor.integer(13);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+bool OutboxStore::may_have(Connection& connection, const storage::ClaimOrder& order,
+                           const PausedTopics& paused, WallTime now, DueRow& row) {
+  auto& message = row.entry.claimed.message;
+  if (message.expires_at && *message.expires_at <= now) {
+    fail_row(connection, row.seq, 0, expired_error, std::nullopt, now);
+    return false;
+  }
+  if (row.lost) {
+    if (message.attempts + 1 >= order.max_attempts) {
+      fail_row(connection, row.seq, 1, lease_error, std::nullopt, now);
+      return false;
+    }
+    connection.run(texts_, sql::outbox_reap_expired_step_release).bind(row.seq).run();
+    ++message.attempts;
+    ++row.entry.lost_leases;
+  }
+  if (!paused.empty() && paused.contains(message.topic)) {
+    connection.run(texts_, sql::outbox_claim_step_park).bind(row.seq).run();
+    return false;
+  }
+  return true;
+}
+
+void OutboxStore::lease(Connection& connection, const storage::ClaimOrder& order, WallTime until,
+                        std::span<const std::int64_t> rows) {
+  for (std::size_t done = 0; done < rows.size(); done += rows_at_once) {
+    auto cursor = connection.run(texts_, sql::outbox_claim_step_lease);
+    cursor.bind(order.owner.uuid()).bind(until);
+    for (const auto seq : rows.subspan(done, std::min(rows_at_once, rows.size() - done))) cursor.bind(seq);
+    cursor.run();
+  }
+}
+
 void OutboxStore::claim_lane(Connection& connection, const storage::ClaimOrder& order, std::int64_t lane,
                              WallTime now, const PausedTopics& paused,
                              std::vector<storage::ClaimedEntry>& claimed) {
   const auto wanted = static_cast<std::size_t>(order.batch_size);
+  const auto mark = order.after != nullptr
+                        ? (*order.after)[static_cast<std::size_t>(lane - storage::lowest_priority)]
+                        : std::nullopt;
   // Bounded: a long row of paused messages is put aside in several transactions. Each wakes the workers,
   // because they watch the file for changes.
   for (int round = 0; round < set_aside_rounds && claimed.size() < wanted; ++round) {
     const auto asked = wanted - claimed.size();
-    std::size_t answered = 0;
-    std::vector<std::int64_t> expired;
-    std::vector<std::int64_t> parked;
-    {
-      auto cursor = connection.run(texts_, sql::outbox_claim);
-      cursor.bind(order.owner.uuid())
-          .bind(lane)
-          .bind(static_cast<std::int64_t>(asked))
-          .bind(now)
-          .bind(now + order.lease);
-      for (; cursor.step(); ++answered) {
-        storage::ClaimedEntry entry;
-        entry.claimed.message = read_message(cursor);
-        if (entry.claimed.message.expires_at && *entry.claimed.message.expires_at <= now) {
-          expired.push_back(cursor.integer(13));
-        } else if (!paused.empty() && paused.contains(entry.claimed.message.topic)) {
-          parked.push_back(cursor.integer(13));
-        } else {
-          entry.claimed.claim = {entry.claimed.message.id, cursor.integer(10)};
-          entry.claimed.lease_until = cursor.time(11);
-          entry.ready_at = cursor.time(12);
-          entry.lost_leases = static_cast<int>(cursor.integer(14));
-          claimed.push_back(std::move(entry));
-        }
-      }
+    auto rows = due_rows(connection, lane, now, mark ? mark->ready_at : WallTime::min(), asked);
+    std::vector<std::int64_t> taken;
+    taken.reserve(rows.size());
+    for (auto& row : rows) {
+      if (!may_have(connection, order, paused, now, row)) continue;
+      row.entry.claimed.lease_until = now + order.lease;
+      taken.push_back(row.seq);
+      claimed.push_back(std::move(row.entry));
     }
-    for (const auto seq : expired) fail_row(connection, seq, 0, expired_error, std::nullopt, now);
-    for (const auto seq : parked) connection.run(texts_, sql::outbox_claim_step_park).bind(seq).run();
-    if (answered < asked) return;
+    lease(connection, order, now + order.lease, taken);
+    if (rows.size() < asked) return;
   }
+}
+
+std::optional<std::int64_t> OutboxStore::lane_below(Connection& connection, std::int64_t lane) {
+  auto cursor = connection.run(texts_, sql::outbox_claim_step_next_lane);
+  cursor.bind(lane).step();
+  return cursor.is_null(0) ? std::nullopt : std::optional{cursor.integer(0)};
 }
 
 std::vector<storage::ClaimedEntry> OutboxStore::claim(storage::WriteSession& session,
                                                       const storage::ClaimOrder& order) {
-  reap_expired(session, order.max_attempts, order.batch_size, std::nullopt);
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<storage::ClaimedEntry> claimed;
+  claimed.reserve(static_cast<std::size_t>(order.batch_size));
   PausedTopics paused;
   for (auto cursor = connection.run(texts_, sql::outbox_paused); cursor.step();)
     paused.insert(cursor.text(0));
-  std::optional<std::int64_t> lane = storage::highest_priority + 1;
-  while (claimed.size() < static_cast<std::size_t>(order.batch_size)) {
-    {
-      auto cursor = connection.run(texts_, sql::outbox_claim_step_next_lane);
-      cursor.bind(*lane).step();
-      lane = cursor.is_null(0) ? std::nullopt : std::optional{cursor.integer(0)};
-    }
-    if (!lane) break;
+  for (auto lane = lane_below(connection, storage::highest_priority + 1);
+       lane && claimed.size() < static_cast<std::size_t>(order.batch_size);
+       lane = lane_below(connection, *lane)) {
     claim_lane(connection, order, *lane, now, paused, claimed);
   }
-  // RETURNING answers in no particular order.
-  std::ranges::sort(claimed, {}, [](const storage::ClaimedEntry& entry) {
-    return std::tuple{-entry.claimed.message.priority, entry.ready_at, entry.claimed.message.id};
-  });
   return claimed;
 }
 
@@ -195,7 +226,7 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
   const auto settle = [&](const storage::Settlement& each) {
     switch (each.kind) {
       case Kind::ack:
-        return ack_one(connection, owner, each.claim, keep_done, now);
+        break;
       case Kind::abandon:
         return abandon_one(connection, owner, each.claim, each.error, each.delay, each.max_attempts, now);
       case Kind::fail:
@@ -205,7 +236,15 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
     }
     return false;
   };
-  for (const auto& each : settlements) answer.settled += settle(each) ? 1 : 0;
+  std::vector<Claim> acks;
+  for (const auto& each : settlements) {
+    if (each.kind == Kind::ack) {
+      acks.push_back(each.claim);
+    } else if (settle(each)) {
+      ++answer.settled;
+    }
+  }
+  answer.settled += ack_all(connection, owner, acks, keep_done, now);
   if (order == nullptr) return answer;
   answer.claimed = claim(session, *order);
   if (order->asks_next_due) {
@@ -218,19 +257,31 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
 
 std::optional<OutboxStore::ClaimedRow> OutboxStore::find_claimed(Connection& connection, OwnerToken owner,
                                                                  const Claim& claim, WallTime now) {
-  auto cursor = connection.run(texts_, sql::outbox_ack_step_claimed);
+  auto cursor = connection.run(texts_, sql::outbox_abandon_step_claimed);
   cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now);
   if (!cursor.step()) return std::nullopt;
   return ClaimedRow{cursor.integer(0), static_cast<int>(cursor.integer(1))};
 }
 
-bool OutboxStore::ack_one(Connection& connection, OwnerToken owner, const Claim& claim, bool keep,
-                          WallTime now) {
-  const auto row = find_claimed(connection, owner, claim, now);
-  if (!row) return false;
-  if (keep) connection.run(texts_, sql::outbox_ack_step_keep).bind(row->seq).bind(now).run();
-  connection.run(texts_, sql::outbox_ack).bind(row->seq).run();
-  return true;
+std::size_t OutboxStore::ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
+                                 bool keep, WallTime now) {
+  std::size_t count = 0;
+  if (claims.size() <= 2) {
+    for (const auto& claim : claims) {
+      auto cursor = connection.run(texts_, keep ? sql::outbox_ack : sql::outbox_ack_step_forget);
+      count += cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now).run();
+    }
+    return count;
+  }
+  for (std::size_t done = 0; done < claims.size(); done += rows_at_once) {
+    auto cursor = connection.run(texts_, keep ? sql::outbox_ack_step_many : sql::outbox_ack_step_forget_many);
+    cursor.bind(now).bind(owner.uuid());
+    for (const auto& claim : claims.subspan(done, std::min(rows_at_once, claims.size() - done))) {
+      cursor.bind(claim.id.uuid()).bind(claim.epoch);
+    }
+    count += cursor.run();
+  }
+  return count;
 }
 
 void OutboxStore::fail_row(Connection& connection, std::int64_t seq, int charge,
@@ -243,7 +294,6 @@ void OutboxStore::fail_row(Connection& connection, std::int64_t seq, int charge,
       .bind(error)
       .bind(by ? std::optional{by->uuid()} : std::nullopt)
       .run();
-  connection.run(texts_, sql::outbox_ack).bind(seq).run();
 }
 
 bool OutboxStore::abandon_one(Connection& connection, OwnerToken owner, const Claim& claim,
@@ -279,10 +329,7 @@ bool OutboxStore::snooze_one(Connection& connection, OwnerToken owner, const Cla
 
 std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                              bool keep) {
-  const auto now = clock_->wall();
-  return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
-    return ack_one(WriteSession::of(session), owner, claim, keep, now);
-  }));
+  return ack_all(WriteSession::of(session), owner, claims, keep, clock_->wall());
 }
 
 std::size_t OutboxStore::abandon(storage::WriteSession& session, OwnerToken owner,
@@ -330,13 +377,17 @@ std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session,
 // -----------------------------------------------------------------------------------------------
 
 std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_attempts, int most,
-                                      std::optional<int> /*look_at*/) {
+                                      std::optional<int> look_at) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<ClaimedRow> rows;
-  {
+  for (auto lane = lane_below(connection, storage::highest_priority + 1);
+       lane && rows.size() < static_cast<std::size_t>(most); lane = lane_below(connection, *lane)) {
     auto cursor = connection.run(texts_, sql::outbox_reap_expired);
-    cursor.bind(now).bind(std::int64_t{most});
+    cursor.bind(*lane)
+        .bind(now)
+        .bind(most - static_cast<std::int64_t>(rows.size()))
+        .bind(look_at ? std::int64_t{*look_at} : std::int64_t{-1});  // all of them
     while (cursor.step()) rows.push_back({cursor.integer(0), static_cast<int>(cursor.integer(1))});
   }
   for (const auto& row : rows) {
@@ -353,24 +404,20 @@ std::size_t OutboxStore::replay(storage::WriteSession& session,
                                 std::optional<std::span<const OutboxMessageId>> ids,
                                 const DeadLetterFilter& filter, int most) {
   auto& connection = WriteSession::of(session);
-  std::vector<Uuid> replayed;
   const auto replay_next = [&](std::optional<Uuid> id) {
     auto cursor = connection.run(texts_, sql::outbox_replay);
-    cursor.bind(id)
+    return cursor.bind(id)
         .bind(view_of(filter.topic))
         .bind(filter.failed_after)
         .bind(filter.failed_before)
         .bind(std::int64_t{most})
-        .bind(clock_->wall());
-    while (cursor.step()) replayed.push_back(cursor.uuid(0));
+        .bind(clock_->wall())
+        .run();
   };
-  if (ids) {
-    for (const auto& id : *ids) replay_next(id.uuid());
-  } else {
-    replay_next(std::nullopt);
-  }
-  for (const auto& id : replayed) connection.run(texts_, sql::outbox_replay_step_forget).bind(id).run();
-  return replayed.size();
+  if (!ids) return replay_next(std::nullopt);
+  std::size_t count = 0;
+  for (const auto& id : *ids) count += replay_next(id.uuid());
+  return count;
 }
 
 std::size_t OutboxStore::purge_failed(storage::WriteSession& session,

@@ -64,7 +64,8 @@ class OutboxStore final : public storage::OutboxStore {
   /// The row of a claim that still holds.
   std::optional<ClaimedRow> find_claimed(Connection& connection, OwnerToken owner, const Claim& claim,
                                          WallTime now);
-  bool ack_one(Connection& connection, OwnerToken owner, const Claim& claim, bool keep, WallTime now);
+  std::size_t ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims, bool keep,
+                      WallTime now);
   bool abandon_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,
                    std::optional<std::chrono::microseconds> delay, int max_attempts, WallTime now);
   bool fail_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,
@@ -73,7 +74,22 @@ class OutboxStore final : public storage::OutboxStore {
                   std::optional<std::chrono::microseconds> delay, WallTime now);
   void fail_row(Connection& connection, std::int64_t seq, int charge, std::optional<std::string_view> error,
                 std::optional<OwnerToken> by, WallTime now);
+  /// A message whose turn it is, unless something stands against it.
+  struct DueRow {
+    storage::ClaimedEntry entry;
+    std::int64_t seq = 0;
+    bool lost = false;  // its lease ran out
+  };
+  std::vector<DueRow> due_rows(Connection& connection, std::int64_t lane, WallTime now, WallTime from,
+                               std::size_t most);
   using PausedTopics = std::set<std::string, std::less<>>;
+  /// Whether the row's message may be handed out; if not, it is put where it belongs.
+  bool may_have(Connection& connection, const storage::ClaimOrder& order, const PausedTopics& paused,
+                WallTime now, DueRow& row);
+  void lease(Connection& connection, const storage::ClaimOrder& order, WallTime until,
+             std::span<const std::int64_t> rows);
+  /// The next lane that holds messages.
+  std::optional<std::int64_t> lane_below(Connection& connection, std::int64_t lane);
   void claim_lane(Connection& connection, const storage::ClaimOrder& order, std::int64_t lane, WallTime now,
                   const PausedTopics& paused, std::vector<storage::ClaimedEntry>& claimed);
 

@@ -400,19 +400,46 @@ TEST_P(SettleContract, OBX_097_ABatchIsSettledAsAWhole) {
   const auto claims = claims_of(claim(200));
   ASSERT_THAT(claims, SizeIs(200));
   // A rule of the database that refuses one of them refuses the batch.
-  const auto table = backend.table("outbox_archive");
   const auto victim = claims[150].id.to_string();
   if (backend.is_postgres()) {
-    backend.sql("alter table " + table + " add constraint no_victim check (id <> '" + victim + "')");
+    backend.sql("alter table " + backend.table("outbox_archive") +
+                " add constraint no_victim check (id <> '" + victim + "')");
   } else {
     std::string hex = victim;
     std::erase(hex, '-');
-    backend.sql("create trigger no_victim before insert on " + table + " when new.id = x'" + hex +
-                "' begin select raise(abort, 'refused'); end");
+    backend.sql("create trigger no_victim before update on " + backend.table("outbox") + " when new.id = x'" +
+                hex + "' begin select raise(abort, 'refused'); end");
   }
   EXPECT_THROW(outbox.ack(owner, claims), Error);
   EXPECT_EQ(with_status(OutboxStatus::in_progress), 200);
   EXPECT_EQ(with_status(OutboxStatus::done), 0);
+}
+
+TEST_P(SettleContract, OfManyAcksOnlyThoseOfALiveClaimTakeEffect) {
+  for (const bool keep : {true, false}) {
+    auto options = backend.options();
+    if (!keep) options.outbox.retain_done = seconds{0};
+    auto acking = Platform::open(backend.url(), options);
+    outbox.enqueue_many(std::vector<EnqueueRequest>(50, {.topic = "t"}));
+    auto claims = claims_of(claim(50));
+    ASSERT_THAT(claims, SizeIs(50));
+    // Some were given back and claimed anew, so that epochs differ; some are another owner's by now.
+    const std::vector<Claim> second(claims.begin() + 10, claims.begin() + 20);
+    const std::vector<Claim> foreign(claims.begin() + 20, claims.begin() + 30);
+    EXPECT_EQ(outbox.snooze(owner, second), 10U);
+    EXPECT_THAT(claim(10), SizeIs(10));
+    EXPECT_EQ(outbox.snooze(owner, foreign), 10U);
+    EXPECT_THAT(claim_as(OwnerToken::generate()), SizeIs(10));
+    for (auto i = 15; i < 20; ++i) ++claims[static_cast<std::size_t>(i)].epoch;  // the others' epochs are old
+    claims.push_back(claims[0]);                                                 // twice
+    claims.push_back({OutboxWorkItemId::generate(), 1});
+    EXPECT_EQ(acking.outbox().ack(owner, claims), 35U);
+    EXPECT_EQ(with_status(OutboxStatus::done), keep ? 35 : 0);
+    EXPECT_EQ(with_status(OutboxStatus::in_progress), 15);
+    EXPECT_EQ(acking.outbox().ack(owner, claims), 0U);
+    backend.sql("delete from " + backend.table("outbox"));
+    if (backend.is_postgres()) backend.sql("delete from " + backend.table("outbox_archive"));
+  }
 }
 
 TEST_P(SettleContract, OBX_098_OBX_099_SixteenSessionsThatSettleTheSameClaimsDoNotDeadlock) {

@@ -2,109 +2,135 @@
 -- one clock of this machine. A block named <statement>_step_<name> is a step of that statement.
 
 -- name: outbox_enqueue
--- Without a row in the answer the message was not stored: its id or its unique key is there already.
+-- Stores nothing when its id or its unique key is there already.
 insert into {schema}_outbox (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
                              priority, unique_key)
-select ?1, ?2, ?3, ?4, ?5, max(coalesce(?5, ?10), ?10), ?10, ?6, ?7, ?8, ?8, ?9
- where not exists (select 1 from {schema}_outbox_archive where id = ?1)
-on conflict do nothing
-returning 1;
+values (?1, ?2, ?3, ?4, ?5, max(coalesce(?5, ?10), ?10), ?10, ?6, ?7, ?8, ?8, ?9)
+on conflict do nothing;
 
 -- name: outbox_enqueue_step_existing
 -- The message that is there instead.
 select id from {schema}_outbox where id = ?1
 union all
-select id from {schema}_outbox_archive where id = ?1
-union all
-select id from {schema}_outbox where unique_key = ?2
+select id from {schema}_outbox where unique_key = ?2 and status = 0
  limit 1;
 
 -- name: outbox_enqueue_many
--- For ids that were drawn for this very call, and no unique keys: nothing to look up.
+-- For ids that were drawn for this very call, and no unique keys: nothing can be in the way.
 insert into {schema}_outbox (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
                              priority)
 values (?1, ?2, ?3, ?4, ?5, max(coalesce(?5, ?9), ?9), ?9, ?6, ?7, ?8, ?8);
 
 -- name: outbox_claim
--- One lane's messages that are due. What turns out to be expired or of a paused topic is taken out again by the store.
-update {schema}_outbox
-   set owner_token = ?1, claim_epoch = claim_epoch + 1, lease_until = ?5
- where seq in (select seq from {schema}_outbox
-                where lane = ?2 and lease_until is null and ready_at <= ?4
-                order by ready_at, seq limit ?3)
-returning id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-          lease_until, ready_at, seq, lost_leases;
+-- One lane's messages that are due, or whose leases ran out; from a mark on. The store decides what becomes of each.
+select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
+       lease_until, ready_at, seq, lost_leases
+  from {schema}_outbox
+ where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and lease_until <= ?2
+ order by ready_at, seq limit ?4;
+
+-- name: outbox_claim_step_lease
+-- Sixteen rows at a time, or fewer with the rest null: most of what a statement of one row costs is its beginning and end.
+update {schema}_outbox set owner_token = ?1, claim_epoch = claim_epoch + 1, lease_until = ?2
+ where seq in (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18);
 
 -- name: outbox_claim_step_next_lane
-select max(lane) from {schema}_outbox where lane < ?1 and lane > -100 and lease_until is null;
+select max(lane) from {schema}_outbox where status = 0 and lane < ?1 and lane > -100;
 
 -- name: outbox_claim_step_park
-update {schema}_outbox set lane = -100, owner_token = null, lease_until = null where seq = ?1;
-
--- name: outbox_ack_step_claimed
--- The row of a claim: this owner's, of this epoch, within its lease. All that a claim may do begins with it.
-select seq, attempts from {schema}_outbox where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
-
--- name: outbox_ack_step_keep
-insert into {schema}_outbox_archive (id, status, processed_at, processed_by, claim_epoch, attempts, past_attempts, priority,
-                                     created_at, due_at, expires_at, topic, correlation_id, unique_key, headers, last_error,
-                                     payload)
-select id, 2, ?2, owner_token, claim_epoch, attempts, past_attempts, priority, created_at, due_at, expires_at, topic,
-       correlation_id, unique_key, headers, last_error, payload
-  from {schema}_outbox where seq = ?1;
+update {schema}_outbox set lane = -100 where seq = ?1;
 
 -- name: outbox_ack
--- Finished: it leaves the queue.
-delete from {schema}_outbox where seq = ?1;
+-- What a claim may do, it may do to a row that is this owner's, of this epoch, within its lease.
+update {schema}_outbox set status = 1, processed_at = ?4, lease_until = -9000000000000000000
+ where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
+
+-- name: outbox_ack_step_many
+-- Sixteen claims at a time, or fewer with the rest null.
+update {schema}_outbox set status = 1, processed_at = ?1, lease_until = -9000000000000000000
+ where id in (?3, ?5, ?7, ?9, ?11, ?13, ?15, ?17, ?19, ?21, ?23, ?25, ?27, ?29, ?31, ?33)
+   and owner_token = ?2 and lease_until > ?1
+   and claim_epoch = case id
+                    when ?3 then ?4 when ?5 then ?6 when ?7 then ?8 when ?9 then ?10 when ?11 then ?12
+                    when ?13 then ?14 when ?15 then ?16 when ?17 then ?18 when ?19 then ?20 when ?21 then ?22
+                    when ?23 then ?24 when ?25 then ?26 when ?27 then ?28 when ?29 then ?30 when ?31 then ?32
+                    when ?33 then ?34 end;
+
+-- name: outbox_ack_step_forget_many
+delete from {schema}_outbox
+ where id in (?3, ?5, ?7, ?9, ?11, ?13, ?15, ?17, ?19, ?21, ?23, ?25, ?27, ?29, ?31, ?33)
+   and owner_token = ?2 and lease_until > ?1
+   and claim_epoch = case id
+                    when ?3 then ?4 when ?5 then ?6 when ?7 then ?8 when ?9 then ?10 when ?11 then ?12
+                    when ?13 then ?14 when ?15 then ?16 when ?17 then ?18 when ?19 then ?20 when ?21 then ?22
+                    when ?23 then ?24 when ?25 then ?26 when ?27 then ?28 when ?29 then ?30 when ?31 then ?32
+                    when ?33 then ?34 end;
+
+-- name: outbox_ack_step_forget
+-- The same without history.
+delete from {schema}_outbox where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
 -- name: outbox_abandon
 update {schema}_outbox
-   set owner_token = null, lease_until = null, attempts = attempts + 1, lost_leases = 0, ready_at = ?2,
+   set lease_until = -9000000000000000000, attempts = attempts + 1, lost_leases = 0, ready_at = ?2,
        last_error = coalesce(?3, last_error)
  where seq = ?1;
 
+-- name: outbox_abandon_step_claimed
+select seq, attempts from {schema}_outbox where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
+
 -- name: outbox_fail
-insert into {schema}_outbox_archive (id, status, processed_at, processed_by, claim_epoch, attempts, past_attempts, priority,
-                                     created_at, due_at, expires_at, topic, correlation_id, unique_key, headers, last_error,
-                                     payload)
-select id, 3, ?2, ?5, claim_epoch, attempts + ?3, past_attempts, priority, created_at, due_at, expires_at, topic,
-       correlation_id, unique_key, headers, coalesce(?4, last_error), payload
-  from {schema}_outbox where seq = ?1;
+update {schema}_outbox
+   set status = 3, processed_at = ?2, attempts = attempts + ?3, last_error = coalesce(?4, last_error),
+       owner_token = coalesce(?5, zeroblob(16)), lease_until = -9000000000000000000, lane = priority
+ where seq = ?1;
 
 -- name: outbox_snooze
-update {schema}_outbox set owner_token = null, lease_until = null, ready_at = coalesce(?2, ready_at) where seq = ?1;
+update {schema}_outbox set lease_until = -9000000000000000000, ready_at = coalesce(?2, ready_at) where seq = ?1;
 
 -- name: outbox_renew
 update {schema}_outbox set lease_until = ?2 where seq = ?1;
 
 -- name: outbox_reap_expired
-select seq, attempts from {schema}_outbox where lease_until <= ?1 order by lease_until limit ?2;
+-- Among the first of one lane: what is in progress stands near the front.
+select seq, attempts
+  from (select seq, attempts, lease_until from {schema}_outbox
+         where status = 0 and lane = ?1 and ready_at <= ?2 order by ready_at, seq limit ?4)
+ where lease_until between 1 and ?2 limit ?3;
 
 -- name: outbox_reap_expired_step_release
 update {schema}_outbox
-   set owner_token = null, lease_until = null, attempts = attempts + 1, lost_leases = min(lost_leases + 1, 1000)
+   set lease_until = -9000000000000000000, attempts = attempts + 1, lost_leases = min(lost_leases + 1, 1000)
  where seq = ?1;
 
 -- name: outbox_next_due
 -- As a distance from now.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
 select min((select min(ready_at) from {schema}_outbox
-             where lane = lanes.lane and lease_until is null and ready_at > ?1 and ready_at < ?1 + 86400000000)) - ?1
+             where status = 0 and lane = lanes.lane and ready_at > ?1 and ready_at < ?1 + 86400000000)) - ?1
   from lanes;
 
 -- name: outbox_clock
 select ?1;
 
 -- name: outbox_counts
-select (select count(*) from (select 1 from {schema}_outbox
-                               where lease_until is null and lane > -100 and ready_at <= ?2 limit ?1)),
+-- Never counts further than ?1.
+with due as materialized (
+  select lease_until > 0 as leased from {schema}_outbox
+   where status = 0 and lane > -100 and ready_at <= ?2 limit ?1
+),
+lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
+select (select count(*) from due where not leased),
        (select count(*) from (select 1 from {schema}_outbox
-                               where lease_until is null and lane > -100 and ready_at > ?2 limit ?1)),
-       (select count(*) from (select 1 from {schema}_outbox where lease_until is not null limit ?1)),
-       (select count(*) from (select 1 from {schema}_outbox_archive where status = 2 limit ?1)),
-       (select count(*) from (select 1 from {schema}_outbox_archive where status = 3 limit ?1)),
+                               where status = 0 and lane > -100 and ready_at > ?2 limit ?1)),
+       (select count(*) from due where leased),
+       (select count(*) from (select 1 from {schema}_outbox where status = 1 limit ?1)),
+       (select count(*) from (select 1 from {schema}_outbox where status = 3 limit ?1)),
        (select count(*) from (select 1 from {schema}_outbox where lane = -100 limit ?1)),
-       (select ?2 - min(ready_at) from {schema}_outbox where lease_until is null and lane > -100 and ready_at <= ?2);
+       (select ?2 - min((select ready_at from {schema}_outbox
+                          where status = 0 and lane = lanes.lane and lease_until < 0 and ready_at <= ?2
+                          order by ready_at limit 1))
+          from lanes);
 
 -- name: outbox_find
 select id, topic, payload, correlation_id, headers, created_at, due_time_utc, expires_at, priority, retry_count,
@@ -113,39 +139,34 @@ select id, topic, payload, correlation_id, headers, created_at, due_time_utc, ex
 
 -- name: outbox_dead_letters
 select id, topic, null, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
-       processed_at, processed_by, last_error, past_attempts, unique_key, null
-  from {schema}_outbox_archive
+       processed_at, nullif(owner_token, zeroblob(16)), last_error, past_attempts, unique_key, null
+  from {schema}_outbox
  where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
    and (?4 is null or id > ?4)
  order by id limit ?5;
 
 -- name: outbox_replay
 -- One message, or (without an id) the next ones that the filter leaves; not those whose unique key is taken.
-insert into {schema}_outbox (id, ready_at, created_at, claim_epoch, due_at, past_attempts, lane, priority, topic,
-                             correlation_id, unique_key, headers, last_error, payload)
-select id, ?6, created_at, claim_epoch, due_at, past_attempts + attempts, priority, priority, topic, correlation_id,
-       unique_key, headers, last_error, payload
-  from {schema}_outbox_archive as a
- where status = 3 and (?1 is null or id = ?1) and (?2 is null or topic = ?2) and (?3 is null or processed_at >= ?3)
-   and (?4 is null or processed_at < ?4)
-   and (unique_key is null or not exists (select 1 from {schema}_outbox as o where o.unique_key = a.unique_key))
- order by id limit ?5
-on conflict do nothing
-returning id;
-
--- name: outbox_replay_step_forget
-delete from {schema}_outbox_archive where id = ?1 and status = 3;
+update or ignore {schema}_outbox
+   set status = 0, processed_at = -9000000000000000000, ready_at = ?6, past_attempts = past_attempts + attempts,
+       attempts = 0, lost_leases = 0, expires_at = null
+ where seq in (select seq from {schema}_outbox as a
+                where status = 3 and (?1 is null or id = ?1) and (?2 is null or topic = ?2)
+                  and (?3 is null or processed_at >= ?3) and (?4 is null or processed_at < ?4)
+                  and (unique_key is null or not exists (
+                         select 1 from {schema}_outbox as o where o.unique_key = a.unique_key and o.status = 0))
+                order by id limit ?5);
 
 -- name: outbox_purge_failed
-delete from {schema}_outbox_archive
- where seq in (select seq from {schema}_outbox_archive
+delete from {schema}_outbox
+ where seq in (select seq from {schema}_outbox
                 where status = 3 and (?1 is null or id = ?1) and (?2 is null or topic = ?2)
                   and (?3 is null or processed_at >= ?3) and (?4 is null or processed_at < ?4)
                 order by id limit ?5);
 
 -- name: outbox_purge_done
-delete from {schema}_outbox_archive
- where seq in (select seq from {schema}_outbox_archive where status = 2 and processed_at < ?1 order by processed_at limit ?2);
+delete from {schema}_outbox
+ where seq in (select seq from {schema}_outbox where status = 1 and processed_at < ?1 order by processed_at limit ?2);
 
 -- name: outbox_pause
 insert into {schema}_outbox_paused (topic, paused_at) values (?1, ?2) on conflict do nothing;
