@@ -130,9 +130,12 @@ async function inFreshDatabase(contestant, body) {
 
 /// Measures what `body` costs the server, per message.
 async function withCosts(measure, contestant, body) {
+  const settled = () => new Promise((resolve) => setTimeout(resolve, 100)); // backends that ended are counted by then
   await psql(server, 'checkpoint');
+  await settled();
   const [cpu, wal] = [serverCpu(), await walPosition()];
   const answer = await body();
+  await settled();
   note(`${measure}: server CPU`, contestant, ((serverCpu() - cpu) * 1e6) / answer.messages);
   note(`${measure}: WAL`, contestant, ((await walPosition()) - wal) / answer.messages);
   note(measure, contestant, answer.messages / answer.seconds);

@@ -95,23 +95,6 @@ std::vector<Measure> chosen(const BenchArguments& arguments, bool postgres) {
   return list;
 }
 
-/// The measures fill and empty whole tables: they need some of their own.
-void require_unused(const Settings& settings, const std::string& schema) {
-  const bool used = [&] {
-    try {
-      auto platform = Platform::open(settings.url, settings.platform);
-      return true;
-    } catch (const SchemaMismatch&) {
-      return false;
-    }
-  }();
-  if (used) {
-    throw std::invalid_argument(
-        "the schema " + schema +
-        " is in use: bench wants one of its own, which it drops at the end (--schema)");
-  }
-}
-
 void print(const Globals& globals, const Findings& findings) {
   if (globals.json) {
     auto answer = nlohmann::ordered_json::array();
@@ -131,24 +114,25 @@ void print(const Globals& globals, const Findings& findings) {
 
 void run(const Globals& globals, const BenchArguments& arguments) {
   const auto settings = settings_of(globals, arguments);
-  const auto list = chosen(arguments, bench::is_postgres(settings.url));
-  if (!arguments.preloaded) require_unused(settings, globals.schema);
   Findings findings;
-  const auto measure = [&](const Measure& each, const Settings& with) {
-    ProgressBar bar(each.name);
-    auto more = each.run(with, [&](double share) { bar.show(share); });
-    findings.insert(findings.end(), more.begin(), more.end());
-    if (!arguments.keep) bench::drop_schema(with);
-  };
-  try {
-    for (const auto& each : list) measure(each, settings);
-  } catch (...) {
-    try {
-      if (!arguments.keep) bench::drop_schema(settings);
-    } catch (const std::exception&) {
-      // The first failure is the one to tell.
+  for (const auto& each : chosen(arguments, bench::is_postgres(settings.url))) {
+    if (arguments.preloaded) {
+      bench::require_created(settings);
+    } else {
+      bench::create_schema(settings);
     }
-    throw;
+    try {
+      ProgressBar bar(each.name);
+      auto more = each.run(settings, [&](double share) { bar.show(share); });
+      findings.insert(findings.end(), more.begin(), more.end());
+    } catch (...) {
+      try {
+        if (!arguments.keep) bench::drop_schema(settings);
+      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the first failure is the one to tell
+      }
+      throw;
+    }
+    if (!arguments.keep) bench::drop_schema(settings);
   }
   print(globals, findings);
 }

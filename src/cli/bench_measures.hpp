@@ -50,7 +50,12 @@ Findings snapshot(const Settings& settings, const Progress& progress);
 Findings idle(const Settings& settings, const Progress& progress);
 
 [[nodiscard]] bool is_postgres(const std::string& url);
-/// Removes every table of the settings' schema.
+/// Makes the settings' schema, and leaves a mark in it. Throws std::invalid_argument when there is anything of
+/// that name already, ours or not.
+void create_schema(const Settings& settings);
+/// Throws std::invalid_argument when create_schema() has not made it.
+void require_created(const Settings& settings);
+/// Removes the schema with all that is in it, if create_schema() has made it.
 void drop_schema(const Settings& settings);
 
 }  // namespace dovetail::cli::bench

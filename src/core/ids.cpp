@@ -44,9 +44,10 @@ void fill_random(void* target, std::size_t size) {
   };
   thread_local Supply supply{};
   if (supply.left < size || supply.forks != forks()) {
-    supply.forks = forks();
+    supply.left = 0;
     ask_kernel(supply.bytes.data(), supply.bytes.size());
     supply.left = supply.bytes.size();
+    supply.forks = forks();
   }
   supply.left -= size;
   std::memcpy(target, supply.bytes.data() + supply.left, size);

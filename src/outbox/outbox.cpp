@@ -116,6 +116,13 @@ std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> request
   return messages;
 }
 
+using storage::Announcement;
+
+/// The end of a borrowed transaction is not ours to see.
+Announcement announcement_in(const Transaction& transaction) {
+  return transaction.is_borrowed() ? Announcement::edge : Announcement::later;
+}
+
 void require_owner(OwnerToken owner) {
   if (owner.is_nil()) throw std::invalid_argument("owner must not be the nil UUID");
 }
@@ -192,22 +199,27 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   auto message = checked(request, options_);
   Enqueued answer;
   const bool fresh = message.fresh;
+  const bool inside = fresh && !message.unique_key && database_->announces_inside();
   bool again = false;
   database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
     const bool repeated = std::exchange(again, true);
     message.fresh = fresh && !repeated;
-    answer = database_->outbox().enqueue(session, message, false);
+    answer =
+        database_->outbox().enqueue(session, message, inside ? Announcement::inside : Announcement::later);
     // A second run finds what the first one stored without being told: that was this call's doing.
     if (repeated && fresh && answer == message.id) answer = {message.id, true};
   });
   note_enqueued(message, answer.stored());
-  if (answer.stored()) database_->announce();
+  const bool announced = inside && message.fresh;  // not by a second run
+  if (answer.stored() && announced) database_->doorbell().ring();
+  if (answer.stored() && !announced) database_->announce();
   return answer;
 }
 
 Enqueued Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request) {
   const auto message = checked(request, options_);
-  const auto answer = database_->outbox().enqueue(transaction.session(), message, transaction.is_borrowed());
+  const auto answer =
+      database_->outbox().enqueue(transaction.session(), message, announcement_in(transaction));
   if (answer.stored()) transaction.announce_at_commit();
   note_enqueued(message, answer.stored());
   return answer;
@@ -220,7 +232,7 @@ std::vector<Enqueued> Outbox::enqueue_many(std::span<const EnqueueRequest> reque
   bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     const bool repeated = std::exchange(again, true);
-    answers = database_->outbox().enqueue_many(session, messages, repeated, false);
+    answers = database_->outbox().enqueue_many(session, messages, repeated, Announcement::later);
     if (!repeated) return;
     for (std::size_t i = 0; i < messages.size(); ++i) {
       if (messages[i].fresh && answers[i] == messages[i].id) answers[i] = {messages[i].id, true};
@@ -236,7 +248,7 @@ std::vector<Enqueued> Outbox::enqueue_many(Transaction& transaction,
   const auto messages = checked(requests, options_);
   if (messages.empty()) return {};
   auto answers =
-      database_->outbox().enqueue_many(transaction.session(), messages, false, transaction.is_borrowed());
+      database_->outbox().enqueue_many(transaction.session(), messages, false, announcement_in(transaction));
   transaction.announce_at_commit();
   note_enqueued_many(answers);
   return answers;

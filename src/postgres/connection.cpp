@@ -20,6 +20,8 @@
 namespace dovetail::postgres {
 namespace {
 
+constexpr std::size_t copy_chunk_bytes = std::size_t{256} << 10;
+
 constexpr std::chrono::seconds default_connect_timeout{10};
 constexpr int cancel_grace_ms = 5'000;
 
@@ -354,6 +356,36 @@ std::vector<Result> Connection::run_pipelined(std::span<const Command> commands,
   if (PQexitPipelineMode(connection_) == 0) fail(commands.back(), nullptr);
   if (failure) fail(commands[failed_command], &*failure);
   return results;
+}
+
+void Connection::send_copy_data(const Command& command, std::string_view data, Call& call) {
+  while (!data.empty()) {
+    const auto some = data.substr(0, copy_chunk_bytes);
+    while (PQputCopyData(connection_, some.data(), static_cast<int>(some.size())) == 0) {
+      if (!call.wait(POLLOUT)) fail(command, nullptr);
+    }
+    data.remove_prefix(some.size());
+    if (!call.flush()) return;  // the end's result tells why
+  }
+  while (PQputCopyEnd(connection_, nullptr) == 0) {
+    if (!call.wait(POLLOUT)) fail(command, nullptr);
+  }
+}
+
+void Connection::copy_in(const Command& command, std::string_view data, const std::stop_token& stop) {
+  Call call(connection_, wake_fd_, stop);
+  if (PQsendQuery(connection_, command.text.data()) == 0 || !call.flush()) fail(command, nullptr);
+  if (!call.wait_until_result_is_there()) fail(command, nullptr);
+  // The server is ready for the data, or says why not.
+  const Result ready{PQgetResult(connection_)};
+  if (ready.get() != nullptr && ready.status() == PGRES_COPY_IN) {
+    send_copy_data(command, data, call);
+    if (!call.flush()) fail(command, nullptr);
+    wait_for_last_result(command, call);
+    return;
+  }
+  while (auto* rest = PQgetResult(connection_)) PQclear(rest);
+  fail(command, ready.get() != nullptr ? &ready : nullptr);
 }
 
 void Connection::run_script(std::string_view name, const std::string& text) {

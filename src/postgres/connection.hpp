@@ -71,6 +71,9 @@ class Connection {
   /// not run.
   std::vector<Result> run_pipelined(std::span<const Command> commands, const std::stop_token& stop = {});
 
+  /// Runs a COPY … FROM STDIN, and sends it `data`.
+  void copy_in(const Command& command, std::string_view data, const std::stop_token& stop = {});
+
   /// Runs a text of many statements.
   void run_script(std::string_view name, const std::string& text);
 
@@ -90,6 +93,7 @@ class Connection {
   Connection(PGconn* connection, bool owned);
 
   void send(const Command& command);
+  void send_copy_data(const Command& command, std::string_view data, Call& call);
   /// A name stands for the text that was prepared under it first; the same name with another text (that of
   /// another schema, through a borrowed transaction) is run without being prepared.
   enum class Preparation { none, first_use, done };

@@ -24,6 +24,7 @@ class Database final : public storage::Database {
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return false; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
+  bool announces_inside() override { return notifier_.take_turn(); }
   void announce() override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::OutboxStore& outbox() override { return outbox_; }

@@ -7,8 +7,17 @@ namespace dovetail::postgres {
 namespace {
 
 constexpr std::chrono::milliseconds spacing{5};
+constexpr std::chrono::milliseconds quiet_time{20};
 
 }  // namespace
+
+bool Notifier::take_turn() {
+  const auto now = std::chrono::steady_clock::now();
+  std::lock_guard lock(mutex_);
+  if (pending_ || now - last_ < quiet_time) return false;
+  last_ = now;
+  return true;
+}
 
 void Notifier::announce() {
   std::lock_guard lock(mutex_);
@@ -30,6 +39,7 @@ void Notifier::run(const std::stop_token& stop) {
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a hint that got lost; workers poll
     }
     lock.lock();
+    last_ = std::chrono::steady_clock::now();
     changed_.wait_for(lock, stop, spacing, [] { return false; });
   }
 }

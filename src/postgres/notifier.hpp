@@ -1,12 +1,13 @@
-// Tells the workers of other processes that messages have come: NOTIFY, outside of the enqueuers'
-// transactions.
+// Tells the workers of other processes that messages have come, by NOTIFY.
 //
-// A NOTIFY inside a transaction makes all commits of the server queue up behind each other. Here one thread
-// sends it after the commit, once for all that came meanwhile, and at most every few milliseconds.
+// Inside an enqueuer's transaction it would be there soonest, but it makes all such commits of the server
+// queue up behind each other. So that is for the first message after a quiet time only (take_turn); else one
+// thread sends it after the commits, once for all that came meanwhile, and at most every few milliseconds.
 //
-// Threads: announce() from any.
+// Threads: from any.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -22,6 +23,8 @@ class Notifier {
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
 
+  /// True, after a quiet time, to one caller: its transaction does it.
+  [[nodiscard]] bool take_turn();
   /// Returns at once. The thread is started by the first call.
   void announce();
 
@@ -32,6 +35,7 @@ class Notifier {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   bool pending_ = false;
+  std::chrono::steady_clock::time_point last_{};
   std::jthread thread_;  // last: it must not outlive what it uses
 };
 

@@ -12,7 +12,8 @@ namespace {
 constexpr std::int64_t count_limit = 100'000;
 constexpr std::size_t bulk_rows = 2'000;                  // per statement
 constexpr std::size_t bulk_bytes = std::size_t{8} << 20;  // of payloads per statement
-constexpr std::size_t overhead_per_row = 48;              // of a row's elements in arrays, about
+constexpr std::size_t overhead_per_row = 64;              // of a row beside its texts, about
+constexpr std::size_t copy_from = 100;                    // messages: below, its round trips cost more
 
 std::optional<std::int64_t> micros(std::optional<std::chrono::microseconds> duration) {
   return duration ? std::optional<std::int64_t>{duration->count()} : std::nullopt;
@@ -38,9 +39,9 @@ Params fresh_params(const storage::NewMessage& message) {
   return params;
 }
 
-Params enqueue_params(const storage::NewMessage& message, bool notify) {
+Params enqueue_params(const storage::NewMessage& message, storage::Announcement announcement) {
   auto params = fresh_params(message);
-  params.add(message.unique_key).add(notify);
+  params.add(message.unique_key).add(announcement != storage::Announcement::later);
   return params;
 }
 
@@ -92,6 +93,43 @@ Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh, bo
   add_column<Text>(params, messages, [](const auto& each) { return each.unique_key; });
   params.add(fresh).add(notify);
   return params;
+}
+
+/// No more than a topic and a payload, and no id that could be there already.
+bool is_plain(const storage::NewMessage& message) {
+  return message.fresh && !message.correlation_id && !message.due_at && !message.headers &&
+         !message.expires_at && message.priority == 0 && !message.unique_key;
+}
+
+void append_field(std::string& out, std::string_view bytes) {
+  append_integer(out, static_cast<std::int32_t>(bytes.size()));
+  out += bytes;
+}
+
+/// In COPY's binary format.
+std::string copy_data(std::span<const storage::NewMessage> messages, WallTime now) {
+  std::string data;
+  std::size_t size = 0;
+  for (const auto& message : messages)
+    size += message.topic.size() + message.payload.size() + overhead_per_row;
+  data.reserve(size + 32);
+  data.append("PGCOPY\n\377\r\n\0", 11);
+  append_integer(data, std::int32_t{0});  // flags
+  append_integer(data, std::int32_t{0});  // no more of a header
+  const auto time = to_postgres_time(now);
+  for (const auto& message : messages) {
+    append_integer(data, std::int16_t{5});
+    const auto& id = message.id.uuid().bytes();
+    append_field(data, {reinterpret_cast<const char*>(id.data()), id.size()});
+    append_field(data, message.topic);
+    append_field(data, message.payload);
+    for (int column = 0; column < 2; ++column) {
+      append_integer(data, std::int32_t{sizeof time});
+      append_integer(data, time);
+    }
+  }
+  append_integer(data, std::int16_t{-1});
+  return data;
 }
 
 /// The first messages that fit into one statement.
@@ -239,27 +277,41 @@ StoredMessage read_stored(const Result& result, int row) {
 // -------------------------------------------------------------------------------------------------
 
 Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
-                              bool notify) {
+                              storage::Announcement announcement) {
   auto& core = WriteSession::of(session);
-  if (message.fresh && !message.unique_key && !notify) {
-    core.run(texts_, sql::outbox_enqueue_step_fresh, fresh_params(message));
+  if (message.fresh && !message.unique_key && announcement != storage::Announcement::edge) {
+    const bool silent = announcement == storage::Announcement::later;
+    core.run(texts_, silent ? sql::outbox_enqueue_step_fresh : sql::outbox_enqueue_step_fresh_aloud,
+             fresh_params(message));
     return {message.id, true};
   }
-  const auto result = core.run(texts_, sql::outbox_enqueue, enqueue_params(message, notify));
+  const auto result = core.run(texts_, sql::outbox_enqueue, enqueue_params(message, announcement));
   return {OutboxMessageId{result.uuid(0, 0)}, result.boolean(0, 1)};
 }
 
 std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
                                                 std::span<const storage::NewMessage> messages, bool repeated,
-                                                bool notify) {
+                                                storage::Announcement announcement) {
   const bool fresh = !repeated && std::ranges::all_of(messages, &storage::NewMessage::fresh);
   auto& core = WriteSession::of(session);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
+  if (messages.size() >= copy_from && !repeated && !core.is_borrowed() &&
+      std::ranges::all_of(messages, is_plain)) {
+    const auto now = core.run(texts_, sql::outbox_clock, {}).time(0, 0);
+    for (auto left = messages; !left.empty();) {
+      const auto some = next_portion(left);
+      left = left.subspan(some.size());
+      core.copy_in(texts_, sql::outbox_enqueue_many_step_copy, copy_data(some, now));
+    }
+    for (const auto& message : messages) answers.emplace_back(message.id, true);
+    return answers;
+  }
   while (!messages.empty()) {
     const auto some = next_portion(messages);
     messages = messages.subspan(some.size());
-    const auto others = core.run(texts_, sql::outbox_enqueue_many, bulk_params(some, fresh, notify));
+    const auto others = core.run(texts_, sql::outbox_enqueue_many,
+                                 bulk_params(some, fresh, announcement != storage::Announcement::later));
     const auto first = answers.size();
     for (const auto& message : some) answers.emplace_back(message.id, true);
     for (int row = 0; row < others.rows(); ++row) {

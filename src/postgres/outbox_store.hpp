@@ -9,10 +9,11 @@ class OutboxStore final : public storage::OutboxStore {
  public:
   explicit OutboxStore(const storage::StatementTexts& texts) : texts_(texts) {}
 
-  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message, bool notify) override;
+  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message,
+                   storage::Announcement announcement) override;
   std::vector<Enqueued> enqueue_many(storage::WriteSession& session,
                                      std::span<const storage::NewMessage> messages, bool repeated,
-                                     bool notify) override;
+                                     storage::Announcement announcement) override;
   std::vector<storage::ClaimedEntry> claim(storage::WriteSession& session,
                                            const storage::ClaimOrder& order) override;
   storage::WorkAnswer work(storage::WriteSession& session, OwnerToken owner,

@@ -64,6 +64,12 @@ std::vector<Result> SessionCore::run_all(const storage::StatementTexts& texts, s
   return results;
 }
 
+void SessionCore::copy_in(const storage::StatementTexts& texts, const storage::Statement& statement,
+                          std::string_view data) {
+  begin_now();
+  connection_.copy_in(command_for(texts, statement, {}), data, stop_);
+}
+
 Result SessionCore::run_text(std::string_view sql, std::span<const Parameter> parameters) {
   Params params;
   for (const auto& parameter : parameters) params.add(parameter);

@@ -36,11 +36,15 @@ class SessionCore {
   };
   /// All of them in one round trip; without a transaction around them, in one of their own.
   std::vector<Result> run_all(const storage::StatementTexts& texts, std::span<const Call> calls);
+  /// A COPY … FROM STDIN, and what it reads.
+  void copy_in(const storage::StatementTexts& texts, const storage::Statement& statement,
+               std::string_view data);
   Result run_text(std::string_view sql, std::span<const Parameter> parameters);
   void run_script(std::string_view name, const std::string& text);
 
   void commit();
   void rollback();
+  [[nodiscard]] bool is_borrowed() const { return scope_ == Scope::borrowed; }
   /// Throws InvalidOperation when a statement of the transaction has failed or has ended it.
   void require_intact() const;
 

@@ -22,6 +22,7 @@ constexpr milliseconds scan_interval{1'000};
 /// A scan from the start may take one part in so many of the time: with a long row of dead entries it becomes
 /// rarer.
 constexpr int scan_share = 20;
+constexpr milliseconds longest_scan_pause{10'000};
 constexpr milliseconds housekeeping_interval{30'000};
 constexpr int reaper_looks_at = 10'000;
 constexpr int unpark_portion = 1'000;
@@ -260,6 +261,8 @@ bool Dispatcher::next_trip(Trip& trip) {
         trip.asks_next_due = !more_ || scans;
         rung_ = false;
         if (now >= comes_back_at_) comes_back_at_ = MonoTime::max();
+      } else {
+        fetcher_wakes_.notify_one();  // another keeps watch meanwhile
       }
       return true;
     }
@@ -411,9 +414,12 @@ void Dispatcher::take_in(const std::vector<storage::ClaimedEntry>& entries, Mono
   std::lock_guard lock(mutex_);
   for (auto& settlement : unfit) settle_later(std::move(settlement));
   // A message whose lease ran out again and again may be what kills its workers: it is tried alone.
-  const auto suspicious = [](const JobPtr& job) { return job->lost_leases >= suspicious_losses; };
+  const auto suspicious = [this](const JobPtr& job) {
+    return job->lost_leases >= suspicious_losses && !jobs_.contains(job->claimed.claim.id);
+  };
   const auto first = std::ranges::find_if(jobs, suspicious);
   if (first != jobs.end() && !stopping_ && !suspect_) {
+    give_back_waiting();
     suspect_ = *first;
     window_ = 1;
   }
@@ -464,7 +470,8 @@ void Dispatcher::note_place(const std::vector<storage::ClaimedEntry>& entries) {
 }
 
 bool Dispatcher::scan_is_due(MonoTime now, MonoDuration interval) const {
-  return now - scanned_at_ >= std::max<MonoDuration>(interval, scan_cost_ * scan_share);
+  const auto pause = std::min<MonoDuration>(scan_cost_ * scan_share, longest_scan_pause);
+  return now - scanned_at_ >= std::max<MonoDuration>(interval, pause);
 }
 
 /// When to claim next.
@@ -551,12 +558,12 @@ bool Dispatcher::begin(const JobPtr& job) {
   const auto now = Steady::now();
   if (job->lease_end - safety_margin() <= now) {
     // Perhaps it is still ours, by the database's clock: then others need not wait for that to end.
-    jobs_.erase(job->claimed.claim.id);
+    drop_unstarted(job);
     settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
     return false;
   }
   if (job->expires && *job->expires <= now) {
-    jobs_.erase(job->claimed.claim.id);
+    drop_unstarted(job);
     settle_later({.kind = Kind::fail,
                   .claim = job->claimed.claim,
                   .error = "expired before it was handled",

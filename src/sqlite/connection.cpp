@@ -269,6 +269,27 @@ Cursor Connection::prepare(std::string_view sql) {
   return cursor;
 }
 
+void Connection::control(std::string_view name, const std::string& text, bool decides) {
+  auto& prepared = prepared_[&text];
+  int code = SQLITE_OK;
+  if (prepared == nullptr) {
+    code = sqlite3_prepare_v3(connection_, text.c_str(), static_cast<int>(text.size()),
+                              SQLITE_PREPARE_PERSISTENT, &prepared, nullptr);
+  }
+  if (code == SQLITE_OK) {
+    code = sqlite3_step(prepared);
+    code = code == SQLITE_DONE ? SQLITE_OK : code;
+    if (code == SQLITE_OK) sqlite3_reset(prepared);
+  }
+  if (code == SQLITE_OK) return;
+  try {
+    raise(connection_, code, name, decides);
+  } catch (...) {
+    sqlite3_reset(prepared);
+    throw;
+  }
+}
+
 void Connection::script(std::string_view name, const std::string& text, bool decides) {
   const int code = sqlite3_exec(connection_, text.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) raise(connection_, code, name, decides);

@@ -93,6 +93,8 @@ class Connection {
   Cursor run(const storage::StatementTexts& texts, const storage::Statement& statement);
   /// A statement of the user's.
   Cursor prepare(std::string_view sql);
+  /// BEGIN and the like: one statement, prepared once per connection. `text` must last as long as that.
+  void control(std::string_view name, const std::string& text, bool decides = false);
   /// A text of many statements.
   void script(std::string_view name, const std::string& text, bool decides = false);
 

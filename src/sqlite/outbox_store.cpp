@@ -30,6 +30,17 @@ std::optional<std::string_view> view_of(const std::optional<std::string>& text) 
   return text ? std::optional<std::string_view>{*text} : std::nullopt;
 }
 
+/// How many claims one statement takes: it knows one epoch per id.
+std::size_t distinct_prefix(std::span<const Claim> claims) {
+  std::size_t count = 1;
+  while (count < std::min(rows_at_once, claims.size()) &&
+         std::ranges::find(claims.first(count), claims[count].id, &Claim::id) ==
+             claims.begin() + static_cast<std::ptrdiff_t>(count)) {
+    ++count;
+  }
+  return count;
+}
+
 /// The columns that claimed and stored messages share, from the first on.
 OutboxMessage read_message(const Cursor& row) {
   OutboxMessage message;
@@ -45,6 +56,13 @@ OutboxMessage read_message(const Cursor& row) {
   message.priority = static_cast<int>(row.integer(8));
   message.attempts = static_cast<int>(row.integer(9));
   return message;
+}
+
+void bind_filter(Cursor& cursor, const DeadLetterFilter& filter, int most) {
+  cursor.bind(view_of(filter.topic))
+      .bind(filter.failed_after)
+      .bind(filter.failed_before)
+      .bind(std::int64_t{most});
 }
 
 StoredMessage read_stored(const Cursor& row) {
@@ -66,7 +84,7 @@ StoredMessage read_stored(const Cursor& row) {
 // -------------------------------------------------------------------------------------------------
 
 Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
-                              bool /*notify*/) {
+                              storage::Announcement /*announcement*/) {
   auto& connection = WriteSession::of(session);
   {
     auto cursor = connection.run(texts_, sql::outbox_enqueue);
@@ -89,13 +107,13 @@ Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::New
 
 std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
                                                 std::span<const storage::NewMessage> messages, bool repeated,
-                                                bool /*notify*/) {
+                                                storage::Announcement announcement) {
   auto& connection = WriteSession::of(session);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
   for (const auto& message : messages) {
     if (repeated || !message.fresh || message.unique_key) {
-      answers.push_back(enqueue(session, message, false));
+      answers.push_back(enqueue(session, message, announcement));
       continue;
     }
     auto cursor = connection.run(texts_, sql::outbox_enqueue_many);
@@ -273,12 +291,12 @@ std::size_t OutboxStore::ack_all(Connection& connection, OwnerToken owner, std::
     }
     return count;
   }
-  for (std::size_t done = 0; done < claims.size(); done += rows_at_once) {
+  while (!claims.empty()) {
+    const auto some = claims.first(distinct_prefix(claims));
+    claims = claims.subspan(some.size());
     auto cursor = connection.run(texts_, keep ? sql::outbox_ack_step_many : sql::outbox_ack_step_forget_many);
     cursor.bind(now).bind(owner.uuid());
-    for (const auto& claim : claims.subspan(done, std::min(rows_at_once, claims.size() - done))) {
-      cursor.bind(claim.id.uuid()).bind(claim.epoch);
-    }
+    for (const auto& claim : some) cursor.bind(claim.id.uuid()).bind(claim.epoch);
     count += cursor.run();
   }
   return count;
@@ -404,19 +422,16 @@ std::size_t OutboxStore::replay(storage::WriteSession& session,
                                 std::optional<std::span<const OutboxMessageId>> ids,
                                 const DeadLetterFilter& filter, int most) {
   auto& connection = WriteSession::of(session);
-  const auto replay_next = [&](std::optional<Uuid> id) {
+  const auto now = clock_->wall();
+  if (!ids) {
     auto cursor = connection.run(texts_, sql::outbox_replay);
-    return cursor.bind(id)
-        .bind(view_of(filter.topic))
-        .bind(filter.failed_after)
-        .bind(filter.failed_before)
-        .bind(std::int64_t{most})
-        .bind(clock_->wall())
-        .run();
-  };
-  if (!ids) return replay_next(std::nullopt);
+    bind_filter(cursor, filter, most);
+    return cursor.bind(now).run();
+  }
   std::size_t count = 0;
-  for (const auto& id : *ids) count += replay_next(id.uuid());
+  for (const auto& id : *ids) {
+    count += connection.run(texts_, sql::outbox_replay_step_one).bind(id.uuid()).bind(now).run();
+  }
   return count;
 }
 
@@ -424,18 +439,15 @@ std::size_t OutboxStore::purge_failed(storage::WriteSession& session,
                                       std::optional<std::span<const OutboxMessageId>> ids,
                                       const DeadLetterFilter& filter, int most) {
   auto& connection = WriteSession::of(session);
-  const auto purge = [&](std::optional<Uuid> id) {
+  if (!ids) {
     auto cursor = connection.run(texts_, sql::outbox_purge_failed);
-    return cursor.bind(id)
-        .bind(view_of(filter.topic))
-        .bind(filter.failed_after)
-        .bind(filter.failed_before)
-        .bind(std::int64_t{most})
-        .run();
-  };
-  if (!ids) return purge(std::nullopt);
+    bind_filter(cursor, filter, most);
+    return cursor.run();
+  }
   std::size_t count = 0;
-  for (const auto& id : *ids) count += purge(id.uuid());
+  for (const auto& id : *ids) {
+    count += connection.run(texts_, sql::outbox_purge_failed_step_one).bind(id.uuid()).run();
+  }
   return count;
 }
 

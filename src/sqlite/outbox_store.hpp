@@ -16,10 +16,11 @@ class OutboxStore final : public storage::OutboxStore {
   OutboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock)
       : texts_(texts), clock_(std::move(clock)) {}
 
-  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message, bool notify) override;
+  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message,
+                   storage::Announcement announcement) override;
   std::vector<Enqueued> enqueue_many(storage::WriteSession& session,
                                      std::span<const storage::NewMessage> messages, bool repeated,
-                                     bool notify) override;
+                                     storage::Announcement announcement) override;
   std::vector<storage::ClaimedEntry> claim(storage::WriteSession& session,
                                            const storage::ClaimOrder& order) override;
   storage::WorkAnswer work(storage::WriteSession& session, OwnerToken owner,

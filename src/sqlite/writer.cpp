@@ -247,12 +247,14 @@ void Writer::end_turn() {
 
 void Writer::begin() {
   connection_->forget_failure();
-  connection_->script("begin", "begin immediate");
+  static const std::string text = "begin immediate";
+  connection_->control("begin", text);
 }
 
 void Writer::commit() {
   const auto started = std::chrono::steady_clock::now();
-  connection_->script("commit", "commit", true);
+  static const std::string text = "commit";
+  connection_->control("commit", text, true);
   commit_time_ = std::chrono::steady_clock::now() - started;
 }
 

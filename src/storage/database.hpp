@@ -71,6 +71,10 @@ class Database {
 
   /// Rung when a message may have come, by this process or (while listen() runs) another.
   [[nodiscard]] Doorbell& doorbell() { return doorbell_; }
+  /// True when the caller's own transaction had better tell the other processes: that is sooner there, and
+  /// nothing was announced for a while. Whoever enqueues all the time is told false, and calls announce()
+  /// after.
+  [[nodiscard]] virtual bool announces_inside() { return false; }
   /// Rings here, and tells the other processes without making the caller wait.
   virtual void announce() = 0;
   /// Watches for other processes' announcements until `stop`; `connected` is called with true when it begins

@@ -74,20 +74,27 @@ struct WorkAnswer {
   std::optional<std::chrono::microseconds> next_due;
 };
 
+/// Who tells other processes' workers of a new message.
+enum class Announcement {
+  later,   ///< The caller, after the commit: Database::announce().
+  inside,  ///< The transaction itself.
+  edge,  ///< The transaction itself, unless other messages have just come: for a stream of transactions whose
+         ///< ends we do not see.
+};
+
 class OutboxStore {
  public:
   virtual ~OutboxStore() = default;
 
-  /// Stores a message unless its id or its unique key is there already; answers what is there. With `notify`,
-  /// other processes' workers are woken by the transaction itself.
-  virtual Enqueued enqueue(WriteSession& session, const NewMessage& message, bool notify) = 0;
+  /// Stores a message unless its id or its unique key is there already; answers what is there.
+  virtual Enqueued enqueue(WriteSession& session, const NewMessage& message, Announcement announcement) = 0;
 
   /// The same for many, by the engine's bulk path. With `repeated`, ids may be there already although they
   /// are fresh.
   virtual std::vector<Enqueued> enqueue_many(WriteSession& session, std::span<const NewMessage> messages,
-                                             bool repeated, bool notify) = 0;
+                                             bool repeated, Announcement announcement) = 0;
 
-  /// By priority, then by the time they became ready, then by id.
+  /// By priority, then by the time they became ready.
   virtual std::vector<ClaimedEntry> claim(WriteSession& session, const ClaimOrder& order) = 0;
 
   /// The dispatcher's step: settles what is finished and claims the next, in one round trip where there is

@@ -608,6 +608,13 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   EXPECT_THAT(drained.out,
               AllOf(HasSubstr("MEASURE"), HasSubstr("batches of 7, no history"), HasSubstr("messages/s")));
 
+  // What others have made is neither filled nor dropped.
+  backend.sql(backend.is_postgres() ? "create schema " + schema
+                                    : "create table " + schema + "_mine (a integer)");
+  EXPECT_EQ(bench({"bulk"}).code, 2);
+  EXPECT_EQ(bench({"drain", "--preloaded"}).code, 2);
+  backend.sql(backend.is_postgres() ? "drop schema " + schema : "drop table " + schema + "_mine");
+
   if (backend.is_postgres()) {
     EXPECT_EQ(bench({"snapshot"}).code, 0);
   } else {

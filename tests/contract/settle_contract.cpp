@@ -430,8 +430,10 @@ TEST_P(SettleContract, OfManyAcksOnlyThoseOfALiveClaimTakeEffect) {
     EXPECT_THAT(claim(10), SizeIs(10));
     EXPECT_EQ(outbox.snooze(owner, foreign), 10U);
     EXPECT_THAT(claim_as(OwnerToken::generate()), SizeIs(10));
+    const std::vector<Claim> stale(claims.begin() + 15, claims.begin() + 20);
     for (auto i = 15; i < 20; ++i) ++claims[static_cast<std::size_t>(i)].epoch;  // the others' epochs are old
-    claims.push_back(claims[0]);                                                 // twice
+    claims.insert(claims.begin(), stale.begin(), stale.end());  // beside the live claims of the same messages
+    claims.push_back(claims[0]);                                // twice
     claims.push_back({OutboxWorkItemId::generate(), 1});
     EXPECT_EQ(acking.outbox().ack(owner, claims), 35U);
     EXPECT_EQ(with_status(OutboxStatus::done), keep ? 35 : 0);

@@ -51,7 +51,9 @@ create table {schema}.outbox (
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
         autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 10000, autovacuum_vacuum_cost_delay = 0);
 
-create index outbox_queue on {schema}.outbox (lane, ready_at, id);
+-- The condition, which is always true, keeps statements that look for ids alone from walking this index: without it the
+-- planner finds that cheap while the table is nearly empty, and keeps the plan.
+create index outbox_queue on {schema}.outbox (lane, ready_at, id) where lane is not null;
 create unique index outbox_unique on {schema}.outbox (unique_key) where unique_key is not null;
 create index outbox_parked on {schema}.outbox (topic, id) where lane = -100;
 
@@ -151,7 +153,7 @@ create function {schema}.outbox_try_enqueue(
   out stored     boolean
 )
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -218,9 +220,13 @@ create function {schema}.outbox_enqueue(
   unique_key     text        default null,
   notify         boolean     default true
 ) returns uuid
-  language sql volatile
+  language plpgsql volatile
+as $function$
+begin
   return (select e.id from {schema}.outbox_try_enqueue(topic, payload, message_id, correlation_id, due_at, headers,
                                                        expires_at, priority, unique_key, notify) e);
+end
+$function$;
 
 -- Stores many; answers the places (from 1) of those that were not stored, with the id of the message that is there instead. An array that is
 -- null stands for a column that no message uses. fresh: the ids were drawn for this very call, so that none is known.
@@ -278,7 +284,7 @@ $function$;
 create function {schema}.outbox_finish(locked tid[], status smallint, error text, processed_by uuid, charge integer)
   returns integer
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -309,7 +315,7 @@ $function$;
 -- used up fail; those of paused topics are put into their lane. For outbox_claim, not for callers.
 create function {schema}.outbox_set_aside(locked tid[], at timestamptz, max_attempts integer, paused text[]) returns void
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -339,8 +345,9 @@ $function$;
 -- it again, and it would lock more rows than were asked for. Lane by lane, the highest first, it walks the index in the
 -- order of claims and stops when it has enough: neither the length of the queue nor what is finished makes it slower.
 --
--- The settings keep it on the index whatever the statistics say, and the just-in-time compiler away from it: that would
--- take longer than the claim.
+-- The settings keep it on the index whatever the statistics say, planned once per session, and the just-in-time compiler
+-- away from it: that, or planning anew, would take longer than the claim. For the same reason the functions here are
+-- written in plpgsql: those in SQL are planned in every call.
 --
 -- after, after_ids: for each lane (-5 first) where the last claim of this worker began. Rows before that are passed over,
 -- and with them the dead index entries that an old snapshot keeps vacuum from removing. null: from the start.
@@ -357,7 +364,7 @@ create function {schema}.outbox_claim(
   ready_at timestamptz, lost_leases smallint
 )
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -449,8 +456,8 @@ $function$;
 create function {schema}.outbox_lock_claims(owner_token uuid, ids uuid[], epochs bigint[], wait boolean default true)
   returns tid[]
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
-  set enable_mergejoin = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off
 as $function$
 #variable_conflict use_column
 declare
@@ -490,7 +497,7 @@ $function$;
 -- epochs are looked up in a hash (as a join, the planner could choose another order).
 create function {schema}.outbox_ack(owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true) returns integer
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -549,7 +556,7 @@ create function {schema}.outbox_abandon(
   max_attempts integer  default 10
 ) returns integer
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -601,7 +608,7 @@ $function$;
 create function {schema}.outbox_snooze(owner_token uuid, ids uuid[], epochs bigint[], delay interval default null)
   returns integer
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -626,7 +633,7 @@ create function {schema}.outbox_renew(
   lease       interval default interval '30 seconds'
 ) returns setof uuid
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -690,15 +697,18 @@ $function$;
 
 -- When the next message that waits for its time comes due; null when there is none within a day.
 create function {schema}.outbox_next_due() returns timestamptz
-  language sql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
-  select min(next.ready_at)
-    from generate_series(-5, 5) as lanes(lane)
-   cross join lateral (select o.ready_at from {schema}.outbox o
-                        where o.lane = lanes.lane and o.ready_at > {schema}.clock()
-                          and o.ready_at < {schema}.clock() + interval '1 day'
-                        order by o.ready_at limit 1) next
+begin
+  return (
+    select min(next.ready_at)
+      from generate_series(-5, 5) as lanes(lane)
+     cross join lateral (select o.ready_at from {schema}.outbox o
+                          where o.lane = lanes.lane and o.ready_at > {schema}.clock()
+                            and o.ready_at < {schema}.clock() + interval '1 day'
+                          order by o.ready_at limit 1) next);
+end
 $function$;
 
 -- Makes failed messages ready again, with their attempts at zero and their history kept; answers how many. Those whose
@@ -752,7 +762,7 @@ create function {schema}.outbox_purge(
   most            integer     default 1000
 ) returns integer
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
@@ -796,7 +806,7 @@ $function$;
 -- many. Claims put them aside while it was paused.
 create function {schema}.outbox_unpark(topic text default null, most integer default 1000) returns integer
   language plpgsql volatile
-  set jit = off set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare

@@ -14,12 +14,24 @@ insert into {schema}.outbox (id, topic, payload, correlation_id, due_at, ready_a
 values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::timestamptz, {schema}.clock()), $6::jsonb,
         $7::timestamptz, $8::integer, $8::integer);
 
+-- name: outbox_enqueue_step_fresh_aloud
+-- The same, and workers are told by the commit.
+insert into {schema}.outbox (id, topic, payload, correlation_id, due_at, ready_at, headers, expires_at, lane, priority)
+values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::timestamptz, {schema}.clock()), $6::jsonb,
+        $7::timestamptz, $8::integer, $8::integer)
+returning pg_notify('dovetail:{schema}', '');
+
 -- name: outbox_enqueue_many
 select place, existing_id
   from {schema}.outbox_enqueue_many(
          ids => $1::uuid[], topics => $2::text[], payloads => $3::text[], correlation_ids => $4::text[],
          due_at => $5::timestamptz[], headers => $6::text[], expires_at => $7::timestamptz[], priorities => $8::bigint[],
          unique_keys => $9::text[], fresh => $10::boolean, notify => $11::boolean);
+
+-- name: outbox_enqueue_many_step_copy
+-- For many fresh messages that are no more than this. The times are given, because a default that is computed for each row
+-- would keep COPY from writing whole pages.
+copy {schema}.outbox (id, topic, payload, ready_at, created_at) from stdin (format binary);
 
 -- name: outbox_claim
 select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,

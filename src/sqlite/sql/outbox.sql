@@ -114,23 +114,27 @@ select min((select min(ready_at) from {schema}_outbox
 select ?1;
 
 -- name: outbox_counts
--- Never counts further than ?1.
-with due as materialized (
-  select lease_until > 0 as leased from {schema}_outbox
-   where status = 0 and lane > -100 and ready_at <= ?2 limit ?1
-),
-lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
-select (select count(*) from due where not leased),
-       (select count(*) from (select 1 from {schema}_outbox
-                               where status = 0 and lane > -100 and ready_at > ?2 limit ?1)),
-       (select count(*) from due where leased),
+-- Never counts further than ?1, lane by lane: neither what is scheduled nor what is finished makes it slow.
+with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5)),
+counted(due, leased, scheduled, oldest) as materialized (
+  select (select count(*) from (select 1 from {schema}_outbox
+                                 where status = 0 and lane = lanes.lane and ready_at <= ?2 limit ?1)),
+         (select count(*) from (select lease_until from {schema}_outbox
+                                 where status = 0 and lane = lanes.lane and ready_at <= ?2 limit ?1)
+           where lease_until > 0),
+         (select count(*) from (select 1 from {schema}_outbox
+                                 where status = 0 and lane = lanes.lane and ready_at > ?2 limit ?1)),
+         (select ready_at from {schema}_outbox
+           where status = 0 and lane = lanes.lane and lease_until < 0 and ready_at <= ?2
+           order by ready_at limit 1)
+    from lanes
+)
+select min((select sum(due - leased) from counted), ?1), min((select sum(scheduled) from counted), ?1),
+       min((select sum(leased) from counted), ?1),
        (select count(*) from (select 1 from {schema}_outbox where status = 1 limit ?1)),
        (select count(*) from (select 1 from {schema}_outbox where status = 3 limit ?1)),
        (select count(*) from (select 1 from {schema}_outbox where lane = -100 limit ?1)),
-       (select ?2 - min((select ready_at from {schema}_outbox
-                          where status = 0 and lane = lanes.lane and lease_until < 0 and ready_at <= ?2
-                          order by ready_at limit 1))
-          from lanes);
+       (select ?2 - min(oldest) from counted);
 
 -- name: outbox_find
 select id, topic, payload, correlation_id, headers, created_at, due_time_utc, expires_at, priority, retry_count,
@@ -146,23 +150,32 @@ select id, topic, null, correlation_id, headers, created_at, due_at, expires_at,
  order by id limit ?5;
 
 -- name: outbox_replay
--- One message, or (without an id) the next ones that the filter leaves; not those whose unique key is taken.
+-- The next ones that the filter leaves; not those whose unique key is taken.
 update or ignore {schema}_outbox
-   set status = 0, processed_at = -9000000000000000000, ready_at = ?6, past_attempts = past_attempts + attempts,
+   set status = 0, processed_at = -9000000000000000000, ready_at = ?5, past_attempts = past_attempts + attempts,
        attempts = 0, lost_leases = 0, expires_at = null
  where seq in (select seq from {schema}_outbox as a
-                where status = 3 and (?1 is null or id = ?1) and (?2 is null or topic = ?2)
-                  and (?3 is null or processed_at >= ?3) and (?4 is null or processed_at < ?4)
+                where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
+                  and (?3 is null or processed_at < ?3)
                   and (unique_key is null or not exists (
                          select 1 from {schema}_outbox as o where o.unique_key = a.unique_key and o.status = 0))
-                order by id limit ?5);
+                order by id limit ?4);
+
+-- name: outbox_replay_step_one
+update or ignore {schema}_outbox
+   set status = 0, processed_at = -9000000000000000000, ready_at = ?2, past_attempts = past_attempts + attempts,
+       attempts = 0, lost_leases = 0, expires_at = null
+ where id = ?1 and status = 3;
 
 -- name: outbox_purge_failed
 delete from {schema}_outbox
  where seq in (select seq from {schema}_outbox
-                where status = 3 and (?1 is null or id = ?1) and (?2 is null or topic = ?2)
-                  and (?3 is null or processed_at >= ?3) and (?4 is null or processed_at < ?4)
-                order by id limit ?5);
+                where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
+                  and (?3 is null or processed_at < ?3)
+                order by id limit ?4);
+
+-- name: outbox_purge_failed_step_one
+delete from {schema}_outbox where id = ?1 and status = 3;
 
 -- name: outbox_purge_done
 delete from {schema}_outbox
