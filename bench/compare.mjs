@@ -16,8 +16,8 @@ const default_batch = 50; // WorkerOptions::batch_size
 const best_batch = 1000;
 
 const size = quick
-  ? { rounds: 1, budget: 110, messages: 50_000, single: 1, latency: 3, snapshot: 5, idle: 4, sqliteMessages: 50_000 }
-  : { rounds: 3, budget: 580, messages: 200_000, single: 2, latency: 6, snapshot: 40, idle: 8, sqliteMessages: 200_000 };
+  ? { rounds: 1, budget: 110, messages: 40_000, single: 1, latency: 2, snapshot: 4, idle: 3, sqliteMessages: 40_000 }
+  : { rounds: 3, budget: 580, messages: 200_000, single: 2, latency: 6, snapshot: 60, idle: 8, sqliteMessages: 200_000 };
 
 const started = Date.now();
 const elapsed = () => (Date.now() - started) / 1000;

@@ -10,7 +10,7 @@ export function chart(answer) {
     if (there.length > 1) groups.push({ title, unit, rows: there });
   };
   const of = (measure, names) => names.map(([name, label]) => ({ label: label ?? name, value: answer.medians[measure]?.[name], ours: name.startsWith('Dovetail') }));
-  add('Drain, 200,000 messages, completion written', 'messages/s', of('drain', [
+  add(`Drain of ${answer.settings.messages.toLocaleString('en-US')} waiting messages, completion written`, 'messages/s', of('drain', [
     ['Dovetail', 'Dovetail, history kept'], ['Dovetail, no history'], ['Graphile Worker', 'Graphile Worker (keeps none)'],
     ['pg-boss', 'pg-boss (history kept)'], ['raw, history', 'raw libpq, history kept']]));
   add('Bulk enqueue', 'messages/s', of('bulk enqueue', [['Dovetail'], ['Graphile Worker'], ['pg-boss'], ['PgQ', 'PgQ (COPY)'], ['raw COPY', 'raw libpq, COPY']]));

@@ -151,6 +151,7 @@ void add_bench(CLI::App& app, Globals& globals) {
       "and\n"
       "is dropped at the end. The figures are of this machine, this database and this moment.");
   std::vector<std::string> names;
+  names.reserve(measures.size());
   for (const auto& each : measures) names.emplace_back(each.name);
   command
       .add_option("measure", arguments->chosen,

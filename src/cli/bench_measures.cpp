@@ -77,6 +77,7 @@ void on_threads(int count, const std::function<void(int)>& body) {
   std::exception_ptr first;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) {
       threads.emplace_back([&, i] {
         try {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <ctime>
 
 #include "core/assert.hpp"
 #include "dovetail/error.hpp"
@@ -31,8 +32,8 @@ std::string journal_mode(Connection& connection) {
 
 // std::atomic::wait spins and yields before it sleeps; with a disk sync to wait for, that only takes the
 // processor from those who have work.
-void futex_wait(std::atomic<int>& word, int seen) {
-  ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+void futex_wait(std::atomic<int>& word, int seen, const timespec* timeout = nullptr) {
+  ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAIT_PRIVATE, seen, timeout, nullptr, 0);
 }
 
 void futex_wake_all(std::atomic<int>& word) {
@@ -80,10 +81,32 @@ void Writer::submit(const Body& body) {
 
 /// Queues up. True when nobody writes: then the caller does.
 bool Writer::enter(Submission& submission) {
-  std::lock_guard lock(queue_mutex_);
-  queue_.push_back(&submission);
-  queued_.store(queue_.size(), std::memory_order_relaxed);
-  return !std::exchange(led_, true);
+  bool leads = false;
+  int count = 0;
+  {
+    std::lock_guard lock(queue_mutex_);
+    queue_.push_back(&submission);
+    count = static_cast<int>(queue_.size());
+    queued_.store(count);
+    leads = !std::exchange(led_, true);
+  }
+  const int awaited = awaited_.load();
+  if (awaited != 0 && count >= awaited) futex_wake_all(queued_);
+  return leads;
+}
+
+/// Sleeps until so many have come, or the time is over.
+void Writer::await_queued(int count, std::chrono::steady_clock::time_point deadline) {
+  awaited_.store(count);
+  for (;;) {
+    const int seen = queued_.load();
+    const auto left = deadline - std::chrono::steady_clock::now();
+    if (seen >= count || left.count() <= 0) break;
+    const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(left).count();
+    const timespec timeout{0, nanoseconds};  // below longest_gathering
+    futex_wait(queued_, seen, &timeout);
+  }
+  awaited_.store(0);
 }
 
 /// False when the caller has become the writer before its submission was done.
@@ -115,7 +138,7 @@ void Writer::lead() {
     rollback_if_open();
   }
   // Those who waited for this commit and those who came meanwhile are the crowd to expect next.
-  crowd_ = std::min(batch.size() + queued_.load(std::memory_order_relaxed), max_batch);
+  crowd_ = std::min(batch.size() + static_cast<std::size_t>(queued_.load()), max_batch);
   mark_done(batch, error);
   if (checkpoint_is_due()) {
     wake_all();  // a checkpoint takes its time, and nobody has to wait for it
@@ -134,7 +157,7 @@ std::size_t Writer::take_queued(Batch& batch) {
   const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(count);
   batch.insert(batch.end(), queue_.begin(), end);
   queue_.erase(queue_.begin(), end);
-  queued_.store(queue_.size(), std::memory_order_relaxed);
+  queued_.store(static_cast<int>(queue_.size()));
   return count;
 }
 
@@ -152,7 +175,7 @@ void Writer::run_together(Batch& batch) {
       for (; done < batch.size(); ++done) (*batch[done]->body)(*connection_);
       if (take_queued(batch) > 0) continue;
       if (done >= expected || std::chrono::steady_clock::now() >= start_at) break;
-      std::this_thread::yield();  // to those who are on their way here
+      await_queued(static_cast<int>(expected - done), start_at);
     }
   } catch (...) {
     rollback_if_open();

@@ -76,6 +76,7 @@ class Writer {
   bool wait_until_done(const Submission& submission);
   void lead();
   std::size_t take_queued(Batch& batch);
+  void await_queued(int count, std::chrono::steady_clock::time_point deadline);
   void run_together(Batch& batch);
   void run_apart(const Batch& batch);
   bool run_in_savepoint(Submission& submission);
@@ -114,9 +115,10 @@ class Writer {
 
   std::mutex queue_mutex_;
   std::deque<Submission*> queue_;
-  std::atomic<std::size_t> queued_{0};  // the queue's size, for a look without the lock
-  bool led_ = false;                    // somebody is the writer now
-  std::atomic<int> events_{0};          // grows whenever a submission's state changes; waited on by all
+  std::atomic<int> queued_{0};   // the queue's size, for a look without the lock
+  std::atomic<int> awaited_{0};  // the writer sleeps until so many are queued; zero: it does not
+  bool led_ = false;             // somebody is the writer now
+  std::atomic<int> events_{0};   // grows whenever a submission's state changes; waited on by all
 };
 
 }  // namespace dovetail::sqlite
