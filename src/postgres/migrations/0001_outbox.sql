@@ -506,34 +506,31 @@ declare
   v_lease timestamptz;  -- the one that ends first
 begin
   perform {schema}.outbox_check_claims(owner_token, ids, epochs);
-  if keep then
-    begin
-      with gone as (
-        delete from {schema}.outbox o
-         where o.id = any (ids) and o.owner_token = outbox_ack.owner_token and o.lease_until > v_now
-           and ((o.id, o.claim_epoch) in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
-        returning o.*
-      ),
-      kept as (
-        insert into {schema}.outbox_archive (
-                 processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts, status, priority, id,
-                 processed_by, topic, correlation_id, unique_key, headers, last_error, payload)
-        select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts, g.past_attempts, 2,
-               g.priority, g.id, g.owner_token, g.topic, g.correlation_id, g.unique_key, g.headers, g.last_error, g.payload
-          from gone g
-      )
-      select count(*), min(g.lease_until) into v_count, v_lease from gone g;
-    exception when unique_violation then
-      -- One of them is in the archive already; outbox_finish knows what to do.
-      return {schema}.outbox_finish({schema}.outbox_lock_claims(owner_token, ids, epochs), 2::smallint, null, owner_token,
-                                    0);
-    end;
-  else
+  if not keep then
     with gone as (
       delete from {schema}.outbox o
        where o.id = any (ids) and o.owner_token = outbox_ack.owner_token and o.lease_until > v_now
          and ((o.id, o.claim_epoch) in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
       returning o.lease_until
+    )
+    select count(*), min(g.lease_until) into v_count, v_lease from gone g;
+  elsif exists (select from {schema}.outbox_archive a where a.id = any (ids)) then
+    -- One of them is in the archive already; outbox_finish knows what to do.
+    return {schema}.outbox_finish({schema}.outbox_lock_claims(owner_token, ids, epochs), 2::smallint, null, owner_token, 0);
+  else
+    with gone as (
+      delete from {schema}.outbox o
+       where o.id = any (ids) and o.owner_token = outbox_ack.owner_token and o.lease_until > v_now
+         and ((o.id, o.claim_epoch) in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
+      returning o.*
+    ),
+    kept as (
+      insert into {schema}.outbox_archive (
+               processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts, status, priority, id,
+               processed_by, topic, correlation_id, unique_key, headers, last_error, payload)
+      select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts, g.past_attempts, 2,
+             g.priority, g.id, g.owner_token, g.topic, g.correlation_id, g.unique_key, g.headers, g.last_error, g.payload
+        from gone g
     )
     select count(*), min(g.lease_until) into v_count, v_lease from gone g;
   end if;
