@@ -22,7 +22,7 @@ constexpr milliseconds scan_interval{1'000};
 /// A scan from the start may take one part in so many of the time: with a long row of dead entries it becomes
 /// rarer.
 constexpr int scan_share = 20;
-constexpr milliseconds longest_scan_pause{10'000};
+constexpr milliseconds longest_scan_pause{60'000};
 constexpr milliseconds housekeeping_interval{30'000};
 constexpr int reaper_looks_at = 10'000;
 constexpr int unpark_portion = 1'000;
