@@ -10,16 +10,16 @@ export function chart(answer) {
     if (there.length > 1) groups.push({ title, unit, rows: there });
   };
   const of = (measure, names) => names.map(([name, label]) => ({ label: label ?? name, value: answer.medians[measure]?.[name], ours: name.startsWith('Dovetail') }));
-  add(`Drain of ${answer.settings.messages.toLocaleString('en-US')} waiting messages, completion written`, 'messages/s', of('drain', [
+  add(`Drain of ${answer.settings.messages.toLocaleString('en-US')} waiting messages, completion written`, 'per s', of('drain', [
     ['Dovetail', 'Dovetail, history kept'], ['Dovetail, no history'], ['Graphile Worker', 'Graphile Worker (keeps none)'],
     ['pg-boss', 'pg-boss (history kept)'], ['raw, history', 'raw libpq, history kept']]));
-  add('Bulk enqueue', 'messages/s', of('bulk enqueue', [['Dovetail'], ['Graphile Worker'], ['pg-boss'], ['PgQ', 'PgQ (COPY)'], ['raw COPY', 'raw libpq, COPY']]));
-  add('One message per transaction, 8 connections', 'messages/s', of('single enqueue, 8 connections', [
+  add('Bulk enqueue', 'per s', of('bulk enqueue', [['Dovetail'], ['Graphile Worker'], ['pg-boss'], ['PgQ', 'PgQ (COPY)'], ['raw COPY', 'raw libpq, COPY']]));
+  add('One message per transaction, 8 connections', 'per s', of('single enqueue, 8 connections', [
     ['Dovetail'], ['Graphile Worker'], ['pg-boss'], ['PgQ'], ['raw', 'raw libpq']]));
   add('Latency at 20 messages a second, p99 (less is better)', 'ms', ['Dovetail', 'Graphile Worker', 'pg-boss'].map((name) => ({
     label: name, value: answer.latency[name]?.p99, ours: name === 'Dovetail' })));
 
-  const [width, labels, bar, step, gap] = [760, 210, 420, 24, 46];
+  const [width, labels, bar, step, gap] = [760, 210, 400, 24, 46];
   const parts = [];
   let y = 10;
   for (const { title, unit, rows } of groups) {
