@@ -26,6 +26,8 @@
 #include <string_view>
 #include <vector>
 
+#include "raw_program.hpp"
+
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -34,34 +36,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::string_view topic = "orders";
 constexpr std::size_t payload_size = 100;
 
-/// The key=value words of the command line.
-class Arguments {
- public:
-  Arguments(char** first, char** last) {
-    for (; first != last; ++first) {
-      const std::string word = *first;
-      const auto equals = word.find('=');
-      if (equals == std::string::npos) throw std::invalid_argument("not key=value: " + word);
-      values_[word.substr(0, equals)] = std::stol(word.substr(equals + 1));
-    }
-  }
-
-  long positive(const std::string& key, long otherwise) {
-    const auto found = values_.find(key);
-    const auto value = found == values_.end() ? otherwise : found->second;
-    if (value <= 0) throw std::invalid_argument(key + " is not positive");
-    values_.erase(key);
-    return value;
-  }
-
-  /// Call when every known key has been asked for: a misspelt one is an error, not a default.
-  void no_more() const {
-    if (!values_.empty()) throw std::invalid_argument("unknown key: " + values_.begin()->first);
-  }
-
- private:
-  std::map<std::string, long> values_;
-};
+using raw::Arguments;
 
 struct FreeResult {
   void operator()(PGresult* result) const { PQclear(result); }
@@ -274,15 +249,5 @@ void dispatch(const std::string& command, const std::string& url, Arguments& arg
 }  // namespace
 
 int main(int count, char** words) {
-  if (count < 3) {
-    std::fprintf(stderr, "usage: raw_pgq setup|single|bulk|drain URL [key=value...]\n");
-    return 2;
-  }
-  try {
-    Arguments arguments(words + 3, words + count);
-    dispatch(words[1], words[2], arguments);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "raw_pgq: %s\n", error.what());
-    return 1;
-  }
+  return raw::run("raw_pgq", "setup|single|bulk|drain URL", count, words, dispatch);
 }

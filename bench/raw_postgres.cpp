@@ -38,6 +38,8 @@
 #include <thread>
 #include <vector>
 
+#include "raw_program.hpp"
+
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -46,48 +48,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::string_view topic = "orders";
 constexpr std::size_t payload_size = 100;
 
-// ---------------------------------------------------------------------------------------------- arguments
-
-/// The key=value words of the command line.
-class Arguments {
- public:
-  Arguments(char** first, char** last) {
-    for (; first != last; ++first) {
-      const std::string word = *first;
-      const auto equals = word.find('=');
-      if (equals == std::string::npos) throw std::invalid_argument("not key=value: " + word);
-      values_[word.substr(0, equals)] = word.substr(equals + 1);
-    }
-  }
-
-  std::string text(const std::string& key, const std::string& otherwise) {
-    const auto found = values_.find(key);
-    if (found == values_.end()) return otherwise;
-    const auto value = found->second;
-    values_.erase(found);
-    return value;
-  }
-
-  long number(const std::string& key, long otherwise) {
-    const auto value = std::stol(text(key, std::to_string(otherwise)));
-    if (value < 0) throw std::invalid_argument(key + " is negative");
-    return value;
-  }
-
-  long positive(const std::string& key, long otherwise) {
-    const auto value = number(key, otherwise);
-    if (value == 0) throw std::invalid_argument(key + " is zero");
-    return value;
-  }
-
-  /// Call when every known key has been asked for: a misspelt one is an error, not a default.
-  void no_more() const {
-    if (!values_.empty()) throw std::invalid_argument("unknown key: " + values_.begin()->first);
-  }
-
- private:
-  std::map<std::string, std::string> values_;
-};
+using raw::Arguments;
 
 // ------------------------------------------------------------------------------------------------- binary
 
@@ -563,15 +524,5 @@ void dispatch(const std::string& command, const std::string& url, Arguments& arg
 }  // namespace
 
 int main(int count, char** words) {
-  if (count < 3) {
-    std::fprintf(stderr, "usage: raw_postgres setup|single|bulk|drain|latency URL [key=value...]\n");
-    return 2;
-  }
-  try {
-    Arguments arguments(words + 3, words + count);
-    dispatch(words[1], words[2], arguments);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "raw_postgres: %s\n", error.what());
-    return 1;
-  }
+  return raw::run("raw_postgres", "setup|single|bulk|drain|latency URL", count, words, dispatch);
 }

@@ -23,6 +23,8 @@
 #include <string_view>
 #include <vector>
 
+#include "raw_program.hpp"
+
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -32,34 +34,7 @@ constexpr std::string_view topic = "orders";
 constexpr std::size_t payload_size = 100;
 constexpr std::int64_t lease_microseconds = 30'000'000;
 
-/// The key=value words of the command line.
-class Arguments {
- public:
-  Arguments(char** first, char** last) {
-    for (; first != last; ++first) {
-      const std::string word = *first;
-      const auto equals = word.find('=');
-      if (equals == std::string::npos) throw std::invalid_argument("not key=value: " + word);
-      values_[word.substr(0, equals)] = std::stol(word.substr(equals + 1));
-    }
-  }
-
-  long number(const std::string& key, long otherwise, long least = 1) {
-    const auto found = values_.find(key);
-    const auto value = found == values_.end() ? otherwise : found->second;
-    if (value < least) throw std::invalid_argument(key + " is less than " + std::to_string(least));
-    values_.erase(key);
-    return value;
-  }
-
-  /// Call when every known key has been asked for: a misspelt one is an error, not a default.
-  void no_more() const {
-    if (!values_.empty()) throw std::invalid_argument("unknown key: " + values_.begin()->first);
-  }
-
- private:
-  std::map<std::string, long> values_;
-};
+using raw::Arguments;
 
 struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
@@ -192,7 +167,7 @@ void expect(const char* what, long wanted, long found) {
 constexpr const char* insert_sql = "insert into queue (due_at, topic, payload) values (?1, ?2, ?3)";
 
 void single(const std::string& file, Arguments& arguments) {
-  const auto length = std::chrono::seconds(arguments.number("seconds", 5));
+  const auto length = std::chrono::seconds(arguments.positive("seconds", 5));
   arguments.no_more();
   const auto database = create(file);
   auto insert = database.prepare(insert_sql);
@@ -205,8 +180,8 @@ void single(const std::string& file, Arguments& arguments) {
 }
 
 void bulk(const std::string& file, Arguments& arguments) {
-  const auto messages = arguments.number("messages", 200'000);
-  const auto batch = arguments.number("batch", 1'000);
+  const auto messages = arguments.positive("messages", 200'000);
+  const auto batch = arguments.positive("batch", 1'000);
   arguments.no_more();
   const auto database = create(file);
   auto begin = database.prepare("begin immediate");
@@ -284,9 +259,9 @@ class Drain {
 };
 
 void drain(const std::string& file, Arguments& arguments) {
-  const auto messages = arguments.number("messages", 200'000);
-  const auto batch = arguments.number("batch", 1'000);
-  const bool history = arguments.number("history", 1, 0) != 0;
+  const auto messages = arguments.positive("messages", 200'000);
+  const auto batch = arguments.positive("batch", 1'000);
+  const bool history = arguments.number("history", 1) != 0;
   arguments.no_more();
   const Database database(file);
   expect("ready rows", messages, database.number("select count(*) from queue where status = 0"));
@@ -312,15 +287,5 @@ void dispatch(const std::string& command, const std::string& file, Arguments& ar
 }  // namespace
 
 int main(int count, char** words) {
-  if (count < 3) {
-    std::fprintf(stderr, "usage: raw_sqlite single|bulk|drain FILE [key=value...]\n");
-    return 2;
-  }
-  try {
-    Arguments arguments(words + 3, words + count);
-    dispatch(words[1], words[2], arguments);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "raw_sqlite: %s\n", error.what());
-    return 1;
-  }
+  return raw::run("raw_sqlite", "single|bulk|drain FILE", count, words, dispatch);
 }
