@@ -180,6 +180,7 @@ TEST_P(HandlerContract, MisuseIsRefused) {
   EXPECT_TRUE(worker->stop());
   for (const WorkerOptions& bad :
        {WorkerOptions{.threads = -1}, WorkerOptions{.batch_size = 0}, WorkerOptions{.lease = milliseconds{1}},
+        WorkerOptions{.fetchers = 0}, WorkerOptions{.fetchers = 33},
         WorkerOptions{.poll_interval = milliseconds{0}},
         WorkerOptions{.poll_interval = seconds{2}, .idle_poll_interval = seconds{1}}}) {
     reopen([&](PlatformOptions& options) { options.worker = bad; });
