@@ -102,8 +102,9 @@ struct OutboxMessage {
 struct Claim {
   OutboxWorkItemId id{};
   std::int64_t epoch = 0;  ///< Grows with every claim of the message: a fencing token.
+  std::int64_t row = 0;    ///< Where an engine may look first; zero if it did not say. Decides nothing.
 
-  friend bool operator==(const Claim&, const Claim&) = default;
+  friend bool operator==(const Claim& a, const Claim& b) { return a.id == b.id && a.epoch == b.epoch; }
 };
 
 struct ClaimedMessage {

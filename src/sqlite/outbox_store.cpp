@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::int64_t count_limit = 100'000;
 constexpr int set_aside_rounds = 100;
-constexpr std::size_t rows_at_once = 16;  // of the statements named …_many, and of outbox_claim_step_lease
+constexpr std::size_t rows_at_once = 16;  // of the statements named …_many
+constexpr std::size_t shortest_run = 3;   // below it, the statements named …_run gain nothing
 constexpr std::string_view expired_error = "expired before it was handled";
 constexpr std::string_view lease_error = "its lease ran out, and with it its last attempt";
 
@@ -39,6 +40,16 @@ std::size_t distinct_prefix(std::span<const Claim> claims) {
     ++count;
   }
   return count;
+}
+
+/// Where the run that begins with the first claim ends: rows without a gap, all of one epoch.
+std::span<const Claim> first_run(std::span<const Claim> claims) {
+  std::size_t count = 1;
+  while (count < claims.size() && claims[0].row != 0 && claims[count].row == claims[count - 1].row + 1 &&
+         claims[count].epoch == claims[0].epoch) {
+    ++count;
+  }
+  return claims.first(count);
 }
 
 /// The columns that claimed and stored messages share, from the first on.
@@ -138,16 +149,17 @@ std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
 std::vector<OutboxStore::DueRow> OutboxStore::due_rows(Connection& connection, std::int64_t lane,
                                                        WallTime now, WallTime from, std::size_t most) {
   std::vector<DueRow> rows;
+  rows.reserve(most);
   auto cursor = connection.run(texts_, sql::outbox_claim);
   cursor.bind(lane).bind(now).bind(from).bind(static_cast<std::int64_t>(most));
   while (cursor.step()) {
     DueRow row;
     row.entry.claimed.message = read_message(cursor);
-    row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(10) + 1};
+    row.seq = cursor.integer(13);
+    row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(10) + 1, row.seq};
     row.entry.ready_at = cursor.time(12);
     row.entry.lost_leases = static_cast<int>(cursor.integer(14));
     row.lost = cursor.integer(11) > 0;
-    row.seq = cursor.integer(13);
     rows.push_back(std::move(row));
   }
   return rows;
@@ -178,11 +190,12 @@ bool OutboxStore::may_have(Connection& connection, const storage::ClaimOrder& or
 
 void OutboxStore::lease(Connection& connection, const storage::ClaimOrder& order, WallTime until,
                         std::span<const std::int64_t> rows) {
-  for (std::size_t done = 0; done < rows.size(); done += rows_at_once) {
+  while (!rows.empty()) {
+    std::size_t count = 1;
+    while (count < rows.size() && rows[count] == rows[count - 1] + 1) ++count;
     auto cursor = connection.run(texts_, sql::outbox_claim_step_lease);
-    cursor.bind(order.owner.uuid()).bind(until);
-    for (const auto seq : rows.subspan(done, std::min(rows_at_once, rows.size() - done))) cursor.bind(seq);
-    cursor.run();
+    cursor.bind(order.owner.uuid()).bind(until).bind(rows.front()).bind(rows[count - 1]).run();
+    rows = rows.subspan(count);
   }
 }
 
@@ -283,8 +296,43 @@ std::optional<OutboxStore::ClaimedRow> OutboxStore::find_claimed(Connection& con
 
 std::size_t OutboxStore::ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
                                  bool keep, WallTime now) {
+  if (claims.size() < shortest_run) return ack_some(connection, owner, claims, keep, now);
+  std::vector<Claim> sorted(claims.begin(), claims.end());
+  std::ranges::stable_sort(sorted, {}, &Claim::row);
+  std::vector<Claim> scattered;
   std::size_t count = 0;
-  if (claims.size() <= 2) {
+  for (std::span<const Claim> left = sorted; !left.empty();) {
+    const auto run = first_run(left);
+    left = left.subspan(run.size());
+    if (run.size() < shortest_run) {
+      scattered.insert(scattered.end(), run.begin(), run.end());
+    } else {
+      count += ack_run(connection, owner, run, keep, now);
+    }
+  }
+  return count + ack_some(connection, owner, scattered, keep, now);
+}
+
+std::size_t OutboxStore::ack_run(Connection& connection, OwnerToken owner, std::span<const Claim> run,
+                                 bool keep, WallTime now) {
+  std::vector<Uuid> ids;
+  ids.reserve(run.size());
+  for (const auto& claim : run) ids.push_back(claim.id.uuid());
+  static_assert(sizeof(Uuid) == 16);
+  auto cursor = connection.run(texts_, keep ? sql::outbox_ack_step_run : sql::outbox_ack_step_forget_run);
+  return cursor.bind(now)
+      .bind(owner.uuid())
+      .bind(run.front().row)
+      .bind(run.back().row)
+      .bind(run.front().epoch)
+      .bind(std::as_bytes(std::span{ids}))
+      .run();
+}
+
+std::size_t OutboxStore::ack_some(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
+                                  bool keep, WallTime now) {
+  std::size_t count = 0;
+  if (claims.size() < shortest_run) {
     for (const auto& claim : claims) {
       auto cursor = connection.run(texts_, keep ? sql::outbox_ack : sql::outbox_ack_step_forget);
       count += cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now).run();

@@ -67,6 +67,11 @@ class OutboxStore final : public storage::OutboxStore {
                                          WallTime now);
   std::size_t ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims, bool keep,
                       WallTime now);
+  /// Claims whose rows follow one another.
+  std::size_t ack_run(Connection& connection, OwnerToken owner, std::span<const Claim> run, bool keep,
+                      WallTime now);
+  std::size_t ack_some(Connection& connection, OwnerToken owner, std::span<const Claim> claims, bool keep,
+                       WallTime now);
   bool abandon_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,
                    std::optional<std::chrono::microseconds> delay, int max_attempts, WallTime now);
   bool fail_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,

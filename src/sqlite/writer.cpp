@@ -19,6 +19,8 @@ constexpr int checkpoint_frames =
     4'000;  // 16 MiB of WAL: half the syncs per message that SQLite's 1,000 would cost
 constexpr std::size_t max_batch = 1'024;
 constexpr std::chrono::microseconds longest_gathering{1'000};
+constexpr std::chrono::microseconds slow_yield{200};
+constexpr std::chrono::milliseconds crowded_for{100};
 
 int remember_frames(void* target, sqlite3*, const char*, int frames) {
   *static_cast<int*>(target) = frames;
@@ -95,8 +97,16 @@ bool Writer::enter(Submission& submission) {
   return leads;
 }
 
-/// Sleeps until so many have come, or the time is over.
+/// Waits until so many have come, or the time is over. On a quiet machine it only yields: waking an idle
+/// processor takes longer than those who come need. A yield that takes long says that others have work for the
+/// processor, and for a while it sleeps instead.
 void Writer::await_queued(int count, std::chrono::steady_clock::time_point deadline) {
+  for (auto now = std::chrono::steady_clock::now(); now >= crowded_until_;) {
+    if (queued_.load() >= count || now >= deadline) return;
+    std::this_thread::yield();
+    const auto then = std::exchange(now, std::chrono::steady_clock::now());
+    if (now - then > slow_yield) crowded_until_ = now + crowded_for;
+  }
   awaited_.store(count);
   for (;;) {
     const int seen = queued_.load();

@@ -99,11 +99,12 @@ class Writer {
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Connection> checkpointer_;
   // Whoever has the turn may touch what follows, up to the turn itself.
-  std::size_t crowd_ = 1;                    // how many callers took part lately
-  std::chrono::nanoseconds commit_time_{0};  // of the last commit
-  int wal_frames_ = 0;                       // in the WAL after the last commit
-  int checkpoint_at_;                        // frames: when the next checkpoint is due
-  int checkpointed_frames_ = 0;              // that the last checkpoint found
+  std::size_t crowd_ = 1;                                  // how many callers took part lately
+  std::chrono::nanoseconds commit_time_{0};                // of the last commit
+  std::chrono::steady_clock::time_point crowded_until_{};  // others want the processor: sleep, do not yield
+  int wal_frames_ = 0;                                     // in the WAL after the last commit
+  int checkpoint_at_;                                      // frames: when the next checkpoint is due
+  int checkpointed_frames_ = 0;                            // that the last checkpoint found
 
   // Whose turn it is to write: the writer's thread or an interactive transaction, first come, first served.
   std::mutex turn_mutex_;

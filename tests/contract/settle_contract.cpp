@@ -444,6 +444,29 @@ TEST_P(SettleContract, OfManyAcksOnlyThoseOfALiveClaimTakeEffect) {
   }
 }
 
+TEST_P(SettleContract, WhereAClaimsRowIsSaidToBeDecidesNothing) {
+  for (const bool keep : {true, false}) {
+    auto options = backend.options();
+    if (!keep) options.outbox.retain_done = seconds{0};
+    auto acking = Platform::open(backend.url(), options);
+    outbox.enqueue_many(std::vector<EnqueueRequest>(20, {.topic = "t"}));
+    const auto claims = claims_of(claim(20));
+    ASSERT_THAT(claims, SizeIs(20));
+    auto strangers = claims;  // the right rows and epochs, of messages that do not exist
+    for (auto& each : strangers) each.id = OutboxWorkItemId::generate();
+    EXPECT_EQ(acking.outbox().ack(owner, strangers), 0U);
+    EXPECT_EQ(with_status(OutboxStatus::in_progress), 20);
+    auto unplaced = std::vector(claims.begin(), claims.begin() + 10);
+    for (auto& each : unplaced) each.row = 0;
+    std::shuffle(unplaced.begin(), unplaced.end(), std::mt19937{7});
+    EXPECT_EQ(acking.outbox().ack(owner, unplaced), 10U);
+    std::vector rest(claims.begin() + 10, claims.end());
+    std::shuffle(rest.begin(), rest.end(), std::mt19937{7});
+    EXPECT_EQ(acking.outbox().ack(owner, rest), 10U);
+    EXPECT_EQ(with_status(OutboxStatus::in_progress), 0);
+  }
+}
+
 TEST_P(SettleContract, OBX_098_OBX_099_SixteenSessionsThatSettleTheSameClaimsDoNotDeadlock) {
   constexpr std::size_t messages = 600;
   outbox.enqueue_many(std::vector<EnqueueRequest>(messages, {.topic = "t"}));

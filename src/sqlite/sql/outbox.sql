@@ -30,9 +30,10 @@ select id, topic, payload, correlation_id, headers, created_at, due_at, expires_
  order by ready_at, seq limit ?4;
 
 -- name: outbox_claim_step_lease
--- Sixteen rows at a time, or fewer with the rest null: most of what a statement of one row costs is its beginning and end.
+-- A run of rows without a gap: what was enqueued together is claimed together, and most of what a statement of one row
+-- costs is its beginning and end.
 update {schema}_outbox set owner_token = ?1, claim_epoch = claim_epoch + 1, lease_until = ?2
- where seq in (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18);
+ where seq between ?3 and ?4;
 
 -- name: outbox_claim_step_next_lane
 select max(lane) from {schema}_outbox where status = 0 and lane < ?1 and lane > -100;
@@ -45,6 +46,12 @@ update {schema}_outbox set lane = -100 where seq = ?1;
 update {schema}_outbox set status = 1, processed_at = ?4, lease_until = -9000000000000000000
  where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
+-- name: outbox_ack_step_run
+-- A run of rows without a gap, all of one epoch; ?6 holds their ids, one after the other.
+update {schema}_outbox set status = 1, processed_at = ?1, lease_until = -9000000000000000000
+ where seq between ?3 and ?4 and claim_epoch = ?5 and owner_token = ?2 and lease_until > ?1
+   and id = substr(?6, (seq - ?3) * 16 + 1, 16);
+
 -- name: outbox_ack_step_many
 -- Sixteen claims at a time, or fewer with the rest null.
 update {schema}_outbox set status = 1, processed_at = ?1, lease_until = -9000000000000000000
@@ -55,6 +62,11 @@ update {schema}_outbox set status = 1, processed_at = ?1, lease_until = -9000000
                     when ?13 then ?14 when ?15 then ?16 when ?17 then ?18 when ?19 then ?20 when ?21 then ?22
                     when ?23 then ?24 when ?25 then ?26 when ?27 then ?28 when ?29 then ?30 when ?31 then ?32
                     when ?33 then ?34 end;
+
+-- name: outbox_ack_step_forget_run
+delete from {schema}_outbox
+ where seq between ?3 and ?4 and claim_epoch = ?5 and owner_token = ?2 and lease_until > ?1
+   and id = substr(?6, (seq - ?3) * 16 + 1, 16);
 
 -- name: outbox_ack_step_forget_many
 delete from {schema}_outbox
