@@ -6,6 +6,7 @@
 #include "dovetail/error.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/ids.hpp"
+#include "dovetail/join.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
 #include "dovetail/outbox.hpp"

@@ -4,7 +4,7 @@
 //
 // How a handler ends decides what becomes of its message:
 //   * it returns                     done
-//   * it returns after ctx.snooze()  tried again later, free of charge
+//   * it returns after ctx.snooze()  tried again later, free of charge (or ctx.commit_and_snooze())
 //   * it throws                      tried again after a backoff; a dead letter when its attempts are used up
 //   * it throws PermanentFailure     a dead letter at once
 //   * its process dies               tried again when the lease ends, and charged an attempt
@@ -58,6 +58,10 @@ class HandlerContext {
   /// Not now: the message comes back after `delay`, and no attempt is charged. Takes effect when the handler
   /// returns.
   virtual void snooze(std::chrono::milliseconds delay) = 0;
+
+  /// The same, and what was written through transaction() stays: it commits together with the snooze when
+  /// the handler returns, or is rolled back when the lease was lost meanwhile. For work in stages.
+  virtual void commit_and_snooze(std::chrono::milliseconds delay) = 0;
 };
 
 struct HandlerOptions {

@@ -69,6 +69,9 @@ struct EnqueueRequest {
   /// While a message with the same key waits or is in progress, a second one is not stored: enqueue() answers
   /// the first one's id. Up to 255 characters, one space of keys for all topics; empty means none.
   std::optional<std::string> unique_key{};
+  /// The message becomes a step of these joins (join.hpp), in the same transaction. InvalidOperation when one
+  /// of them does not exist.
+  std::vector<JoinId> joins{};
 };
 
 /// What enqueue() answers: the id of the message, and whether this call stored it.
@@ -270,13 +273,12 @@ class Outbox {
   [[nodiscard]] const OutboxOptions& options() const { return options_; }
 
  private:
-  Enqueued enqueue_in(storage::WriteSession& session, const storage::NewMessage& message);
   template <class Call>
   std::size_t settle(const char* event, OwnerToken owner, std::span<const Claim> claims, const Call& call);
   template <class Call>
   std::size_t in_portions(const Call& call, const std::stop_token& stop = {});
   void note_enqueued(const storage::NewMessage& message, bool stored) const;
-  void note_enqueued_many(std::span<const Enqueued> answers) const;
+  void note_enqueued_many(std::span<const EnqueueRequest> requests, std::span<const Enqueued> answers) const;
 
   storage::Database* database_;
   OutboxOptions options_;

@@ -24,6 +24,7 @@
 
 #include "dovetail/clock.hpp"
 #include "dovetail/handler.hpp"
+#include "dovetail/join.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
 #include "dovetail/outbox.hpp"
@@ -63,6 +64,7 @@ struct PlatformOptions {
   /// How long a write to SQLite waits for another writer.
   std::chrono::milliseconds busy_timeout{10'000};
   OutboxOptions outbox{};
+  JoinOptions joins{};
   WorkerOptions worker{};
   std::shared_ptr<LogSink> log_sink{};     ///< Absent: spdlog, warnings and errors to standard error.
   std::shared_ptr<MetricsSink> metrics{};  ///< Absent: nothing is measured.
@@ -95,9 +97,10 @@ class Platform {
   [[nodiscard]] Transaction begin();
 
   [[nodiscard]] Outbox& outbox();
+  [[nodiscard]] Joins& joins();
 
-  /// Handles the messages of a topic; see handler.hpp. Throws InvalidOperation when the topic has a handler,
-  /// or after start().
+  /// Handles the messages of a topic; see handler.hpp. Throws InvalidOperation when the topic has a handler
+  /// (JoinOptions::wait_topic has one from the beginning), or after start().
   void on(std::string_view topic, HandlerFunction function, HandlerOptions options = {});
   void on(std::shared_ptr<Handler> handler);
   /// Handles the messages of all topics that have no handler of their own. Without it they are tried again

@@ -3,125 +3,28 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "core/headers.hpp"
 #include "core/text.hpp"
+#include "outbox/new_messages.hpp"
 #include "storage/database.hpp"
 #include "storage/outbox_store.hpp"
 
 namespace dovetail {
 namespace {
 
-constexpr std::size_t max_topic_characters = 255;
-constexpr std::size_t max_correlation_id_characters = 255;
-constexpr std::size_t max_unique_key_characters = 255;
-constexpr std::size_t max_headers = 64;
-constexpr std::size_t max_header_bytes = std::size_t{16} << 10;
+using outbox::announcement_in;
+using outbox::checked;
+using outbox::require_batch_size;
+using outbox::require_text;
+using outbox::require_time;
+using outbox::require_topic;
+using storage::Announcement;
+
 constexpr std::size_t largest_payload_limit = std::size_t{64} << 20;
 constexpr std::size_t max_error_bytes = 2048;
-constexpr int max_batch_size = 10'000;
 constexpr int largest_max_attempts = 1'000;
 constexpr std::chrono::milliseconds max_lease = std::chrono::hours{24};
 constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 365};
 constexpr int portion = 1'000;  // rows per transaction of what works through many
-
-std::size_t require_text(const char* what, std::string_view text) {
-  const auto length = core::utf8_length(text);
-  if (!length) throw std::invalid_argument(std::string{what} + " must be valid UTF-8 without NUL");
-  return *length;
-}
-
-void require_length(const char* what, std::string_view text, std::size_t limit) {
-  const auto length = require_text(what, text);
-  if (length > limit) {
-    throw std::invalid_argument(std::string{what} + " must not exceed " + std::to_string(limit) +
-                                " characters, got " + std::to_string(length));
-  }
-}
-
-void require_topic(std::string_view topic) {
-  if (topic.empty()) throw std::invalid_argument("topic must not be empty");
-  require_length("topic", topic, max_topic_characters);
-}
-
-void require_time(const char* what, WallTime time) {
-  using std::chrono::January;
-  using std::chrono::year;
-  constexpr WallTime first = std::chrono::sys_days{year{1} / January / 1};
-  constexpr WallTime last = std::chrono::sys_days{year{10000} / January / 1};
-  if (time < first || time >= last) {
-    throw std::out_of_range(std::string{what} + " must lie in the years 1 to 9999");
-  }
-}
-
-void require_headers(const Headers& headers) {
-  std::size_t bytes = 0;
-  for (const auto& [name, value] : headers) {
-    if (name.empty()) throw std::invalid_argument("headers must not have an empty name");
-    require_text("headers", name);
-    require_text("headers", value);
-    bytes += name.size() + value.size();
-  }
-  if (headers.size() > max_headers || bytes > max_header_bytes) {
-    throw std::invalid_argument("headers must not exceed " + std::to_string(max_headers) + " entries and " +
-                                std::to_string(max_header_bytes) + " bytes together, got " +
-                                std::to_string(headers.size()) + " and " + std::to_string(bytes));
-  }
-}
-
-/// Checks every limit; what it returns points into `request`.
-storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& options) {
-  require_topic(request.topic);
-  if (request.payload.size() > options.max_payload_bytes) {
-    throw std::invalid_argument("payload must not exceed " + std::to_string(options.max_payload_bytes) +
-                                " bytes, got " + std::to_string(request.payload.size()));
-  }
-  require_text("payload", request.payload);
-  if (request.due_at) require_time("due_at", *request.due_at);
-  if (request.expires_at) require_time("expires_at", *request.expires_at);
-  if (request.priority < storage::lowest_priority || request.priority > storage::highest_priority) {
-    throw std::out_of_range("priority must be -5 to 5, got " + std::to_string(request.priority));
-  }
-
-  storage::NewMessage message{.id = request.message_id ? *request.message_id : OutboxMessageId::generate(),
-                              .fresh = !request.message_id,
-                              .topic = request.topic,
-                              .payload = request.payload,
-                              .correlation_id = std::nullopt,
-                              .due_at = request.due_at,
-                              .headers = std::nullopt,
-                              .expires_at = request.expires_at,
-                              .priority = request.priority,
-                              .unique_key = std::nullopt};
-  if (request.correlation_id && !request.correlation_id->empty()) {
-    require_length("correlation_id", *request.correlation_id, max_correlation_id_characters);
-    message.correlation_id = *request.correlation_id;
-  }
-  if (request.unique_key && !request.unique_key->empty()) {
-    require_length("unique_key", *request.unique_key, max_unique_key_characters);
-    message.unique_key = *request.unique_key;
-  }
-  if (!request.headers.empty()) {
-    require_headers(request.headers);
-    message.headers = core::to_json(request.headers);
-  }
-  if (message.id.is_nil()) throw std::invalid_argument("message_id must not be the nil UUID");
-  return message;
-}
-
-std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
-                                         const OutboxOptions& options) {
-  std::vector<storage::NewMessage> messages;
-  messages.reserve(requests.size());
-  for (const auto& request : requests) messages.push_back(checked(request, options));
-  return messages;
-}
-
-using storage::Announcement;
-
-/// The end of a borrowed transaction is not ours to see.
-Announcement announcement_in(const Transaction& transaction) {
-  return transaction.is_borrowed() ? Announcement::edge : Announcement::later;
-}
 
 void require_owner(OwnerToken owner) {
   if (owner.is_nil()) throw std::invalid_argument("owner must not be the nil UUID");
@@ -130,13 +33,6 @@ void require_owner(OwnerToken owner) {
 void require_lease(std::chrono::milliseconds lease) {
   if (lease < std::chrono::milliseconds{1} || lease > max_lease) {
     throw std::out_of_range("lease must be 1 ms to 24 h");
-  }
-}
-
-void require_batch_size(const char* what, int size) {
-  if (size < 1 || size > max_batch_size) {
-    throw std::out_of_range(std::string{what} + " must be 1 to " + std::to_string(max_batch_size) + ", got " +
-                            std::to_string(size));
   }
 }
 
@@ -196,6 +92,7 @@ Outbox::Outbox(storage::Database& database, OutboxOptions options, Logger log, M
 // -------------------------------------------------------------------------------------------------
 
 Enqueued Outbox::enqueue(const EnqueueRequest& request) {
+  if (!request.joins.empty()) return enqueue_many(std::span{&request, 1}).front();
   auto message = checked(request, options_);
   Enqueued answer;
   const bool fresh = message.fresh;
@@ -217,6 +114,7 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
 }
 
 Enqueued Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request) {
+  if (!request.joins.empty()) return enqueue_many(transaction, std::span{&request, 1}).front();
   const auto message = checked(request, options_);
   const auto answer =
       database_->outbox().enqueue(transaction.session(), message, announcement_in(transaction));
@@ -232,13 +130,13 @@ std::vector<Enqueued> Outbox::enqueue_many(std::span<const EnqueueRequest> reque
   bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     const bool repeated = std::exchange(again, true);
-    answers = database_->outbox().enqueue_many(session, messages, repeated, Announcement::later);
+    answers = outbox::store(*database_, session, requests, messages, repeated, Announcement::later);
     if (!repeated) return;
     for (std::size_t i = 0; i < messages.size(); ++i) {
       if (messages[i].fresh && answers[i] == messages[i].id) answers[i] = {messages[i].id, true};
     }
   });
-  note_enqueued_many(answers);
+  note_enqueued_many(requests, answers);
   database_->announce();
   return answers;
 }
@@ -247,10 +145,10 @@ std::vector<Enqueued> Outbox::enqueue_many(Transaction& transaction,
                                            std::span<const EnqueueRequest> requests) {
   const auto messages = checked(requests, options_);
   if (messages.empty()) return {};
-  auto answers =
-      database_->outbox().enqueue_many(transaction.session(), messages, false, announcement_in(transaction));
+  auto answers = outbox::store(*database_, transaction.session(), requests, messages, false,
+                               announcement_in(transaction));
   transaction.announce_at_commit();
-  note_enqueued_many(answers);
+  note_enqueued_many(requests, answers);
   return answers;
 }
 
@@ -265,7 +163,18 @@ void Outbox::note_enqueued(const storage::NewMessage& message, bool stored) cons
               {"correlation_id", message.correlation_id.value_or("")}});
 }
 
-void Outbox::note_enqueued_many(std::span<const Enqueued> answers) const {
+void Outbox::note_enqueued_many(std::span<const EnqueueRequest> requests,
+                                std::span<const Enqueued> answers) const {
+  if (log_.enabled(LogLevel::debug)) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      for (const auto& join : requests[i].joins) {
+        log_.write(LogLevel::debug, "join.attached",
+                   {{"store", database_->name()},
+                    {"join_id", join.to_string()},
+                    {"message_id", answers[i].to_string()}});
+      }
+    }
+  }
   const auto stored = static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
   metrics_.count("outbox.enqueued", stored, {{"store", database_->name()}});
   metrics_.count("outbox.duplicates", answers.size() - stored, {{"store", database_->name()}});

@@ -112,6 +112,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       service_pool_({.max_size = options_.service_connections}, options_.clock, options_.log,
                     [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
       outbox_(texts_),
+      joins_(texts_),
       migrations_(texts_, quoted(options_.schema)),
       notifier_([this](const std::stop_token& stop) {
         Params params;

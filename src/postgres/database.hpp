@@ -5,6 +5,7 @@
 #include <string>
 
 #include "postgres/connection.hpp"
+#include "postgres/join_store.hpp"
 #include "postgres/migration_store.hpp"
 #include "postgres/notifier.hpp"
 #include "postgres/outbox_store.hpp"
@@ -28,6 +29,7 @@ class Database final : public storage::Database {
   void announce() override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::OutboxStore& outbox() override { return outbox_; }
+  storage::JoinStore& joins() override { return joins_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
@@ -43,6 +45,7 @@ class Database final : public storage::Database {
   storage::Pool<Connection> pool_;
   storage::Pool<Connection> service_pool_;  // for the dispatcher: handlers may hold all of the other
   OutboxStore outbox_;
+  JoinStore joins_;
   MigrationStore migrations_;
   Notifier notifier_;
 };

@@ -59,10 +59,11 @@ bool may_pass(const std::exception& error) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegistry& handlers,
+Dispatcher::Dispatcher(storage::Database& database, Outbox& outbox, Joins& joins, HandlerRegistry& handlers,
                        WorkerOptions options, Logger log, Metrics metrics)
     : database_(database),
       outbox_(outbox),
+      joins_(joins),
       handlers_(handlers),
       options_(options),
       log_(std::move(log)),
@@ -808,6 +809,7 @@ void Dispatcher::keep_house(const std::stop_token& stop) {
     } catch (const std::exception& error) {
       if (!stop.stop_requested()) log_error("outbox.housekeeping_failed", error);
     }
+    keep_joins(stop);
     try {
       // A resume that was cut short, or that plain SQL began, is finished here.
       std::size_t back = unpark_portion;
@@ -821,6 +823,20 @@ void Dispatcher::keep_house(const std::stop_token& stop) {
     } catch (const std::exception& error) {
       if (!stop.stop_requested()) log_error("outbox.housekeeping_failed", error);
     }
+  }
+}
+
+void Dispatcher::keep_joins(const std::stop_token& stop) {
+  try {
+    joins_.fail_overdue(stop);
+    const auto age = joins_.options().retain_finished;
+    if (age.count() > 0) joins_.purge(age, stop);
+  } catch (const Error& error) {
+    // Somebody has removed the joins' tables: the outbox goes on without them.
+    if (error.kind() != ErrorKind::schema && !stop.stop_requested())
+      log_error("join.housekeeping_failed", error);
+  } catch (const std::exception& error) {
+    if (!stop.stop_requested()) log_error("join.housekeeping_failed", error);
   }
 }
 

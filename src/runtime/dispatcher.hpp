@@ -8,7 +8,7 @@
 //   * the timekeeper fires stop tokens, before a lease is lost and when a handler's time is up; it does no
 //     I/O.
 //   * the listener waits for other processes' announcements; without it the fetchers poll.
-//   * the housekeeper takes back the leases of the dead and deletes old history.
+//   * the housekeeper takes back the leases of the dead, fails overdue joins and deletes old history.
 //
 // All times here are of the system's monotonic clock: they only bound how long this process waits. What
 // decides is the database's clock.
@@ -39,8 +39,8 @@ namespace dovetail::runtime {
 class Dispatcher {
  public:
   /// `options.threads` is at least 1 here. Throws std::out_of_range for options that cannot work.
-  Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegistry& handlers, WorkerOptions options,
-             Logger log, Metrics metrics);
+  Dispatcher(storage::Database& database, Outbox& outbox, Joins& joins, HandlerRegistry& handlers,
+             WorkerOptions options, Logger log, Metrics metrics);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
   /// Stops, and waits for handlers for as long as they take.
@@ -95,6 +95,7 @@ class Dispatcher {
   MonoTime fire_due_stops(MonoTime now);
   void give_up(const JobPtr& job);
   void keep_house(const std::stop_token& stop);
+  void keep_joins(const std::stop_token& stop);
 
   void drop_unstarted(const JobPtr& job);
   [[nodiscard]] bool may_start(const Job& job) const;
@@ -111,6 +112,7 @@ class Dispatcher {
 
   storage::Database& database_;
   Outbox& outbox_;
+  Joins& joins_;
   HandlerRegistry& handlers_;
   const WorkerOptions options_;
   const OwnerToken owner_ = OwnerToken::generate();

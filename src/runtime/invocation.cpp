@@ -51,10 +51,16 @@ class Context final : public HandlerContext {
       throw std::out_of_range("delay must be zero to a year");
     }
     snoozed_ = delay;
+    keeps_writes_ = false;
+  }
+  void commit_and_snooze(std::chrono::milliseconds delay) override {
+    snooze(delay);
+    keeps_writes_ = true;
   }
 
   [[nodiscard]] storage::TransactionHandle* own_transaction() { return own_.get(); }
   [[nodiscard]] const std::optional<std::chrono::milliseconds>& snoozed() const { return snoozed_; }
+  [[nodiscard]] bool keeps_writes() const { return keeps_writes_; }
   void drop_transaction() {
     lent_.reset();
     own_.reset();
@@ -79,15 +85,16 @@ class Context final : public HandlerContext {
   std::unique_ptr<storage::TransactionHandle> own_;
   std::optional<Transaction> lent_;
   std::optional<std::chrono::milliseconds> snoozed_;
+  bool keeps_writes_ = false;
 };
 
-/// Acks in the handler's transaction and commits it; answers false when the lease was lost.
-bool commit_with_ack(const InvocationScope& scope, Context& context, Job& job) {
+/// Settles the message in the handler's transaction and commits it; answers false when the lease was lost.
+template <class Settle>
+bool commit_with(Context& context, Job& job, const Settle& settle) {
   auto& transaction = *context.own_transaction();
   const std::array claims{job.claimed.claim};
   job.committing = true;
-  const bool held =
-      scope.database.outbox().ack(transaction.session(), scope.owner, claims, scope.keep_done) == 1;
+  const bool held = settle(transaction.session(), std::span<const Claim>{claims}) == 1;
   if (held) transaction.commit();
   context.drop_transaction();
   return held;
@@ -105,15 +112,25 @@ std::optional<storage::Settlement> call(const InvocationScope& scope, Job& job, 
   const auto& message = job.claimed.message;
   const auto& claim = job.claimed.claim;
   job.handler->function(message, context);
-  if (context.snoozed()) {
+  const bool commits = context.own_transaction() != nullptr && (!context.snoozed() || context.keeps_writes());
+  if (!commits) {
     context.drop_transaction();
+    if (!context.snoozed()) return storage::Settlement{.kind = Kind::ack, .claim = claim};
     return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = *context.snoozed()};
   }
-  if (context.own_transaction() == nullptr) return storage::Settlement{.kind = Kind::ack, .claim = claim};
-  if (commit_with_ack(scope, context, job)) {
-    scope.metrics.count("outbox.acked", 1, {{"store", scope.database.name()}});
-  } else {
+  auto& outbox = scope.database.outbox();
+  const bool held =
+      commit_with(context, job, [&](storage::WriteSession& session, std::span<const Claim> claims) {
+        return context.snoozed() ? outbox.snooze(session, scope.owner, claims, context.snoozed())
+                                 : outbox.ack(session, scope.owner, claims, scope.keep_done);
+      });
+  if (!held) {
     log_lost_lease(scope, message);
+  } else if (context.snoozed()) {
+    scope.metrics.count("outbox.snoozed", 1, {{"store", scope.database.name()}});
+    scope.database.doorbell().ring();  // somebody has to note when it comes back
+  } else {
+    scope.metrics.count("outbox.acked", 1, {{"store", scope.database.name()}});
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "dovetail/error.hpp"
+#include "join/wait_handler.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime/engines.hpp"
 #include "runtime/handler_registry.hpp"
@@ -44,7 +45,21 @@ struct Platform::State {
         metrics(options.metrics),
         database(std::move(opened)),
         outbox(*database, options.outbox, log, metrics),
-        handlers(options.outbox.max_attempts) {}
+        joins(*database, outbox, options.joins, log, metrics),
+        handlers(options.outbox.max_attempts) {
+    add(std::make_shared<join::WaitHandler>(*database, outbox, joins.options(), log, metrics));
+  }
+
+  void add(std::shared_ptr<Handler> handler) {
+    const auto topic = handler->topic();
+    auto handler_options = handler->options();
+    handlers.add(
+        topic,
+        [handler = std::move(handler)](const OutboxMessage& message, HandlerContext& context) {
+          handler->handle(message, context);
+        },
+        std::move(handler_options));
+  }
 
   void require_not_started() const {
     if (dispatcher) throw InvalidOperation("the platform has been started: register handlers before");
@@ -55,6 +70,7 @@ struct Platform::State {
   Metrics metrics;
   std::unique_ptr<storage::Database> database;
   Outbox outbox;
+  Joins joins;
   runtime::HandlerRegistry handlers;
   std::unique_ptr<runtime::Dispatcher> dispatcher;
 };
@@ -91,14 +107,8 @@ void Platform::on(std::string_view topic, HandlerFunction function, HandlerOptio
 
 void Platform::on(std::shared_ptr<Handler> handler) {
   if (!handler) throw std::invalid_argument("handler must not be null");
-  const auto topic = handler->topic();
-  auto options = handler->options();
-  on(
-      topic,
-      [handler = std::move(handler)](const OutboxMessage& message, HandlerContext& context) {
-        handler->handle(message, context);
-      },
-      std::move(options));
+  state_->require_not_started();
+  state_->add(std::move(handler));
 }
 
 void Platform::on_any(HandlerFunction function, HandlerOptions options) {
@@ -113,9 +123,9 @@ void Platform::start() {
     const auto cores = std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
     worker.threads = std::clamp(static_cast<int>(state_->options.max_connections) - 1, 1, cores);
   }
-  state_->dispatcher =
-      std::make_unique<runtime::Dispatcher>(*state_->database, state_->outbox, state_->handlers,
-                                            state_->options.worker, state_->log, state_->metrics);
+  state_->dispatcher = std::make_unique<runtime::Dispatcher>(*state_->database, state_->outbox, state_->joins,
+                                                             state_->handlers, state_->options.worker,
+                                                             state_->log, state_->metrics);
   state_->dispatcher->start();
 }
 
@@ -129,6 +139,9 @@ Transaction Platform::begin() {
 }
 Outbox& Platform::outbox() {
   return state_->outbox;
+}
+Joins& Platform::joins() {
+  return state_->joins;
 }
 const std::string& Platform::name() const {
   return state_->database->name();

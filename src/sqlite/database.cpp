@@ -111,7 +111,8 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                [this](const std::stop_token&) {
                  return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
                }),
-      outbox_(texts_, options_.clock),
+      joins_(texts_, options_.clock, doorbell()),
+      outbox_(texts_, options_.clock, joins_),
       migrations_(texts_, options_.schema) {}
 
 bool Database::exists() const {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sqlite/connection.hpp"
+#include "sqlite/join_store.hpp"
 #include "sqlite/migration_store.hpp"
 #include "sqlite/outbox_store.hpp"
 #include "sqlite/writer.hpp"
@@ -28,6 +29,7 @@ class Database final : public storage::Database {
   void announce() override { doorbell().ring(); }  // other processes watch the file
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::OutboxStore& outbox() override { return outbox_; }
+  storage::JoinStore& joins() override { return joins_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
@@ -42,6 +44,7 @@ class Database final : public storage::Database {
   storage::Pool<Connection> readers_;
   std::mutex writer_mutex_;
   std::unique_ptr<Writer> writer_;
+  JoinStore joins_;
   OutboxStore outbox_;
   MigrationStore migrations_;
 };

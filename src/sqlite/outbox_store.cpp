@@ -296,6 +296,25 @@ std::optional<OutboxStore::ClaimedRow> OutboxStore::find_claimed(Connection& con
 
 std::size_t OutboxStore::ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
                                  bool keep, WallTime now) {
+  if (claims.empty() || !joins_.any_pending(connection))
+    return ack_unjoined(connection, owner, claims, keep, now);
+  std::vector<Claim> unjoined;
+  JoinStore::Tally tally(joins_, connection);
+  std::size_t count = 0;
+  for (const auto& claim : claims) {
+    if (!joins_.is_awaited(connection, claim.id.uuid())) {
+      unjoined.push_back(claim);
+    } else if (ack_some(connection, owner, std::span{&claim, 1}, keep, now) == 1) {
+      tally.add(claim.id.uuid(), StepStatus::completed);
+      ++count;
+    }
+  }
+  tally.count(now);
+  return count + ack_unjoined(connection, owner, unjoined, keep, now);
+}
+
+std::size_t OutboxStore::ack_unjoined(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
+                                      bool keep, WallTime now) {
   if (claims.size() < shortest_run) return ack_some(connection, owner, claims, keep, now);
   std::vector<Claim> sorted(claims.begin(), claims.end());
   std::ranges::stable_sort(sorted, {}, &Claim::row);
@@ -353,13 +372,21 @@ std::size_t OutboxStore::ack_some(Connection& connection, OwnerToken owner, std:
 void OutboxStore::fail_row(Connection& connection, std::int64_t seq, int charge,
                            std::optional<std::string_view> error, std::optional<OwnerToken> by,
                            WallTime now) {
-  connection.run(texts_, sql::outbox_fail)
-      .bind(seq)
-      .bind(now)
-      .bind(std::int64_t{charge})
-      .bind(error)
-      .bind(by ? std::optional{by->uuid()} : std::nullopt)
-      .run();
+  Uuid message;
+  {
+    auto cursor = connection.run(texts_, sql::outbox_fail);
+    cursor.bind(seq)
+        .bind(now)
+        .bind(std::int64_t{charge})
+        .bind(error)
+        .bind(by ? std::optional{by->uuid()} : std::nullopt);
+    if (!cursor.step()) return;
+    message = cursor.uuid(0);
+  }
+  if (!joins_.any_pending(connection)) return;
+  JoinStore::Tally tally(joins_, connection);
+  tally.add(message, StepStatus::failed);
+  tally.count(now);
 }
 
 bool OutboxStore::abandon_one(Connection& connection, OwnerToken owner, const Claim& claim,

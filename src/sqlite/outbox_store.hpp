@@ -6,6 +6,7 @@
 
 #include "dovetail/clock.hpp"
 #include "sqlite/connection.hpp"
+#include "sqlite/join_store.hpp"
 #include "storage/outbox_store.hpp"
 #include "storage/statement.hpp"
 
@@ -13,8 +14,8 @@ namespace dovetail::sqlite {
 
 class OutboxStore final : public storage::OutboxStore {
  public:
-  OutboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock)
-      : texts_(texts), clock_(std::move(clock)) {}
+  OutboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock, JoinStore& joins)
+      : texts_(texts), clock_(std::move(clock)), joins_(joins) {}
 
   Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message,
                    storage::Announcement announcement) override;
@@ -67,6 +68,9 @@ class OutboxStore final : public storage::OutboxStore {
                                          WallTime now);
   std::size_t ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims, bool keep,
                       WallTime now);
+  /// The same for messages that no join waits for.
+  std::size_t ack_unjoined(Connection& connection, OwnerToken owner, std::span<const Claim> claims, bool keep,
+                           WallTime now);
   /// Claims whose rows follow one another.
   std::size_t ack_run(Connection& connection, OwnerToken owner, std::span<const Claim> run, bool keep,
                       WallTime now);
@@ -101,6 +105,7 @@ class OutboxStore final : public storage::OutboxStore {
 
   const storage::StatementTexts& texts_;
   std::shared_ptr<Clock> clock_;
+  JoinStore& joins_;
 };
 
 }  // namespace dovetail::sqlite

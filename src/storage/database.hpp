@@ -15,6 +15,7 @@
 namespace dovetail::storage {
 
 class OutboxStore;
+class JoinStore;
 class MigrationStore;
 
 struct DatabaseOptions {
@@ -82,6 +83,7 @@ class Database {
   virtual void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) = 0;
 
   virtual OutboxStore& outbox() = 0;
+  virtual JoinStore& joins() = 0;
   virtual MigrationStore& migrations() = 0;
 
  private:

@@ -3,7 +3,9 @@
 #include <set>
 #include <thread>
 
+#include "support/eventually.hpp"
 #include "support/outbox_test.hpp"
+#include "support/recorded_lines.hpp"
 
 namespace dovetail::testing {
 namespace {
@@ -16,16 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-/// Waits until `condition`, for as long as a slow machine may need.
-bool eventually(const std::function<bool()>& condition, seconds patience = seconds{30}) {
-  const auto give_up_at = std::chrono::steady_clock::now() + patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > give_up_at) return false;
-    std::this_thread::sleep_for(milliseconds{2});
-  }
-  return true;
-}
 
 class HandlerContract : public OutboxTest {
  protected:
@@ -52,30 +44,7 @@ class HandlerContract : public OutboxTest {
     return eventually([&] { return with_status(OutboxStatus::done) == count; });
   }
 
-  class Lines : public LogSink {
-   public:
-    [[nodiscard]] bool enabled(LogLevel) const override { return true; }
-    void write(const LogRecord& record) override {
-      std::string line = std::string{to_string(record.level)} + " " + std::string{record.event};
-      for (const auto& field : record.fields) {
-        line += " " + std::string{field.name} + "=";
-        if (const auto* text = std::get_if<std::string>(&field.value)) line += *text;
-        if (const auto* number = std::get_if<std::int64_t>(&field.value)) line += std::to_string(*number);
-      }
-      std::lock_guard lock(mutex_);
-      lines_.push_back(std::move(line));
-    }
-    std::vector<std::string> all() {
-      std::lock_guard lock(mutex_);
-      return lines_;
-    }
-
-   private:
-    std::mutex mutex_;
-    std::vector<std::string> lines_;
-  };
-
-  std::shared_ptr<Lines> log = std::make_shared<Lines>();
+  std::shared_ptr<RecordedLines> log = std::make_shared<RecordedLines>();
   std::mutex mutex;
   std::vector<std::string> seen;
   void note(const std::string& what) {

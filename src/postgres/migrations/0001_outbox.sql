@@ -280,6 +280,25 @@ begin
 end
 $function$;
 
+-- What follows when messages have ended, in the same transaction: outcome 1 is done, 2 is failed. Here nothing; the joins,
+-- where they are installed, put their counting in its place. For the functions below, not for callers.
+create function {schema}.outbox_ended(ids uuid[], outcome integer) returns void
+  language plpgsql volatile
+as $function$
+begin
+end
+$function$;
+
+-- Locks what outbox_ended will touch for these messages; answers those of which all is locked now. wait: false passes over
+-- what somebody else has locked, and over the messages that need it.
+create function {schema}.outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+  language plpgsql volatile
+as $function$
+begin
+  return ids;
+end
+$function$;
+
 -- Moves rows that the caller has locked into the archive. For the functions below, not for callers.
 create function {schema}.outbox_finish(locked tid[], status smallint, error text, processed_by uuid, charge integer)
   returns integer
@@ -288,53 +307,71 @@ create function {schema}.outbox_finish(locked tid[], status smallint, error text
 as $function$
 #variable_conflict use_column
 declare
-  v_count integer;
+  v_ids uuid[];
 begin
   with gone as (
     delete from {schema}.outbox o where o.ctid = any (locked)
     returning o.*
+  ),
+  kept as (
+    insert into {schema}.outbox_archive (
+             processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts, status, priority, id,
+             processed_by, topic, correlation_id, unique_key, headers, last_error, payload)
+    select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts + charge, g.past_attempts,
+           outbox_finish.status, g.priority, g.id, outbox_finish.processed_by, g.topic, g.correlation_id, g.unique_key,
+           g.headers, coalesce(left(error, 2048), g.last_error), g.payload
+      from gone g
+    -- An id may be there already when a transaction with an old snapshot enqueued it anew: what happened last counts,
+    -- and one message never stands in the way of the others.
+    on conflict (id) do update
+       set processed_at = excluded.processed_at, claim_epoch = excluded.claim_epoch, attempts = excluded.attempts,
+           status = excluded.status, processed_by = excluded.processed_by, last_error = excluded.last_error
+    returning id
   )
-  insert into {schema}.outbox_archive (
-           processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts, status, priority, id,
-           processed_by, topic, correlation_id, unique_key, headers, last_error, payload)
-  select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts + charge, g.past_attempts,
-         outbox_finish.status, g.priority, g.id, outbox_finish.processed_by, g.topic, g.correlation_id, g.unique_key,
-         g.headers, coalesce(left(error, 2048), g.last_error), g.payload
-    from gone g
-  -- An id may be there already when a transaction with an old snapshot enqueued it anew: what happened last counts, and
-  -- one message never stands in the way of the others.
-  on conflict (id) do update
-     set processed_at = excluded.processed_at, claim_epoch = excluded.claim_epoch, attempts = excluded.attempts,
-         status = excluded.status, processed_by = excluded.processed_by, last_error = excluded.last_error;
-  get diagnostics v_count = row_count;
-  return v_count;
+  select array_agg(k.id) into v_ids from kept k;
+  if v_ids is null then
+    return 0;
+  end if;
+  perform {schema}.outbox_ended(v_ids, outbox_finish.status - 1);
+  return cardinality(v_ids);
 end
 $function$;
 
 -- What a claim must not hand out, among rows that it has locked: expired messages and those that their workers' deaths have
 -- used up fail; those of paused topics are put into their lane. For outbox_claim, not for callers.
-create function {schema}.outbox_set_aside(locked tid[], at timestamptz, max_attempts integer, paused text[]) returns void
+--
+-- Answers how many that were. A message that somebody attaches to a join at this moment, or whose join is locked, is left
+-- for the next time: a claim never waits.
+create function {schema}.outbox_set_aside(locked tid[], at timestamptz, max_attempts integer, paused text[]) returns integer
   language plpgsql volatile
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
+  v_ids uuid[];
   v_rows tid[];
+  v_count integer := 0;
+  v_parked integer;
 begin
-  v_rows := array(select o.ctid from {schema}.outbox o where o.ctid = any (locked) and o.expires_at <= at);
-  if v_rows <> '{}' then
-    perform {schema}.outbox_finish(v_rows, 3::smallint, 'expired before it was handled', null, 0);
-  end if;
-  v_rows := array(select o.ctid from {schema}.outbox o
-                   where o.ctid = any (locked) and o.lease_until <= at and o.attempts + 1 >= max_attempts);
-  if v_rows <> '{}' then
-    perform {schema}.outbox_finish(v_rows, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
+  v_ids := array(select o.id from {schema}.outbox o
+                  where o.ctid = any (locked)
+                    and (o.expires_at <= at or (o.lease_until <= at and o.attempts + 1 >= max_attempts))
+                    for update skip locked);
+  if v_ids <> '{}' then
+    v_ids := {schema}.outbox_lock_ends(v_ids, false);
+    v_rows := array(select o.ctid from {schema}.outbox o where o.id = any (v_ids) and o.expires_at <= at);
+    v_count := {schema}.outbox_finish(v_rows, 3::smallint, 'expired before it was handled', null, 0);
+    v_rows := array(select o.ctid from {schema}.outbox o where o.id = any (v_ids));
+    v_count := v_count + {schema}.outbox_finish(
+      v_rows, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
   end if;
   update {schema}.outbox o
      set lane = -100, owner_token = null, lease_until = null,
          attempts = o.attempts + (o.lease_until is not null)::integer,
          lost_leases = least(o.lost_leases + (o.lease_until is not null)::integer, 1000)
    where o.ctid = any (locked) and o.topic = any (paused);
+  get diagnostics v_parked = row_count;
+  return v_count + v_parked;
 end
 $function$;
 
@@ -399,7 +436,7 @@ begin
                   and (r.lease_until is null or r.lease_until <= v_now)
                 order by r.ready_at, r.id
                 limit v_look
-                for update skip locked) picked
+                for no key update skip locked) picked
        limit v_look);
     exit when v_rows = '{}';
     v_fit := v_rows;
@@ -426,7 +463,7 @@ begin
     get diagnostics v_leased = row_count;
     exit when v_leased = cardinality(v_rows);
 
-    perform {schema}.outbox_set_aside(v_rows, v_now, max_attempts, v_paused);
+    exit when {schema}.outbox_set_aside(v_rows, v_now, max_attempts, v_paused) = 0;
     v_left := v_left - v_leased;
     v_look := greatest(v_left, 1000);
     exit when v_left = 0;
@@ -478,7 +515,7 @@ begin
         join {schema}.outbox o on o.id = c.id and o.claim_epoch = c.epoch
        where o.owner_token = outbox_lock_claims.owner_token and o.lease_until > v_now
        order by o.id
-       for update of o skip locked);
+       for no key update of o skip locked);
   end if;
   -- Again, now that they are locked: waiting may have taken longer than the lease.
   if v_rows <> '{}' and exists (select from {schema}.outbox o
@@ -502,7 +539,7 @@ as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
-  v_count integer;
+  v_ids uuid[];
   v_lease timestamptz;  -- the one that ends first
 begin
   perform {schema}.outbox_check_claims(owner_token, ids, epochs);
@@ -511,9 +548,9 @@ begin
       delete from {schema}.outbox o
        where o.id = any (ids) and o.owner_token = outbox_ack.owner_token and o.lease_until > v_now
          and ((o.id, o.claim_epoch) in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
-      returning o.lease_until
+      returning o.id, o.lease_until
     )
-    select count(*), min(g.lease_until) into v_count, v_lease from gone g;
+    select array_agg(g.id), min(g.lease_until) into v_ids, v_lease from gone g;
   elsif exists (select from {schema}.outbox_archive a where a.id = any (ids)) then
     -- One of them is in the archive already; outbox_finish knows what to do.
     return {schema}.outbox_finish({schema}.outbox_lock_claims(owner_token, ids, epochs), 2::smallint, null, owner_token, 0);
@@ -532,13 +569,17 @@ begin
              g.priority, g.id, g.owner_token, g.topic, g.correlation_id, g.unique_key, g.headers, g.last_error, g.payload
         from gone g
     )
-    select count(*), min(g.lease_until) into v_count, v_lease from gone g;
+    select array_agg(g.id), min(g.lease_until) into v_ids, v_lease from gone g;
   end if;
   if v_lease <= {schema}.clock() then
     -- Somebody held a lock on it for that long. Called again, it leaves that one out.
     raise exception 'a lease ran out while its message was being acked' using errcode = 'serialization_failure';
+  elsif v_ids is null then
+    return 0;
   end if;
-  return v_count;
+  -- A statement of its own: its snapshot is taken now that the messages are locked, so that it sees who joined them last.
+  perform {schema}.outbox_ended(v_ids, 1);
+  return cardinality(v_ids);
 end
 $function$;
 
@@ -659,7 +700,8 @@ as $function$
 declare
   v_now timestamptz := {schema}.clock();
   v_rows tid[];
-  v_spent tid[];
+  v_spent uuid[];
+  v_count integer;
 begin
   if max_attempts is null or max_attempts < 1 then
     raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
@@ -680,15 +722,19 @@ begin
   if v_rows = '{}' then
     return 0;
   end if;
-  v_spent := array(select o.ctid from {schema}.outbox o where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
-  if v_spent <> '{}' then
-    perform {schema}.outbox_finish(v_spent, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
-  end if;
+  v_spent := array(select o.id from {schema}.outbox o where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
   update {schema}.outbox o
      set owner_token = null, lease_until = null, attempts = o.attempts + 1,
          lost_leases = least(o.lost_leases + 1, 1000)
-   where o.ctid = any (v_rows) and o.ctid <> all (v_spent);
-  return cardinality(v_rows);
+   where o.ctid = any (v_rows) and o.id <> all (v_spent);
+  get diagnostics v_count = row_count;
+  if v_spent <> '{}' then
+    v_spent := {schema}.outbox_lock_ends(v_spent, false);
+    v_count := v_count + {schema}.outbox_finish(
+      array(select o.ctid from {schema}.outbox o where o.id = any (v_spent)),
+      3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
+  end if;
+  return v_count;
 end
 $function$;
 

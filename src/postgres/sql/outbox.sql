@@ -44,8 +44,9 @@ select id, topic, payload, correlation_id, headers::text, created_at, due_at, ex
 select {schema}.outbox_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean);
 
 -- name: outbox_ack_step_lock
--- Before claims are settled in more than one way: all of them, in the order of their ids.
-select cardinality({schema}.outbox_lock_claims(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[]));
+-- Before claims are settled in more than one way: all of them, in the order of their ids, and then what their ends touch.
+select cardinality({schema}.outbox_lock_claims(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[])),
+       cardinality({schema}.outbox_lock_ends(ids => $2::uuid[], wait => true));
 
 -- name: outbox_abandon
 select {schema}.outbox_abandon(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text,

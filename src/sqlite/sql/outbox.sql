@@ -95,7 +95,8 @@ select seq, attempts from {schema}_outbox where id = ?2 and claim_epoch = ?3 and
 update {schema}_outbox
    set status = 3, processed_at = ?2, attempts = attempts + ?3, last_error = coalesce(?4, last_error),
        owner_token = coalesce(?5, zeroblob(16)), lease_until = -9000000000000000000, lane = priority
- where seq = ?1;
+ where seq = ?1
+returning id;
 
 -- name: outbox_snooze
 update {schema}_outbox set lease_until = -9000000000000000000, ready_at = coalesce(?2, ready_at) where seq = ?1;

@@ -1,0 +1,398 @@
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "core/derived_id.hpp"
+#include "dovetail/error.hpp"
+#include "dovetail/join.hpp"
+#include "join/wait_payload.hpp"
+#include "outbox/new_messages.hpp"
+#include "storage/database.hpp"
+#include "storage/join_store.hpp"
+
+namespace dovetail {
+namespace {
+
+constexpr std::size_t max_grouping_key_characters = 255;
+constexpr std::size_t max_metadata_bytes = std::size_t{1} << 20;
+constexpr int portion = 1'000;  // joins per transaction of what works through many
+
+void require_id(const char* what, const Uuid& id) {
+  if (id.is_nil()) throw std::invalid_argument(std::string{what} + " must not be the nil UUID");
+}
+
+[[noreturn]] void no_such_join(JoinId join) {
+  throw InvalidOperation("join " + join.to_string() + " does not exist");
+}
+
+void require_request(const JoinRequest& request) {
+  if (request.grouping_key) {
+    outbox::require_length("grouping_key", *request.grouping_key, max_grouping_key_characters);
+  }
+  if (request.metadata) {
+    outbox::require_text("metadata", *request.metadata);
+    if (request.metadata->size() > max_metadata_bytes) {
+      throw std::invalid_argument("metadata must not exceed " + std::to_string(max_metadata_bytes) +
+                                  " bytes, got " + std::to_string(request.metadata->size()));
+    }
+  }
+  if (request.deadline) outbox::require_time("deadline", *request.deadline);
+  if (request.join_id) require_id("join_id", request.join_id->uuid());
+}
+
+void require_expected_steps(int steps) {
+  if (steps < 1) throw std::out_of_range("expected_steps must be at least 1, got " + std::to_string(steps));
+}
+
+storage::NewJoin new_join(const JoinRequest& request, JoinId id, int expected_steps) {
+  storage::NewJoin join{.id = id,
+                        .grouping_key = std::nullopt,
+                        .expected_steps = expected_steps,
+                        .metadata = std::nullopt,
+                        .deadline = request.deadline};
+  if (request.grouping_key && !request.grouping_key->empty()) join.grouping_key = *request.grouping_key;
+  if (request.metadata) join.metadata = *request.metadata;
+  return join;
+}
+
+JoinId id_for(const JoinRequest& request) {
+  return request.join_id ? *request.join_id : JoinId::generate();
+}
+
+/// A fan-out whose parts are checked and have their ids, so that writing it a second time changes nothing.
+struct Plan {
+  Plan(const FanOut& fan, const OutboxOptions& options, const std::string& wait_topic)
+      : request(fan), join(id_for(fan.join)), steps(outbox::checked(fan.steps, options)) {
+    require_request(fan.join);
+    const auto given = static_cast<std::size_t>(std::max(0, fan.join.expected_steps));
+    if (fan.join.expected_steps < 0) require_expected_steps(fan.join.expected_steps);
+    if (given == 0 && steps.empty()) throw std::invalid_argument("a fan-out needs a step, or expected_steps");
+    if (given > 0 && given < steps.size()) {
+      throw std::invalid_argument("expected_steps is " + std::to_string(given) + ", but there are " +
+                                  std::to_string(steps.size()) + " steps");
+    }
+    if (!fan.wait) return;
+    wait_request = EnqueueRequest{
+        .topic = wait_topic,
+        .payload = to_payload(join, *fan.wait),
+        .message_id = OutboxMessageId{core::derived_id(join.uuid(), core::Derived::wait_of_join)}};
+    wait = outbox::checked(*wait_request, options);
+  }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  const FanOut& request;
+  JoinId join;
+  std::vector<storage::NewMessage> steps;
+  std::optional<EnqueueRequest> wait_request;
+  std::optional<storage::NewMessage> wait;
+};
+
+/// Steps whose unique key is taken are those that are there: the join waits for as many as there are messages.
+int expected_steps(const Plan& plan, std::span<const Enqueued> steps) {
+  if (plan.request.join.expected_steps > 0) return plan.request.join.expected_steps;
+  return static_cast<int>(std::set<OutboxMessageId>(steps.begin(), steps.end()).size());
+}
+
+FannedOut write_plan(storage::Database& database, storage::WriteSession& session, const Plan& plan,
+                     bool repeated, storage::Announcement announcement) {
+  FannedOut answer{.join = plan.join, .steps = {}, .wait = std::nullopt};
+  if (!plan.steps.empty()) {
+    answer.steps = outbox::store(database, session, plan.request.steps, plan.steps, repeated, announcement);
+  }
+  database.joins().start(session, new_join(plan.request.join, plan.join, expected_steps(plan, answer.steps)));
+  std::vector<storage::Membership> members;
+  members.reserve(answer.steps.size());
+  for (const auto& step : answer.steps) members.push_back({plan.join, step});
+  if (!members.empty()) database.joins().attach(session, members);
+  if (plan.wait) answer.wait = database.outbox().enqueue(session, *plan.wait, announcement);
+  return answer;
+}
+
+}  // namespace
+
+std::string_view to_string(JoinStatus status) {
+  switch (status) {
+    case JoinStatus::pending:
+      return "pending";
+    case JoinStatus::completed:
+      return "completed";
+    case JoinStatus::failed:
+      return "failed";
+    case JoinStatus::cancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(StepStatus status) {
+  switch (status) {
+    case StepStatus::pending:
+      return "pending";
+    case StepStatus::completed:
+      return "completed";
+    case StepStatus::failed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+Joins::Joins(storage::Database& database, Outbox& outbox, JoinOptions options, Logger log, Metrics metrics)
+    : database_(&database),
+      outbox_(&outbox),
+      options_(std::move(options)),
+      log_(std::move(log)),
+      metrics_(std::move(metrics)) {
+  if (options_.wait_topic.empty()) throw std::invalid_argument("wait_topic must not be empty");
+  outbox::require_length("wait_topic", options_.wait_topic, 255);
+  if (options_.wait_poll < std::chrono::milliseconds{100} || options_.wait_poll > std::chrono::hours{1}) {
+    throw std::out_of_range("wait_poll must be 100 ms to 1 h");
+  }
+  if (options_.retain_finished < std::chrono::seconds::zero() ||
+      options_.retain_finished > std::chrono::hours{24 * 3650}) {
+    throw std::out_of_range("retain_finished must be zero to ten years");
+  }
+}
+
+// --- start
+// ---------------------------------------------------------------------------------------------------
+
+JoinId Joins::start(const JoinRequest& request) {
+  require_request(request);
+  require_expected_steps(request.expected_steps);
+  const auto id = id_for(request);
+  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+    database_->joins().start(session, new_join(request, id, request.expected_steps));
+  });
+  note_started(id, request, request.expected_steps);
+  return id;
+}
+
+JoinId Joins::start(Transaction& transaction, const JoinRequest& request) {
+  require_request(request);
+  require_expected_steps(request.expected_steps);
+  const auto id = id_for(request);
+  database_->joins().start(transaction.session(), new_join(request, id, request.expected_steps));
+  note_started(id, request, request.expected_steps);
+  return id;
+}
+
+void Joins::note_started(JoinId join, const JoinRequest& request, int expected_steps) const {
+  metrics_.count("join.started", 1, {{"store", database_->name()}});
+  if (!log_.enabled(LogLevel::info)) return;
+  log_.write(LogLevel::info, "join.started",
+             {{"store", database_->name()},
+              {"join_id", join.to_string()},
+              {"grouping_key", request.grouping_key.value_or("")},
+              {"expected_steps", expected_steps}});
+}
+
+// --- steps
+// ---------------------------------------------------------------------------------------------------
+
+void Joins::attach_in(storage::WriteSession& session, JoinId join, OutboxMessageId message) const {
+  const storage::Membership member{join, message};
+  const auto answer = database_->joins().attach(session, std::span{&member, 1});
+  if (answer.missing) no_such_join(join);
+  if (answer.unknown && outbox_->options().retain_done.count() == 0) {
+    throw InvalidOperation(
+        "message " + message.to_string() +
+        " is not stored, and done messages are not kept (retain_done is zero): nobody can say "
+        "whether it is done. Attach it with its enqueue, or keep done messages");
+  }
+  if (!log_.enabled(LogLevel::debug)) return;
+  log_.write(
+      LogLevel::debug, "join.attached",
+      {{"store", database_->name()}, {"join_id", join.to_string()}, {"message_id", message.to_string()}});
+}
+
+void Joins::attach(JoinId join, OutboxMessageId message) {
+  require_id("join", join.uuid());
+  require_id("message", message.uuid());
+  database_->write({.repeatable = true},
+                   [&](storage::WriteSession& session) { attach_in(session, join, message); });
+}
+
+void Joins::attach(Transaction& transaction, JoinId join, OutboxMessageId message) {
+  require_id("join", join.uuid());
+  require_id("message", message.uuid());
+  attach_in(transaction.session(), join, message);
+}
+
+bool Joins::report_in(storage::WriteSession& session, JoinId join, OutboxMessageId message,
+                      StepStatus status) const {
+  const auto counted = database_->joins().report(session, join, message, status);
+  if (counted) return *counted;
+  if (database_->joins().missing(session, std::span{&join, 1})) no_such_join(join);
+  throw InvalidOperation("message " + message.to_string() + " is no step of join " + join.to_string());
+}
+
+bool Joins::report(JoinId join, OutboxMessageId message, StepStatus status) {
+  require_id("join", join.uuid());
+  require_id("message", message.uuid());
+  bool counted = false;
+  bool again = false;
+  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+    // A second run may find what the first one wrote: that was this call's doing, and it answers so.
+    const bool now = report_in(session, join, message, status);
+    counted = again ? counted || now : now;
+    again = true;
+  });
+  return counted;
+}
+
+bool Joins::report_step_completed(JoinId join, OutboxMessageId message) {
+  return report(join, message, StepStatus::completed);
+}
+
+bool Joins::report_step_completed(Transaction& transaction, JoinId join, OutboxMessageId message) {
+  require_id("join", join.uuid());
+  require_id("message", message.uuid());
+  return report_in(transaction.session(), join, message, StepStatus::completed);
+}
+
+bool Joins::report_step_failed(JoinId join, OutboxMessageId message) {
+  return report(join, message, StepStatus::failed);
+}
+
+bool Joins::report_step_failed(Transaction& transaction, JoinId join, OutboxMessageId message) {
+  require_id("join", join.uuid());
+  require_id("message", message.uuid());
+  return report_in(transaction.session(), join, message, StepStatus::failed);
+}
+
+// --- waiting, and whole fan-outs
+// -----------------------------------------------------------------------------
+
+OutboxMessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
+  const EnqueueRequest request{.topic = options_.wait_topic, .payload = to_payload(join, continuation)};
+  const auto message = outbox::checked(request, outbox_->options());
+  bool again = false;
+  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+    outbox::require_joins(*database_, session, std::span{&join, 1});
+    database_->outbox().enqueue_many(session, std::span{&message, 1}, std::exchange(again, true),
+                                     storage::Announcement::later);
+  });
+  database_->announce();
+  return message.id;
+}
+
+OutboxMessageId Joins::enqueue_wait(Transaction& transaction, JoinId join, const Continuation& continuation) {
+  const EnqueueRequest request{.topic = options_.wait_topic, .payload = to_payload(join, continuation)};
+  outbox::require_joins(*database_, transaction.session(), std::span{&join, 1});
+  return outbox_->enqueue(transaction, request);
+}
+
+FannedOut Joins::fan_out(const FanOut& request) {
+  const Plan plan(request, outbox_->options(), options_.wait_topic);
+  FannedOut answer;
+  bool again = false;
+  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+    answer = write_plan(*database_, session, plan, std::exchange(again, true), storage::Announcement::later);
+  });
+  note_started(plan.join, request.join, expected_steps(plan, answer.steps));
+  database_->announce();
+  return answer;
+}
+
+FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
+  const Plan plan(request, outbox_->options(), options_.wait_topic);
+  auto answer =
+      write_plan(*database_, transaction.session(), plan, false, outbox::announcement_in(transaction));
+  note_started(plan.join, request.join, expected_steps(plan, answer.steps));
+  transaction.announce_at_commit();
+  return answer;
+}
+
+// --- operating
+// -----------------------------------------------------------------------------------------------
+
+bool Joins::cancel_in(storage::WriteSession& session, JoinId join) const {
+  const auto cancelled = database_->joins().cancel(session, join);
+  if (!cancelled) no_such_join(join);
+  if (*cancelled) {
+    metrics_.count("join.cancelled", 1, {{"store", database_->name()}});
+    log_.write(LogLevel::info, "join.cancelled",
+               {{"store", database_->name()}, {"join_id", join.to_string()}});
+  }
+  return *cancelled;
+}
+
+bool Joins::cancel(JoinId join) {
+  require_id("join", join.uuid());
+  bool cancelled = false;
+  bool again = false;
+  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+    const bool now = cancel_in(session, join);
+    cancelled = again ? cancelled || now : now;
+    again = true;
+  });
+  return cancelled;
+}
+
+bool Joins::cancel(Transaction& transaction, JoinId join) {
+  require_id("join", join.uuid());
+  return cancel_in(transaction.session(), join);
+}
+
+std::optional<Join> Joins::get(JoinId join) {
+  std::optional<Join> found;
+  database_->read([&](storage::ReadSession& session) { found = database_->joins().get(session, join); });
+  return found;
+}
+
+std::vector<Join> Joins::list(const JoinFilter& filter, const JoinPage& page) {
+  if (filter.grouping_key) {
+    outbox::require_length("grouping_key", *filter.grouping_key, max_grouping_key_characters);
+  }
+  if (filter.created_after) outbox::require_time("created_after", *filter.created_after);
+  if (filter.created_before) outbox::require_time("created_before", *filter.created_before);
+  outbox::require_batch_size("size", page.size);
+  std::vector<Join> found;
+  database_->read(
+      [&](storage::ReadSession& session) { found = database_->joins().list(session, filter, page); });
+  return found;
+}
+
+std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
+  outbox::require_batch_size("size", page.size);
+  std::vector<JoinMember> found;
+  database_->read(
+      [&](storage::ReadSession& session) { found = database_->joins().members(session, join, page); });
+  return found;
+}
+
+/// Calls `call(session)` in one transaction after the other until it answers less than a portion.
+template <class Call>
+static std::size_t in_portions(storage::Database& database, const std::stop_token& stop, const Call& call) {
+  std::size_t total = 0;
+  for (std::size_t count = portion; count >= portion && !stop.stop_requested(); total += count) {
+    database.write({.single_statement = true, .service = true, .stop = stop},
+                   [&](storage::WriteSession& session) { count = call(session); });
+  }
+  return total;
+}
+
+std::size_t Joins::fail_overdue(const std::stop_token& stop) {
+  const auto count = in_portions(*database_, stop, [&](storage::WriteSession& session) {
+    return database_->joins().fail_overdue(session, portion);
+  });
+  if (count > 0) {
+    metrics_.count("join.overdue", count, {{"store", database_->name()}});
+    log_.write(LogLevel::info, "join.overdue", {{"store", database_->name()}, {"count", count}});
+  }
+  return count;
+}
+
+std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) {
+  if (age < std::chrono::seconds::zero() || age > std::chrono::hours{24 * 3650}) {
+    throw std::out_of_range("age must be zero to ten years");
+  }
+  const auto count = in_portions(*database_, stop, [&](storage::WriteSession& session) {
+    return database_->joins().purge(session, age, portion);
+  });
+  if (count > 0) log_.write(LogLevel::info, "join.purged", {{"store", database_->name()}, {"count", count}});
+  return count;
+}
+
+}  // namespace dovetail

@@ -1,0 +1,117 @@
+#include "join/wait_handler.hpp"
+
+#include <algorithm>
+
+#include "core/derived_id.hpp"
+#include "join/wait_payload.hpp"
+#include "storage/join_store.hpp"
+
+namespace dovetail::join {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// The database did not answer: waiting goes on, and costs nothing.
+constexpr milliseconds retry_after{2'000};
+/// Only workers that die at it use up attempts of a waiting message, and not even they shall end it.
+constexpr int attempts = 1'000;
+
+/// The failure path: its steps decide if it was asked for, a missed deadline always.
+bool has_failed(const Join& join, const Continuation& continuation) {
+  if (join.reason) return true;
+  return continuation.fail_if_any_step_failed && join.failed_steps > 0;
+}
+
+}  // namespace
+
+HandlerOptions WaitHandler::options() const {
+  return {.max_attempts = attempts, .timeout = std::chrono::minutes{1}};
+}
+
+void WaitHandler::handle(const OutboxMessage& message, HandlerContext& context) {
+  try {
+    look(message, context);
+  } catch (const PermanentFailure&) {
+    throw;
+  } catch (const std::exception& error) {
+    log_.write(LogLevel::warn, "join.wait_postponed",
+               {{"store", database_.name()},
+                {"message_id", message.message_id.to_string()},
+                {"error", error.what()}});
+    context.snooze(retry_after);
+  }
+}
+
+void WaitHandler::look(const OutboxMessage& message, HandlerContext& context) {
+  WaitPayload payload;
+  try {
+    payload = parse_wait_payload(message.payload);
+  } catch (const std::invalid_argument& error) {
+    throw PermanentFailure(error.what());
+  }
+  auto& transaction = context.transaction();
+  const auto awaited = database_.joins().wait(transaction.session(), payload.join, message.message_id);
+  if (!awaited) throw PermanentFailure("join " + payload.join.to_string() + " does not exist");
+  const auto& join = awaited->join;
+  switch (join.status) {
+    case JoinStatus::pending: {
+      auto delay = options_.wait_poll;
+      if (awaited->until_deadline) {
+        const auto left = std::chrono::ceil<milliseconds>(
+            std::clamp<std::chrono::microseconds>(*awaited->until_deadline, milliseconds{0}, delay));
+        delay = std::min(delay, left + milliseconds{1});
+      }
+      context.commit_and_snooze(delay);
+      log_decision(LogLevel::debug, "join.waiting", message, join);
+      return;
+    }
+    case JoinStatus::cancelled:
+      log_decision(LogLevel::info, "join.wait_cancelled", message, join);
+      return;
+    case JoinStatus::completed:
+    case JoinStatus::failed:
+      log_decision(LogLevel::info, "join.ended", message, join);
+      go_on(message, payload.continuation, join, transaction);
+      return;
+  }
+}
+
+void WaitHandler::go_on(const OutboxMessage& message, const Continuation& continuation, const Join& join,
+                        Transaction& transaction) {
+  const bool failed = has_failed(join, continuation);
+  const auto& topic = failed ? continuation.on_fail_topic.value_or("") : continuation.on_complete_topic;
+  metrics_.count("join.continued", 1,
+                 {{"store", database_.name()}, {"path", failed ? "failure" : "success"}});
+  if (topic.empty()) {
+    log_decision(LogLevel::info, "join.no_continuation", message, join);
+    return;
+  }
+  try {
+    outbox_.enqueue(transaction, {.topic = topic,
+                                  .payload = failed ? continuation.on_fail_payload.value_or("")
+                                                    : continuation.on_complete_payload,
+                                  .correlation_id = message.correlation_id,
+                                  .message_id = OutboxMessageId{core::derived_id(
+                                      message.message_id.uuid(), core::Derived::continuation_of_wait)},
+                                  .headers = message.headers,
+                                  .priority = message.priority});
+  } catch (const std::invalid_argument& error) {  // written by hand, and no message will ever come of it
+    throw PermanentFailure(error.what());
+  }
+  log_decision(LogLevel::info, failed ? "join.failure_continued" : "join.success_continued", message, join);
+}
+
+void WaitHandler::log_decision(LogLevel level, std::string_view event, const OutboxMessage& message,
+                               const Join& join) const {
+  if (!log_.enabled(level)) return;
+  log_.write(level, event,
+             {{"store", database_.name()},
+              {"join_id", join.id.to_string()},
+              {"message_id", message.message_id.to_string()},
+              {"status", to_string(join.status)},
+              {"expected_steps", join.expected_steps},
+              {"completed_steps", join.completed_steps},
+              {"failed_steps", join.failed_steps}});
+}
+
+}  // namespace dovetail::join

@@ -1,0 +1,41 @@
+// The handler of messages that wait for a join.
+//
+// It looks at the join and decides in one transaction, with the join locked: goes on (the continuation and the ack commit
+// together), or is noted as waiting and snoozes (that commits together as well). Between the two the join cannot end unseen.
+#pragma once
+
+#include "dovetail/handler.hpp"
+#include "dovetail/join.hpp"
+#include "storage/database.hpp"
+
+namespace dovetail::join {
+
+class WaitHandler final : public Handler {
+ public:
+  WaitHandler(storage::Database& database, Outbox& outbox, const JoinOptions& options, Logger log,
+              Metrics metrics)
+      : database_(database),
+        outbox_(outbox),
+        options_(options),
+        log_(std::move(log)),
+        metrics_(std::move(metrics)) {}
+
+  [[nodiscard]] std::string topic() const override { return options_.wait_topic; }
+  [[nodiscard]] HandlerOptions options() const override;
+  void handle(const OutboxMessage& message, HandlerContext& context) override;
+
+ private:
+  void look(const OutboxMessage& message, HandlerContext& context);
+  void go_on(const OutboxMessage& message, const Continuation& continuation, const Join& join,
+             Transaction& transaction);
+  void log_decision(LogLevel level, std::string_view event, const OutboxMessage& message,
+                    const Join& join) const;
+
+  storage::Database& database_;
+  Outbox& outbox_;
+  const JoinOptions& options_;
+  Logger log_;
+  Metrics metrics_;
+};
+
+}  // namespace dovetail::join

@@ -1,0 +1,21 @@
+// What a waiting message carries.
+#pragma once
+
+#include <string_view>
+
+#include "dovetail/join.hpp"
+
+namespace dovetail::join {
+
+struct WaitPayload {
+  JoinId join;
+  Continuation continuation;
+};
+
+/// Throws std::invalid_argument for what nobody can wait for.
+[[nodiscard]] WaitPayload parse_wait_payload(std::string_view json);
+
+/// Throws std::invalid_argument for a continuation that could not be enqueued.
+void require_continuation(const Continuation& continuation);
+
+}  // namespace dovetail::join

@@ -1,0 +1,157 @@
+#include "outbox/new_messages.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/headers.hpp"
+#include "core/text.hpp"
+#include "dovetail/error.hpp"
+#include "storage/database.hpp"
+#include "storage/join_store.hpp"
+
+namespace dovetail::outbox {
+namespace {
+
+constexpr std::size_t max_topic_characters = 255;
+constexpr std::size_t max_correlation_id_characters = 255;
+constexpr std::size_t max_unique_key_characters = 255;
+constexpr std::size_t max_headers = 64;
+constexpr std::size_t max_header_bytes = std::size_t{16} << 10;
+constexpr int max_batch_size = 10'000;
+
+void require_headers(const Headers& headers) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : headers) {
+    if (name.empty()) throw std::invalid_argument("headers must not have an empty name");
+    require_text("headers", name);
+    require_text("headers", value);
+    bytes += name.size() + value.size();
+  }
+  if (headers.size() > max_headers || bytes > max_header_bytes) {
+    throw std::invalid_argument("headers must not exceed " + std::to_string(max_headers) + " entries and " +
+                                std::to_string(max_header_bytes) + " bytes together, got " +
+                                std::to_string(headers.size()) + " and " + std::to_string(bytes));
+  }
+}
+
+}  // namespace
+
+std::size_t require_text(const char* what, std::string_view text) {
+  const auto length = core::utf8_length(text);
+  if (!length) throw std::invalid_argument(std::string{what} + " must be valid UTF-8 without NUL");
+  return *length;
+}
+
+void require_length(const char* what, std::string_view text, std::size_t limit) {
+  const auto length = require_text(what, text);
+  if (length > limit) {
+    throw std::invalid_argument(std::string{what} + " must not exceed " + std::to_string(limit) +
+                                " characters, got " + std::to_string(length));
+  }
+}
+
+void require_topic(std::string_view topic) {
+  if (topic.empty()) throw std::invalid_argument("topic must not be empty");
+  require_length("topic", topic, max_topic_characters);
+}
+
+void require_time(const char* what, WallTime time) {
+  using std::chrono::January;
+  using std::chrono::year;
+  constexpr WallTime first = std::chrono::sys_days{year{1} / January / 1};
+  constexpr WallTime last = std::chrono::sys_days{year{10000} / January / 1};
+  if (time < first || time >= last) {
+    throw std::out_of_range(std::string{what} + " must lie in the years 1 to 9999");
+  }
+}
+
+void require_batch_size(const char* what, int size) {
+  if (size < 1 || size > max_batch_size) {
+    throw std::out_of_range(std::string{what} + " must be 1 to " + std::to_string(max_batch_size) + ", got " +
+                            std::to_string(size));
+  }
+}
+
+void require_joins(storage::Database& database, storage::WriteSession& session,
+                   std::span<const JoinId> joins) {
+  if (joins.empty()) return;
+  if (const auto missing = database.joins().missing(session, joins)) {
+    throw InvalidOperation("join " + missing->to_string() + " does not exist");
+  }
+}
+
+/// Checks every limit; what it returns points into `request`.
+storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& options) {
+  require_topic(request.topic);
+  if (request.payload.size() > options.max_payload_bytes) {
+    throw std::invalid_argument("payload must not exceed " + std::to_string(options.max_payload_bytes) +
+                                " bytes, got " + std::to_string(request.payload.size()));
+  }
+  require_text("payload", request.payload);
+  if (request.due_at) require_time("due_at", *request.due_at);
+  if (request.expires_at) require_time("expires_at", *request.expires_at);
+  if (request.priority < storage::lowest_priority || request.priority > storage::highest_priority) {
+    throw std::out_of_range("priority must be -5 to 5, got " + std::to_string(request.priority));
+  }
+
+  storage::NewMessage message{.id = request.message_id ? *request.message_id : OutboxMessageId::generate(),
+                              .fresh = !request.message_id,
+                              .topic = request.topic,
+                              .payload = request.payload,
+                              .correlation_id = std::nullopt,
+                              .due_at = request.due_at,
+                              .headers = std::nullopt,
+                              .expires_at = request.expires_at,
+                              .priority = request.priority,
+                              .unique_key = std::nullopt};
+  if (request.correlation_id && !request.correlation_id->empty()) {
+    require_length("correlation_id", *request.correlation_id, max_correlation_id_characters);
+    message.correlation_id = *request.correlation_id;
+  }
+  if (request.unique_key && !request.unique_key->empty()) {
+    require_length("unique_key", *request.unique_key, max_unique_key_characters);
+    message.unique_key = *request.unique_key;
+  }
+  if (!request.headers.empty()) {
+    require_headers(request.headers);
+    message.headers = core::to_json(request.headers);
+  }
+  if (message.id.is_nil()) throw std::invalid_argument("message_id must not be the nil UUID");
+  if (std::ranges::any_of(request.joins, &JoinId::is_nil)) {
+    throw std::invalid_argument("joins must not hold the nil UUID");
+  }
+  return message;
+}
+
+std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
+                                         const OutboxOptions& options) {
+  std::vector<storage::NewMessage> messages;
+  messages.reserve(requests.size());
+  for (const auto& request : requests) messages.push_back(checked(request, options));
+  return messages;
+}
+
+storage::Announcement announcement_in(const Transaction& transaction) {
+  return transaction.is_borrowed() ? storage::Announcement::edge : storage::Announcement::later;
+}
+
+std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& session,
+                            std::span<const EnqueueRequest> requests,
+                            std::span<const storage::NewMessage> messages, bool repeated,
+                            storage::Announcement announcement) {
+  std::vector<JoinId> joins;
+  for (const auto& request : requests) joins.insert(joins.end(), request.joins.begin(), request.joins.end());
+  std::ranges::sort(joins);
+  joins.erase(std::unique(joins.begin(), joins.end()), joins.end());
+  require_joins(database, session, joins);  // before anything is written
+  auto answers = database.outbox().enqueue_many(session, messages, repeated, announcement);
+  if (joins.empty()) return answers;
+  std::vector<storage::Membership> members;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    for (const auto& join : requests[i].joins) members.push_back({join, answers[i]});
+  }
+  database.joins().attach(session, members);
+  return answers;
+}
+
+}  // namespace dovetail::outbox

@@ -1,0 +1,42 @@
+// Messages on their way into the store: the rules that each must meet, and how those are stored that have met them.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "dovetail/outbox.hpp"
+#include "dovetail/transaction.hpp"
+#include "storage/outbox_store.hpp"
+
+namespace dovetail::outbox {
+
+// Each throws std::invalid_argument or std::out_of_range, with the limit in the text.
+
+/// Answers the number of characters.
+std::size_t require_text(const char* what, std::string_view text);
+void require_length(const char* what, std::string_view text, std::size_t limit);
+void require_topic(std::string_view topic);
+void require_time(const char* what, WallTime time);
+/// Of a batch or a page.
+void require_batch_size(const char* what, int size);
+
+/// Throws InvalidOperation when one of them does not exist.
+void require_joins(storage::Database& database, storage::WriteSession& session,
+                   std::span<const JoinId> joins);
+
+/// Checks every limit; what it returns points into `request`.
+storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& options);
+std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
+                                         const OutboxOptions& options);
+
+/// The end of a borrowed transaction is not ours to see.
+storage::Announcement announcement_in(const Transaction& transaction);
+
+/// Stores messages, which checked() made of the requests, and attaches them to their joins.
+std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& session,
+                            std::span<const EnqueueRequest> requests,
+                            std::span<const storage::NewMessage> messages, bool repeated,
+                            storage::Announcement announcement);
+
+}  // namespace dovetail::outbox

@@ -1,0 +1,161 @@
+#include "postgres/join_store.hpp"
+
+#include "postgres/session.hpp"
+#include "postgres/sql.hpp"
+
+namespace dovetail::postgres {
+namespace {
+
+std::optional<std::string> text_or_null(const Result& result, int row, int column) {
+  return result.is_null(row, column) ? std::nullopt : std::optional{result.text(row, column)};
+}
+
+std::optional<WallTime> time_or_null(const Result& result, int row, int column) {
+  return result.is_null(row, column) ? std::nullopt : std::optional{result.time(row, column)};
+}
+
+std::optional<bool> boolean_or_null(const Result& result) {
+  return result.is_null(0, 0) ? std::nullopt : std::optional{result.boolean(0, 0)};
+}
+
+std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
+  return text ? std::optional<std::string_view>{*text} : std::nullopt;
+}
+
+Join read_join(const Result& result, int row) {
+  Join join;
+  join.id = JoinId{result.uuid(row, 0)};
+  join.grouping_key = text_or_null(result, row, 1);
+  join.expected_steps = static_cast<int>(result.integer(row, 2));
+  join.completed_steps = static_cast<int>(result.integer(row, 3));
+  join.failed_steps = static_cast<int>(result.integer(row, 4));
+  join.status = static_cast<JoinStatus>(result.integer(row, 5));
+  join.created_at = result.time(row, 6);
+  join.last_updated_at = result.time(row, 7);
+  join.finished_at = time_or_null(result, row, 8);
+  join.deadline = time_or_null(result, row, 9);
+  join.reason = text_or_null(result, row, 10);
+  join.metadata = text_or_null(result, row, 11);
+  return join;
+}
+
+}  // namespace
+
+void JoinStore::start(storage::WriteSession& session, const storage::NewJoin& join) {
+  Params params;
+  params.add(join.id.uuid())
+      .add(join.grouping_key)
+      .add(std::int32_t{join.expected_steps})
+      .add(join.metadata)
+      .add(join.deadline);
+  WriteSession::of(session).run(texts_, sql::join_start, params);
+}
+
+std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::span<const JoinId> joins) {
+  std::vector<Uuid> ids;
+  ids.reserve(joins.size());
+  for (const auto& join : joins) ids.push_back(join.uuid());
+  Params params;
+  params.add(std::span<const Uuid>{ids});
+  const auto result = WriteSession::of(session).run(texts_, sql::join_missing, params);
+  return result.rows() == 0 ? std::nullopt : std::optional{JoinId{result.uuid(0, 0)}};
+}
+
+storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
+                                        std::span<const storage::Membership> members) {
+  std::vector<Uuid> joins;
+  std::vector<Uuid> messages;
+  joins.reserve(members.size());
+  messages.reserve(members.size());
+  for (const auto& member : members) {
+    joins.push_back(member.join.uuid());
+    messages.push_back(member.message.uuid());
+  }
+  Params params;
+  params.add(std::span<const Uuid>{joins}).add(std::span<const Uuid>{messages});
+  const auto result = WriteSession::of(session).run(texts_, sql::join_attach, params);
+  storage::AttachAnswer answer;
+  if (!result.is_null(0, 0)) answer.missing = JoinId{result.uuid(0, 0)};
+  answer.attached = static_cast<std::size_t>(result.integer(0, 1));
+  if (!result.is_null(0, 2)) answer.unknown = OutboxMessageId{result.uuid(0, 2)};
+  return answer;
+}
+
+std::optional<bool> JoinStore::report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
+                                      StepStatus status) {
+  Params params;
+  params.add(join.uuid()).add(message.uuid()).add(static_cast<std::int32_t>(status));
+  return boolean_or_null(WriteSession::of(session).run(texts_, sql::join_report, params));
+}
+
+std::optional<bool> JoinStore::cancel(storage::WriteSession& session, JoinId join) {
+  Params params;
+  params.add(join.uuid());
+  return boolean_or_null(WriteSession::of(session).run(texts_, sql::join_cancel, params));
+}
+
+std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& session, JoinId join,
+                                                    OutboxMessageId message) {
+  Params params;
+  params.add(join.uuid()).add(message.uuid());
+  const auto result = WriteSession::of(session).run(texts_, sql::join_wait, params);
+  if (result.rows() == 0) return std::nullopt;
+  storage::AwaitedJoin awaited{read_join(result, 0), std::nullopt};
+  if (!result.is_null(0, 12)) awaited.until_deadline = std::chrono::microseconds{result.integer(0, 12)};
+  return awaited;
+}
+
+std::size_t JoinStore::fail_overdue(storage::WriteSession& session, int most) {
+  Params params;
+  params.add(std::int32_t{most});
+  return static_cast<std::size_t>(
+      WriteSession::of(session).run(texts_, sql::join_fail_overdue, params).integer(0, 0));
+}
+
+std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+  Params params;
+  params.add(std::int64_t{age.count()}).add(std::int32_t{most});
+  return static_cast<std::size_t>(
+      WriteSession::of(session).run(texts_, sql::join_purge, params).integer(0, 0));
+}
+
+std::optional<Join> JoinStore::get(storage::ReadSession& session, JoinId join) {
+  Params params;
+  params.add(join.uuid());
+  const auto result = ReadSession::of(session).run(texts_, sql::join_get, params);
+  return result.rows() == 0 ? std::nullopt : std::optional{read_join(result, 0)};
+}
+
+std::vector<Join> JoinStore::list(storage::ReadSession& session, const JoinFilter& filter,
+                                  const JoinPage& page) {
+  Params params;
+  params.add(view_of(filter.grouping_key))
+      .add(filter.status ? std::optional{static_cast<std::int32_t>(*filter.status)} : std::nullopt)
+      .add(filter.created_after)
+      .add(filter.created_before)
+      .add(page.after ? std::optional{page.after->uuid()} : std::nullopt)
+      .add(std::int64_t{page.size});
+  const auto result = ReadSession::of(session).run(texts_, sql::join_list, params);
+  std::vector<Join> found;
+  found.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) found.push_back(read_join(result, row));
+  return found;
+}
+
+std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId join,
+                                           const MemberPage& page) {
+  Params params;
+  params.add(join.uuid())
+      .add(page.after ? std::optional{page.after->uuid()} : std::nullopt)
+      .add(std::int64_t{page.size});
+  const auto result = ReadSession::of(session).run(texts_, sql::join_members, params);
+  std::vector<JoinMember> found;
+  found.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    found.push_back({OutboxMessageId{result.uuid(row, 0)}, static_cast<StepStatus>(result.integer(row, 1)),
+                     result.time(row, 2)});
+  }
+  return found;
+}
+
+}  // namespace dovetail::postgres

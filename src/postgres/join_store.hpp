@@ -1,0 +1,33 @@
+#pragma once
+
+#include "storage/join_store.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::postgres {
+
+class JoinStore final : public storage::JoinStore {
+ public:
+  explicit JoinStore(const storage::StatementTexts& texts) : texts_(texts) {}
+
+  void start(storage::WriteSession& session, const storage::NewJoin& join) override;
+  std::optional<JoinId> missing(storage::WriteSession& session, std::span<const JoinId> joins) override;
+  storage::AttachAnswer attach(storage::WriteSession& session,
+                               std::span<const storage::Membership> members) override;
+  std::optional<bool> report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
+                             StepStatus status) override;
+  std::optional<bool> cancel(storage::WriteSession& session, JoinId join) override;
+  std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
+                                           OutboxMessageId message) override;
+  std::size_t fail_overdue(storage::WriteSession& session, int most) override;
+  std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::optional<Join> get(storage::ReadSession& session, JoinId join) override;
+  std::vector<Join> list(storage::ReadSession& session, const JoinFilter& filter,
+                         const JoinPage& page) override;
+  std::vector<JoinMember> members(storage::ReadSession& session, JoinId join,
+                                  const MemberPage& page) override;
+
+ private:
+  const storage::StatementTexts& texts_;
+};
+
+}  // namespace dovetail::postgres

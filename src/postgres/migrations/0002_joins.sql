@@ -1,0 +1,373 @@
+-- Joins: groups of messages (steps) that are waited for together. Tables are private; functions and views are the contract.
+--
+-- Locks are taken in one order everywhere: messages by id, then joins by id, then members. Whoever ends a message counts its
+-- steps in the same transaction, but in a later statement than the one that locked it; whoever attaches a message locks it
+-- first. So one of the two always sees the other.
+
+-- No index holds a column that counting changes, so that counting a step is a HOT update.
+create table {schema}.outbox_join (
+  join_id         uuid        not null,
+  grouping_key    {schema}.outbox_name,
+  expected_steps  integer     not null,
+  completed_steps integer     not null default 0,
+  failed_steps    integer     not null default 0,
+  status          smallint    not null default 0,   -- 0 pending, 1 completed, 2 failed, 3 cancelled
+  created_at      timestamptz not null default {schema}.clock(),
+  last_updated_at timestamptz not null default {schema}.clock(),
+  finished_at     timestamptz,                      -- since when it is not pending any more
+  deadline        {schema}.outbox_time,             -- pending until then, it fails
+  reason          text,                             -- why it failed, if not by its steps
+  metadata        text,
+  constraint outbox_join_pkey primary key (join_id),
+  constraint outbox_join_steps check (expected_steps > 0 and completed_steps >= 0 and failed_steps >= 0
+                                      and completed_steps + failed_steps <= expected_steps),
+  constraint outbox_join_status check (status between 0 and 3 and (status = 0) = (finished_at is null))
+) with (fillfactor = 70);
+
+create index outbox_join_grouping_key on {schema}.outbox_join (grouping_key, join_id) where grouping_key is not null;
+create index outbox_join_pending on {schema}.outbox_join (join_id) where finished_at is null;
+create index outbox_join_deadline on {schema}.outbox_join (deadline) where finished_at is null and deadline is not null;
+create index outbox_join_finished on {schema}.outbox_join (finished_at) where finished_at is not null;
+
+create table {schema}.outbox_join_member (
+  join_id    uuid        not null,
+  message_id uuid        not null,
+  status     smallint    not null default 0,   -- 0 pending, 1 completed, 2 failed
+  created_at timestamptz not null default {schema}.clock(),
+  constraint outbox_join_member_pkey primary key (join_id, message_id),
+  constraint outbox_join_member_join foreign key (join_id) references {schema}.outbox_join on delete cascade,
+  constraint outbox_join_member_status check (status between 0 and 2)
+) with (fillfactor = 70);
+
+create index outbox_join_member_message on {schema}.outbox_join_member (message_id);
+
+-- The messages that wait for a join: its end makes them ready.
+create table {schema}.outbox_join_waiter (
+  join_id    uuid not null,
+  message_id uuid not null,
+  constraint outbox_join_waiter_pkey primary key (join_id, message_id),
+  constraint outbox_join_waiter_join foreign key (join_id) references {schema}.outbox_join on delete cascade
+);
+
+create view {schema}.outbox_joins as
+  select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+         finished_at, deadline, reason, metadata
+    from {schema}.outbox_join;
+
+create view {schema}.outbox_join_members as
+  select join_id, message_id as outbox_message_id, status, created_at from {schema}.outbox_join_member;
+
+-- Makes the messages ready that wait for these joins. Those that somebody has locked are at work, and will look themselves.
+-- For the functions below, not for callers.
+create function {schema}.outbox_join_wake(joins uuid[]) returns void
+  language plpgsql volatile
+as $function$
+declare
+  v_rows tid[] := array(
+    select o.ctid from {schema}.outbox_join_waiter w
+      join {schema}.outbox o on o.id = w.message_id
+     where w.join_id = any (joins) and o.lease_until is null and o.ready_at > {schema}.clock()
+     order by o.id
+     for no key update of o skip locked);
+begin
+  if v_rows <> '{}' then
+    update {schema}.outbox o set ready_at = {schema}.clock() where o.ctid = any (v_rows);
+    perform pg_notify('dovetail:{schema}', '');
+  end if;
+end
+$function$;
+
+-- Counts these messages in these joins: what counts is that a member's row leaves pending, never that somebody called. One
+-- update per join, however many steps it is. Answers how many members changed. For the functions below, not for callers.
+create function {schema}.outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer
+  language plpgsql volatile
+as $function$
+declare
+  v_steps integer;
+  v_done uuid[];
+begin
+  perform from {schema}.outbox_join j where j.join_id = any (joins) order by j.join_id for no key update;
+  with changed as (
+    update {schema}.outbox_join_member m set status = outcome
+     where m.message_id = any (ids) and m.join_id = any (joins) and m.status = 0
+    returning m.join_id
+  ),
+  tally as (
+    select c.join_id, count(*)::integer as steps from changed c group by c.join_id
+  ),
+  counted as (
+    update {schema}.outbox_join j
+       set completed_steps = j.completed_steps + case outcome when 1 then now_counted.steps else 0 end,
+           failed_steps = j.failed_steps + case outcome when 2 then now_counted.steps else 0 end,
+           status = case when not now_counted.last then 0 when outcome = 2 or j.failed_steps > 0 then 2 else 1 end,
+           finished_at = case when now_counted.last then {schema}.clock() end,
+           last_updated_at = {schema}.clock()
+      from (select t.join_id, least(t.steps, b.expected_steps - b.completed_steps - b.failed_steps) as steps,
+                   t.steps >= b.expected_steps - b.completed_steps - b.failed_steps as last
+              from tally t join {schema}.outbox_join b on b.join_id = t.join_id) now_counted
+     where j.join_id = now_counted.join_id and j.status = 0
+    returning j.join_id, j.status
+  )
+  select (select sum(t.steps) from tally t), array_agg(c.join_id) filter (where c.status <> 0)
+    into v_steps, v_done
+    from counted c;
+  if v_done is not null then
+    perform {schema}.outbox_join_wake(v_done);
+  end if;
+  return coalesce(v_steps, 0);
+end
+$function$;
+
+-- Called by whatever ends messages, when they are locked and marked.
+create or replace function {schema}.outbox_ended(ids uuid[], outcome integer) returns void
+  language plpgsql volatile
+as $function$
+declare
+  v_joins uuid[];
+begin
+  if to_regclass('{schema}.outbox_join_member') is null then
+    return;  -- somebody has removed the joins: the outbox goes on
+  end if;
+  v_joins := array(select distinct m.join_id from {schema}.outbox_join_member m
+                    where m.message_id = any (ids) and m.status = 0);
+  if v_joins <> '{}' then
+    perform {schema}.outbox_join_count(v_joins, ids, outcome);
+  end if;
+end
+$function$;
+
+create or replace function {schema}.outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+declare
+  v_joins uuid[];
+  v_locked uuid[];
+begin
+  if to_regclass('{schema}.outbox_join_member') is null then
+    return ids;
+  end if;
+  v_joins := array(select distinct m.join_id from {schema}.outbox_join_member m
+                    where m.message_id = any (ids) and m.status = 0);
+  if v_joins = '{}' then
+    return ids;
+  elsif wait then
+    perform from {schema}.outbox_join j where j.join_id = any (v_joins) order by j.join_id for no key update;
+    return ids;
+  end if;
+  v_locked := array(select j.join_id from {schema}.outbox_join j
+                     where j.join_id = any (v_joins) for no key update skip locked);
+  return array(select u.id from unnest(ids) as u(id)
+                where not exists (select from {schema}.outbox_join_member m
+                                   where m.message_id = u.id and m.status = 0 and m.join_id <> all (v_locked)));
+end
+$function$;
+
+-- Creates a join that waits for expected_steps steps; answers its id. With an id of yours that is known already, it changes
+-- nothing.
+create function {schema}.outbox_join_start(
+  expected_steps integer,
+  grouping_key   text        default null,
+  metadata       text        default null,
+  deadline       timestamptz default null,
+  join_id        uuid        default null
+) returns uuid
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_id uuid := coalesce(join_id, {schema}.uuid_v7());
+  v_now timestamptz := {schema}.clock();
+begin
+  if expected_steps is null or expected_steps < 1 then
+    raise exception 'expected_steps must be at least 1' using errcode = 'invalid_parameter_value';
+  elsif char_length(grouping_key) > 255 then
+    raise exception 'grouping_key must not exceed 255 characters' using errcode = 'invalid_parameter_value';
+  elsif not isfinite(deadline) then
+    raise exception 'deadline must be finite' using errcode = 'invalid_parameter_value';
+  end if;
+  insert into {schema}.outbox_join (join_id, grouping_key, expected_steps, metadata, deadline, created_at, last_updated_at)
+  values (v_id, nullif(outbox_join_start.grouping_key, ''), outbox_join_start.expected_steps, outbox_join_start.metadata,
+          outbox_join_start.deadline, v_now, v_now)
+  on conflict do nothing;
+  return v_id;
+end
+$function$;
+
+-- Makes messages steps of joins, pair by pair; what is a step already stays one. A message that has ended already is
+-- counted at once. Answers the first join that does not exist (then nothing is attached), how many pairs were new, and the
+-- first message that is not stored: not yet, or not any more.
+create function {schema}.outbox_join_try_attach(
+  joins        uuid[],
+  messages     uuid[],
+  out missing  uuid,
+  out attached integer,
+  out unknown  uuid
+)
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+declare
+  v_live uuid[] := '{}';
+  v_done uuid[] := '{}';
+  v_failed uuid[] := '{}';
+begin
+  if cardinality(joins) is distinct from cardinality(messages) then
+    raise exception 'joins and messages must have the same length' using errcode = 'invalid_parameter_value';
+  elsif array_position(messages, null) is not null or '00000000-0000-0000-0000-000000000000' = any (messages) then
+    raise exception 'a message must not be null or the nil UUID' using errcode = 'invalid_parameter_value';
+  end if;
+  attached := 0;
+  select u.id into missing from unnest(joins) as u(id)
+   where not exists (select from {schema}.outbox_join j where j.join_id = u.id) limit 1;
+  if found then
+    missing := coalesce(missing, '00000000-0000-0000-0000-000000000000');
+    return;
+  end if;
+  -- Whoever ends one of them now waits for us. What has ended is in the archive, unless it is replayed at this moment: then
+  -- it is in the queue again.
+  for try in 1 .. 3 loop
+    v_live := v_live || array(select o.id from {schema}.outbox o
+                               where o.id = any (messages) and o.id <> all (v_live) order by o.id for key share);
+    v_done := array(select a.id from {schema}.outbox_archive a where a.id = any (messages) and a.status = 2);
+    v_failed := array(select a.id from {schema}.outbox_archive a
+                       where a.id = any (messages) and a.id <> all (v_live) and a.status = 3);
+    select u.id into unknown from unnest(messages) as u(id)
+     where u.id <> all (v_live) and u.id <> all (v_done) and u.id <> all (v_failed) limit 1;
+    exit when not found;
+  end loop;
+  insert into {schema}.outbox_join_member (join_id, message_id)
+  select distinct u.join_id, u.message_id from unnest(joins, messages) as u(join_id, message_id)
+   order by u.join_id, u.message_id
+  on conflict do nothing;
+  get diagnostics attached = row_count;
+  if v_done <> '{}' or v_failed <> '{}' then
+    perform from {schema}.outbox_join j where j.join_id = any (joins) order by j.join_id for no key update;
+    perform {schema}.outbox_join_count(joins, v_done, 1);
+    perform {schema}.outbox_join_count(joins, v_failed, 2);
+  end if;
+end
+$function$;
+
+-- The same for one pair, with an error for a join that does not exist; answers whether the pair is new.
+create function {schema}.outbox_join_attach(join_id uuid, message_id uuid) returns boolean
+  language plpgsql volatile
+as $function$
+declare
+  v_missing uuid;
+  v_attached integer;
+begin
+  select t.missing, t.attached into v_missing, v_attached
+    from {schema}.outbox_join_try_attach(array[join_id], array[message_id]) t;
+  if v_missing is not null then
+    raise exception 'join % does not exist', join_id using errcode = 'foreign_key_violation';
+  end if;
+  return v_attached = 1;
+end
+$function$;
+
+-- Reports that a step ended, without its message: status 1 is completed, 2 failed. The first report of a step counts,
+-- whoever makes it. Answers whether this one did; null when the message is no step of the join, or there is no such join.
+create function {schema}.outbox_join_report(join_id uuid, message_id uuid, status integer) returns boolean
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+begin
+  if status is null or status not in (1, 2) then
+    raise exception 'status must be 1 (completed) or 2 (failed)' using errcode = 'invalid_parameter_value';
+  elsif not exists (select from {schema}.outbox_join_member m
+                     where m.join_id = outbox_join_report.join_id and m.message_id = outbox_join_report.message_id) then
+    return null;
+  end if;
+  return {schema}.outbox_join_count(array[join_id], array[message_id], status) > 0;
+end
+$function$;
+
+-- Ends a pending join without a continuation; answers whether it was pending, null when there is none. Steps that end later
+-- are marked, and change nothing.
+create function {schema}.outbox_join_cancel(join_id uuid) returns boolean
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+begin
+  update {schema}.outbox_join j
+     set status = 3, finished_at = {schema}.clock(), last_updated_at = {schema}.clock()
+   where j.join_id = outbox_join_cancel.join_id and j.status = 0;
+  if found then
+    perform {schema}.outbox_join_wake(array[join_id]);
+    return true;
+  end if;
+  return (select false from {schema}.outbox_join j where j.join_id = outbox_join_cancel.join_id);
+end
+$function$;
+
+-- Fails pending joins whose deadline has passed, up to `most`; answers how many.
+create function {schema}.outbox_join_fail_overdue(most integer default 1000) returns integer
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+declare
+  v_joins uuid[] := array(
+    select j.join_id from {schema}.outbox_join j
+     where j.finished_at is null and j.deadline is not null and j.deadline <= {schema}.clock()
+     order by j.deadline limit most for no key update skip locked);
+begin
+  if v_joins <> '{}' then
+    update {schema}.outbox_join j
+       set status = 2, reason = 'its deadline passed', finished_at = {schema}.clock(), last_updated_at = {schema}.clock()
+     where j.join_id = any (v_joins);
+    perform {schema}.outbox_join_wake(v_joins);
+  end if;
+  return cardinality(v_joins);
+end
+$function$;
+
+-- For the message that waits for a join, inside the transaction that handles it: answers the join, locked, so that it cannot
+-- end before that transaction does; none when there is no such join. While it is pending, the message is noted as waiting.
+create function {schema}.outbox_join_wait(join_id uuid, message_id uuid) returns setof {schema}.outbox_join
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+#variable_conflict use_column
+declare
+  v_join {schema}.outbox_join;
+begin
+  select j.* into v_join from {schema}.outbox_join j where j.join_id = outbox_join_wait.join_id for no key update;
+  if not found then
+    return;
+  elsif v_join.status = 0 and v_join.deadline <= {schema}.clock() then
+    update {schema}.outbox_join j
+       set status = 2, reason = 'its deadline passed', finished_at = {schema}.clock(), last_updated_at = {schema}.clock()
+     where j.join_id = outbox_join_wait.join_id
+    returning j.* into v_join;
+    perform {schema}.outbox_join_wake(array[outbox_join_wait.join_id]);
+  end if;
+  if v_join.status = 0 then
+    insert into {schema}.outbox_join_waiter (join_id, message_id)
+    values (outbox_join_wait.join_id, outbox_join_wait.message_id) on conflict do nothing;
+  else
+    delete from {schema}.outbox_join_waiter w
+     where w.join_id = outbox_join_wait.join_id and w.message_id = outbox_join_wait.message_id;
+  end if;
+  return next v_join;
+end
+$function$;
+
+-- Deletes joins that ended before `finished_before`, with their members, oldest first, up to `most`; answers how many. Those
+-- whose waiting message is still to be handled stay.
+create function {schema}.outbox_join_purge(finished_before timestamptz, most integer default 1000) returns integer
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+declare
+  v_joins uuid[] := array(
+    select j.join_id from {schema}.outbox_join j
+     where j.finished_at < outbox_join_purge.finished_before
+       and not exists (select from {schema}.outbox_join_waiter w
+                         join {schema}.outbox o on o.id = w.message_id where w.join_id = j.join_id)
+     order by j.finished_at limit most for update skip locked);
+begin
+  delete from {schema}.outbox_join j where j.join_id = any (v_joins);
+  return cardinality(v_joins);
+end
+$function$;

@@ -1,0 +1,52 @@
+-- Joins. What each statement does is decided by the functions of the schema (migrations/): here they are only called.
+
+-- name: join_start
+select {schema}.outbox_join_start(join_id => $1::uuid, grouping_key => $2::text, expected_steps => $3::integer,
+                                  metadata => $4::text, deadline => $5::timestamptz);
+
+-- name: join_missing
+-- The first of these that does not exist.
+select u.id from unnest($1::uuid[]) as u(id)
+ where not exists (select from {schema}.outbox_join j where j.join_id = u.id) limit 1;
+
+-- name: join_attach
+select missing, attached, unknown
+  from {schema}.outbox_join_try_attach(joins => $1::uuid[], messages => $2::uuid[]);
+
+-- name: join_report
+select {schema}.outbox_join_report(join_id => $1::uuid, message_id => $2::uuid, status => $3::integer);
+
+-- name: join_cancel
+select {schema}.outbox_join_cancel(join_id => $1::uuid);
+
+-- name: join_fail_overdue
+select {schema}.outbox_join_fail_overdue(most => $1::integer);
+
+-- name: join_wait
+select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+       finished_at, deadline::timestamptz, reason, metadata,
+       (extract(epoch from deadline - {schema}.clock()) * 1000000)::bigint
+  from {schema}.outbox_join_wait(join_id => $1::uuid, message_id => $2::uuid);
+
+-- name: join_purge
+select {schema}.outbox_join_purge(finished_before => {schema}.clock() - $1::bigint * interval '1 microsecond',
+                                  most => $2::integer);
+
+-- name: join_get
+select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+       finished_at, deadline::timestamptz, reason, metadata
+  from {schema}.outbox_join where join_id = $1::uuid;
+
+-- name: join_list
+select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+       finished_at, deadline::timestamptz, reason, metadata
+  from {schema}.outbox_join
+ where ($1::text is null or grouping_key = $1) and ($2::integer is null or status = $2)
+   and ($2::integer is distinct from 0 or finished_at is null) and ($3::timestamptz is null or created_at >= $3)
+   and ($4::timestamptz is null or created_at < $4) and ($5::uuid is null or join_id > $5)
+ order by join_id limit $6::bigint;
+
+-- name: join_members
+select message_id, status, created_at from {schema}.outbox_join_member
+ where join_id = $1::uuid and ($2::uuid is null or message_id > $2)
+ order by message_id limit $3::bigint;

@@ -1,0 +1,263 @@
+#include "sqlite/join_store.hpp"
+
+#include "sqlite/session.hpp"
+#include "sqlite/sql.hpp"
+
+namespace dovetail::sqlite {
+namespace {
+
+constexpr std::int64_t stored_done = 1;  // the outbox table's own numbers
+constexpr std::int64_t stored_failed = 3;
+
+std::optional<std::string> text_or_null(const Cursor& row, int column) {
+  return row.is_null(column) ? std::nullopt : std::optional{row.text(column)};
+}
+
+std::optional<WallTime> time_or_null(const Cursor& row, int column) {
+  return row.is_null(column) ? std::nullopt : std::optional{row.time(column)};
+}
+
+Join read_join(const Cursor& row) {
+  Join join;
+  join.id = JoinId{row.uuid(0)};
+  join.grouping_key = text_or_null(row, 1);
+  join.expected_steps = static_cast<int>(row.integer(2));
+  join.completed_steps = static_cast<int>(row.integer(3));
+  join.failed_steps = static_cast<int>(row.integer(4));
+  join.status = static_cast<JoinStatus>(row.integer(5));
+  join.created_at = row.time(6);
+  join.last_updated_at = row.time(7);
+  join.finished_at = time_or_null(row, 8);
+  join.deadline = time_or_null(row, 9);
+  join.reason = text_or_null(row, 10);
+  join.metadata = text_or_null(row, 11);
+  return join;
+}
+
+}  // namespace
+
+// --- counting
+// ------------------------------------------------------------------------------------------------
+
+bool JoinStore::any_pending(Connection& connection) {
+  {
+    auto exists = connection.run(texts_, sql::join_report_step_installed);
+    exists.step();
+    if (exists.integer(0) == 0) return false;
+  }
+  auto any = connection.run(texts_, sql::join_report_step_any);
+  any.step();
+  return any.integer(0) != 0;
+}
+
+bool JoinStore::is_awaited(Connection& connection, const Uuid& message) {
+  return connection.run(texts_, sql::join_report_step_joins).bind(message).step();
+}
+
+void JoinStore::Tally::add(const Uuid& message, StepStatus status) {
+  std::vector<JoinId> joins;
+  {
+    auto cursor = connection_.run(store_.texts_, sql::join_report_step_joins);
+    cursor.bind(message);
+    while (cursor.step()) joins.emplace_back(cursor.uuid(0));
+  }
+  for (const auto& join : joins) add(join, message, status);
+}
+
+bool JoinStore::Tally::add(const JoinId& join, const Uuid& message, StepStatus status) {
+  auto cursor = connection_.run(store_.texts_, sql::join_report_step_member);
+  cursor.bind(join.uuid()).bind(message).bind(static_cast<std::int64_t>(status));
+  if (cursor.run() == 0) return false;
+  auto& steps = joins_[join];
+  ++(status == StepStatus::completed ? steps.completed : steps.failed);
+  return true;
+}
+
+void JoinStore::Tally::count(WallTime now) {
+  for (const auto& [join, steps] : joins_) {
+    bool ended = false;
+    {
+      auto cursor = connection_.run(store_.texts_, sql::join_report_step_join);
+      cursor.bind(join.uuid()).bind(steps.completed).bind(steps.failed).bind(now);
+      ended = cursor.step() && cursor.integer(0) != 0;
+    }
+    if (ended) store_.wake(connection_, join, now);
+  }
+  joins_.clear();
+}
+
+void JoinStore::wake(Connection& connection, const JoinId& join, WallTime now) {
+  if (connection.run(texts_, sql::join_report_step_wake).bind(join.uuid()).bind(now).run() > 0) bell_.ring();
+}
+
+// --- the store
+// -----------------------------------------------------------------------------------------------
+
+void JoinStore::start(storage::WriteSession& session, const storage::NewJoin& join) {
+  WriteSession::of(session)
+      .run(texts_, sql::join_start)
+      .bind(join.id.uuid())
+      .bind(join.grouping_key)
+      .bind(std::int64_t{join.expected_steps})
+      .bind(join.metadata)
+      .bind(join.deadline)
+      .bind(clock_->wall())
+      .run();
+}
+
+std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::span<const JoinId> joins) {
+  for (const auto& join : joins) {
+    auto cursor = WriteSession::of(session).run(texts_, sql::join_missing);
+    cursor.bind(join.uuid()).step();
+    if (cursor.integer(0) != 0) return join;
+  }
+  return std::nullopt;
+}
+
+storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
+                                        std::span<const storage::Membership> members) {
+  auto& connection = WriteSession::of(session);
+  storage::AttachAnswer answer;
+  for (const auto& member : members) {
+    answer.missing = missing(session, std::span{&member.join, 1});
+    if (answer.missing) return answer;
+  }
+  const auto now = clock_->wall();
+  Tally tally(*this, connection);
+  for (const auto& member : members) {
+    auto cursor = connection.run(texts_, sql::join_attach);
+    answer.attached += cursor.bind(member.join.uuid()).bind(member.message.uuid()).bind(now).run();
+    auto state = connection.run(texts_, sql::join_attach_step_state);
+    if (!state.bind(member.message.uuid()).step()) {
+      answer.unknown = member.message;
+    } else if (state.integer(0) == stored_done) {
+      tally.add(member.join, member.message.uuid(), StepStatus::completed);
+    } else if (state.integer(0) == stored_failed) {
+      tally.add(member.join, member.message.uuid(), StepStatus::failed);
+    }
+  }
+  tally.count(now);
+  return answer;
+}
+
+std::optional<bool> JoinStore::report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
+                                      StepStatus status) {
+  auto& connection = WriteSession::of(session);
+  {
+    auto member = connection.run(texts_, sql::join_report);
+    member.bind(join.uuid()).bind(message.uuid()).step();
+    if (member.integer(0) == 0) return std::nullopt;
+  }
+  Tally tally(*this, connection);
+  const bool counted = tally.add(join, message.uuid(), status);
+  tally.count(clock_->wall());
+  return counted;
+}
+
+std::optional<bool> JoinStore::cancel(storage::WriteSession& session, JoinId join) {
+  auto& connection = WriteSession::of(session);
+  const auto now = clock_->wall();
+  if (connection.run(texts_, sql::join_cancel).bind(join.uuid()).bind(now).run() == 1) {
+    wake(connection, join, now);
+    return true;
+  }
+  if (missing(session, std::span{&join, 1})) return std::nullopt;
+  return false;
+}
+
+void JoinStore::fail_for_deadline(Connection& connection, const JoinId& join, WallTime now) {
+  connection.run(texts_, sql::join_fail_overdue_step_one).bind(join.uuid()).bind(now).run();
+  wake(connection, join, now);
+}
+
+std::optional<Join> JoinStore::find(Connection& connection, const JoinId& join) {
+  auto cursor = connection.run(texts_, sql::join_get);
+  if (!cursor.bind(join.uuid()).step()) return std::nullopt;
+  return read_join(cursor);
+}
+
+std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& session, JoinId join,
+                                                    OutboxMessageId message) {
+  auto& connection = WriteSession::of(session);
+  const auto now = clock_->wall();
+  auto found = find(connection, join);
+  if (!found) return std::nullopt;
+  if (found->status == JoinStatus::pending && found->deadline && *found->deadline <= now) {
+    fail_for_deadline(connection, join, now);
+    found = find(connection, join);
+  }
+  storage::AwaitedJoin awaited{*found, std::nullopt};
+  const bool pending = found->status == JoinStatus::pending;
+  connection.run(texts_, pending ? sql::join_wait : sql::join_wait_step_end)
+      .bind(join.uuid())
+      .bind(message.uuid())
+      .run();
+  if (found->deadline) awaited.until_deadline = *found->deadline - now;
+  return awaited;
+}
+
+std::size_t JoinStore::fail_overdue(storage::WriteSession& session, int most) {
+  auto& connection = WriteSession::of(session);
+  const auto now = clock_->wall();
+  std::vector<JoinId> overdue;
+  {
+    auto cursor = connection.run(texts_, sql::join_fail_overdue);
+    cursor.bind(now).bind(std::int64_t{most});
+    while (cursor.step()) overdue.emplace_back(cursor.uuid(0));
+  }
+  for (const auto& join : overdue) fail_for_deadline(connection, join, now);
+  return overdue.size();
+}
+
+std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+  auto& connection = WriteSession::of(session);
+  std::vector<JoinId> joins;
+  {
+    auto cursor = connection.run(texts_, sql::join_purge);
+    cursor.bind(clock_->wall() - age).bind(std::int64_t{most});
+    while (cursor.step()) joins.emplace_back(cursor.uuid(0));
+  }
+  for (const auto& join : joins) {
+    connection.run(texts_, sql::join_purge_step_waiters).bind(join.uuid()).run();
+    connection.run(texts_, sql::join_purge_step_members).bind(join.uuid()).run();
+    connection.run(texts_, sql::join_purge_step_join).bind(join.uuid()).run();
+  }
+  return joins.size();
+}
+
+std::optional<Join> JoinStore::get(storage::ReadSession& session, JoinId join) {
+  return find(ReadSession::of(session), join);
+}
+
+std::vector<Join> JoinStore::list(storage::ReadSession& session, const JoinFilter& filter,
+                                  const JoinPage& page) {
+  const auto& statement = filter.grouping_key                    ? sql::join_list_step_group
+                          : filter.status == JoinStatus::pending ? sql::join_list_step_pending
+                                                                 : sql::join_list;
+  auto cursor = ReadSession::of(session).run(texts_, statement);
+  cursor.bind(filter.status ? std::optional{static_cast<std::int64_t>(*filter.status)} : std::nullopt)
+      .bind(filter.created_after)
+      .bind(filter.created_before)
+      .bind(page.after ? std::optional{page.after->uuid()} : std::nullopt)
+      .bind(std::int64_t{page.size});
+  if (filter.grouping_key) cursor.bind(std::string_view{*filter.grouping_key});
+  std::vector<Join> found;
+  while (cursor.step()) found.push_back(read_join(cursor));
+  return found;
+}
+
+std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId join,
+                                           const MemberPage& page) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::join_members);
+  cursor.bind(join.uuid())
+      .bind(page.after ? std::optional{page.after->uuid()} : std::nullopt)
+      .bind(std::int64_t{page.size});
+  std::vector<JoinMember> found;
+  while (cursor.step()) {
+    found.push_back(
+        {OutboxMessageId{cursor.uuid(0)}, static_cast<StepStatus>(cursor.integer(1)), cursor.time(2)});
+  }
+  return found;
+}
+
+}  // namespace dovetail::sqlite

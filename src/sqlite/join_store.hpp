@@ -1,0 +1,75 @@
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "dovetail/clock.hpp"
+#include "sqlite/connection.hpp"
+#include "storage/doorbell.hpp"
+#include "storage/join_store.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::sqlite {
+
+class JoinStore final : public storage::JoinStore {
+ public:
+  /// `bell` is rung for messages that a join's end makes ready: a claim that follows waits for the writer, and so for the
+  /// transaction that did it.
+  JoinStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock, storage::Doorbell& bell)
+      : texts_(texts), clock_(std::move(clock)), bell_(bell) {}
+
+  void start(storage::WriteSession& session, const storage::NewJoin& join) override;
+  std::optional<JoinId> missing(storage::WriteSession& session, std::span<const JoinId> joins) override;
+  storage::AttachAnswer attach(storage::WriteSession& session,
+                               std::span<const storage::Membership> members) override;
+  std::optional<bool> report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
+                             StepStatus status) override;
+  std::optional<bool> cancel(storage::WriteSession& session, JoinId join) override;
+  std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
+                                           OutboxMessageId message) override;
+  std::size_t fail_overdue(storage::WriteSession& session, int most) override;
+  std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::optional<Join> get(storage::ReadSession& session, JoinId join) override;
+  std::vector<Join> list(storage::ReadSession& session, const JoinFilter& filter,
+                         const JoinPage& page) override;
+  std::vector<JoinMember> members(storage::ReadSession& session, JoinId join,
+                                  const MemberPage& page) override;
+
+  // For whatever ends messages.
+
+  /// Whether any message is waited for; false also where the joins' tables have been removed.
+  bool any_pending(Connection& connection);
+  /// Whether this one is.
+  bool is_awaited(Connection& connection, const Uuid& message);
+
+  /// Steps that have ended, to be counted with one update per join.
+  class Tally {
+   public:
+    Tally(JoinStore& store, Connection& connection) : store_(store), connection_(connection) {}
+    /// A message that has ended: counts in all joins that wait for it.
+    void add(const Uuid& message, StepStatus status);
+    /// The same in one join; answers whether it was the step's first end.
+    bool add(const JoinId& join, const Uuid& message, StepStatus status);
+    void count(WallTime now);
+
+   private:
+    struct Steps {
+      std::int64_t completed = 0;
+      std::int64_t failed = 0;
+    };
+    JoinStore& store_;
+    Connection& connection_;
+    std::map<JoinId, Steps> joins_;
+  };
+
+ private:
+  void wake(Connection& connection, const JoinId& join, WallTime now);
+  void fail_for_deadline(Connection& connection, const JoinId& join, WallTime now);
+  std::optional<Join> find(Connection& connection, const JoinId& join);
+
+  const storage::StatementTexts& texts_;
+  std::shared_ptr<Clock> clock_;
+  storage::Doorbell& bell_;
+};
+
+}  // namespace dovetail::sqlite

@@ -1,0 +1,126 @@
+-- Joins. Times are microseconds since 1970; the time that decides is bound by the store. A block named
+-- <statement>_step_<name> is a step of that statement. SQLite has one writer: what stands in one transaction needs no lock.
+
+-- name: join_start
+insert into {schema}_outbox_join (join_id, grouping_key, expected_steps, metadata, deadline, created_at, last_updated_at)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?6)
+on conflict do nothing;
+
+-- name: join_missing
+select not exists (select 1 from {schema}_outbox_join where join_id = ?1);
+
+-- name: join_attach
+insert into {schema}_outbox_join_member (join_id, message_id, created_at) values (?1, ?2, ?3)
+on conflict do nothing;
+
+-- name: join_attach_step_state
+-- Of a stored message: 0 queued, 1 done, 3 failed.
+select status from {schema}_outbox where id = ?1;
+
+-- name: join_report
+-- Whether the message is a step of the join.
+select exists (select 1 from {schema}_outbox_join_member where join_id = ?1 and message_id = ?2);
+
+-- name: join_report_step_installed
+-- Whether there are joins at all: somebody may have removed them, and the outbox goes on.
+select exists (select 1 from sqlite_schema where type = 'table' and name = '{schema}_outbox_join_member');
+
+-- name: join_report_step_any
+select exists (select 1 from {schema}_outbox_join_member where status = 0);
+
+-- name: join_report_step_joins
+-- The joins that wait for a message.
+select join_id from {schema}_outbox_join_member where message_id = ?1 and status = 0;
+
+-- name: join_report_step_member
+-- What counts is that a member's row leaves pending, never that somebody called.
+update {schema}_outbox_join_member set status = ?3 where join_id = ?1 and message_id = ?2 and status = 0;
+
+-- name: join_report_step_join
+-- One update per join, however many steps it is: ?2 completed or ?3 failed ones. Never more than are expected.
+update {schema}_outbox_join
+   set completed_steps = completed_steps + min(?2, expected_steps - completed_steps - failed_steps),
+       failed_steps = failed_steps + max(0, min(?3, expected_steps - completed_steps - failed_steps - ?2)),
+       status = case when ?2 + ?3 < expected_steps - completed_steps - failed_steps then 0
+                     when failed_steps > 0 or (?3 > 0 and ?2 < expected_steps - completed_steps - failed_steps) then 2
+                     else 1 end,
+       finished_at = case when ?2 + ?3 >= expected_steps - completed_steps - failed_steps then ?4 end,
+       last_updated_at = ?4
+ where join_id = ?1 and status = 0
+returning status;
+
+-- name: join_report_step_wake
+-- The messages that wait for a join, made ready. Those that are in progress will look themselves.
+update {schema}_outbox set ready_at = ?2
+ where id in (select message_id from {schema}_outbox_join_waiter where join_id = ?1)
+   and status = 0 and lease_until < 0 and ready_at > ?2;
+
+-- name: join_cancel
+update {schema}_outbox_join set status = 3, finished_at = ?2, last_updated_at = ?2 where join_id = ?1 and status = 0;
+
+-- name: join_fail_overdue
+select join_id from {schema}_outbox_join
+ where finished_at is null and deadline is not null and deadline <= ?1 order by deadline limit ?2;
+
+-- name: join_fail_overdue_step_one
+update {schema}_outbox_join
+   set status = 2, reason = 'its deadline passed', finished_at = ?2, last_updated_at = ?2
+ where join_id = ?1 and status = 0;
+
+-- name: join_wait
+insert into {schema}_outbox_join_waiter (join_id, message_id) values (?1, ?2) on conflict do nothing;
+
+-- name: join_wait_step_end
+delete from {schema}_outbox_join_waiter where join_id = ?1 and message_id = ?2;
+
+-- name: join_purge
+-- Those whose waiting message is still to be handled stay.
+select join_id from {schema}_outbox_join as j
+ where finished_at < ?1
+   and not exists (select 1 from {schema}_outbox_join_waiter as w
+                     join {schema}_outbox as o on o.id = w.message_id and o.status = 0
+                    where w.join_id = j.join_id)
+ order by finished_at limit ?2;
+
+-- name: join_purge_step_waiters
+delete from {schema}_outbox_join_waiter where join_id = ?1;
+
+-- name: join_purge_step_members
+-- By hand: whether SQLite keeps foreign keys is a setting of each connection.
+delete from {schema}_outbox_join_member where join_id = ?1;
+
+-- name: join_purge_step_join
+delete from {schema}_outbox_join where join_id = ?1;
+
+-- name: join_get
+select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+       finished_at, deadline, reason, metadata
+  from {schema}_outbox_join where join_id = ?1;
+
+-- name: join_list
+select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+       finished_at, deadline, reason, metadata
+  from {schema}_outbox_join
+ where (?1 is null or status = ?1) and (?2 is null or created_at >= ?2) and (?3 is null or created_at < ?3)
+   and (?4 is null or join_id > ?4)
+ order by join_id limit ?5;
+
+-- name: join_list_step_pending
+select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+       finished_at, deadline, reason, metadata
+  from {schema}_outbox_join
+ where finished_at is null and status = ?1 and (?2 is null or created_at >= ?2) and (?3 is null or created_at < ?3)
+   and (?4 is null or join_id > ?4)
+ order by join_id limit ?5;
+
+-- name: join_list_step_group
+select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+       finished_at, deadline, reason, metadata
+  from {schema}_outbox_join
+ where (?1 is null or status = ?1) and (?2 is null or created_at >= ?2) and (?3 is null or created_at < ?3)
+   and (?4 is null or join_id > ?4) and grouping_key = ?6
+ order by join_id limit ?5;
+
+-- name: join_members
+select message_id, status, created_at from {schema}_outbox_join_member
+ where join_id = ?1 and (?2 is null or message_id > ?2) order by message_id limit ?3;

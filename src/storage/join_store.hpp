@@ -1,0 +1,69 @@
+// Joins as a backend stores them.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "dovetail/join.hpp"
+#include "storage/session.hpp"
+
+namespace dovetail::storage {
+
+/// A checked join on its way into the store.
+struct NewJoin {
+  JoinId id;
+  std::optional<std::string_view> grouping_key;
+  int expected_steps = 0;
+  std::optional<std::string_view> metadata;
+  std::optional<WallTime> deadline;
+};
+
+struct Membership {
+  JoinId join;
+  OutboxMessageId message;
+};
+
+struct AttachAnswer {
+  std::optional<JoinId> missing;           ///< A join that does not exist: then nothing was attached.
+  std::size_t attached = 0;                ///< How many were not members before.
+  std::optional<OutboxMessageId> unknown;  ///< A message that is not stored: not yet, or not any more.
+};
+
+/// A join as the message that waits for it finds it.
+struct AwaitedJoin {
+  Join join;
+  std::optional<std::chrono::microseconds> until_deadline;
+};
+
+class JoinStore {
+ public:
+  virtual ~JoinStore() = default;
+
+  /// Changes nothing when the id is there already.
+  virtual void start(WriteSession& session, const NewJoin& join) = 0;
+  /// One of these that does not exist.
+  virtual std::optional<JoinId> missing(WriteSession& session, std::span<const JoinId> joins) = 0;
+  /// Steps whose messages have ended are counted at once.
+  virtual AttachAnswer attach(WriteSession& session, std::span<const Membership> members) = 0;
+  /// Whether it counted; nothing when the message is no step of the join.
+  virtual std::optional<bool> report(WriteSession& session, JoinId join, OutboxMessageId message,
+                                     StepStatus status) = 0;
+  /// Whether it was pending; nothing when there is none.
+  virtual std::optional<bool> cancel(WriteSession& session, JoinId join) = 0;
+  /// The join, which cannot end before the session's transaction does. Past its deadline it fails; while it is
+  /// pending, the message is noted as waiting for it. Nothing when there is none.
+  virtual std::optional<AwaitedJoin> wait(WriteSession& session, JoinId join, OutboxMessageId message) = 0;
+
+  // These handle up to `most` at a time and answer how many it were.
+  virtual std::size_t fail_overdue(WriteSession& session, int most) = 0;
+  virtual std::size_t purge(WriteSession& session, std::chrono::microseconds age, int most) = 0;
+
+  virtual std::optional<Join> get(ReadSession& session, JoinId join) = 0;
+  virtual std::vector<Join> list(ReadSession& session, const JoinFilter& filter, const JoinPage& page) = 0;
+  virtual std::vector<JoinMember> members(ReadSession& session, JoinId join, const MemberPage& page) = 0;
+};
+
+}  // namespace dovetail::storage
