@@ -1,0 +1,387 @@
+// Attach and the end of a message at the same time: every order of the two ends in the right count. And the ways of
+// writing it that look right and are not: each is put in place of the real one, and the same tests must notice.
+#include <future>
+#include <thread>
+
+#include "storage/outbox_store.hpp"
+#include "support/backend.hpp"
+#include "support/eventually.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A session of its own, with a transaction that the test drives.
+class Session {
+ public:
+  explicit Session(const Backend& backend) : connection_(PQconnectdb(backend.url().c_str())) { run("begin"); }
+  ~Session() { PQfinish(connection_); }
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  std::string run(const std::string& sql) {
+    PGresult* result = PQexec(connection_, sql.c_str());
+    const auto status = PQresultStatus(result);
+    std::string answer = PQntuples(result) > 0 && PQnfields(result) > 0 ? PQgetvalue(result, 0, 0) : "";
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+      ADD_FAILURE() << sql << ": " << PQerrorMessage(connection_);
+    PQclear(result);
+    return answer;
+  }
+  /// On another thread: it may have to wait for a lock.
+  std::future<std::string> start(const std::string& sql) {
+    return std::async(std::launch::async, [this, sql] { return run(sql); });
+  }
+  [[nodiscard]] int pid() const { return PQbackendPID(connection_); }
+
+ private:
+  PGconn* connection_;
+};
+
+class PostgresJoinInterleavings : public ::testing::TestWithParam<bool> {
+ protected:
+  /// One step, claimed and not attached yet, of a join of one.
+  void SetUp() override {
+    join = platform.joins().start({.expected_steps = 1}).to_string();
+    message = platform.outbox().enqueue({.topic = "t"}).to_string();
+    ASSERT_EQ(platform.outbox().claim({.owner = owner, .lease = std::chrono::hours{1}}).size(), 1U);
+  }
+  std::string attach() const {
+    return "select " + infra + ".outbox_join_attach('" + join + "', '" + message + "')";
+  }
+  /// Its ack, or (by the parameter) its failure.
+  std::string end() const {
+    const auto claim = "'" + owner.to_string() + "', array['" + message + "'::uuid], array[1::bigint]";
+    return GetParam() ? "select " + infra + ".outbox_fail(" + claim + ", 'broken')"
+                      : "select " + infra + ".outbox_ack(" + claim + ")";
+  }
+  bool waits_for_a_lock(const Session& session) const {
+    return eventually(
+        [&] {
+          return backend.number(
+                     "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and pid = " +
+                     std::to_string(session.pid())) == 1;
+        },
+        std::chrono::seconds{2});
+  }
+  /// Steps that the join has counted.
+  std::int64_t counted() const {
+    return backend.number("select completed_steps + failed_steps from " + infra + ".outbox_joins");
+  }
+
+  // The orders. Each leaves one message that has ended and is attached, whatever the count says.
+
+  void attach_then_end() {
+    Session attaching(backend);
+    Session ending(backend);
+    attaching.run(attach());
+    attaching.run("commit");
+    ending.run(end());
+    ending.run("commit");
+  }
+  void end_then_attach() {
+    Session attaching(backend);
+    Session ending(backend);
+    ending.run(end());
+    ending.run("commit");
+    attaching.run(attach());
+    attaching.run("commit");
+  }
+  /// The end begins while the attach is not committed.
+  void end_during_attach() {
+    Session attaching(backend);
+    Session ending(backend);
+    attaching.run(attach());
+    auto ended = ending.start(end());
+    waits_for_a_lock(ending);
+    attaching.run("commit");
+    ended.get();
+    ending.run("commit");
+  }
+  /// The attach begins while the end is not committed.
+  void attach_during_end() {
+    Session attaching(backend);
+    Session ending(backend);
+    ending.run(end());
+    auto attached = attaching.start(attach());
+    waits_for_a_lock(attaching);
+    ending.run("commit");
+    attached.get();
+    attaching.run("commit");
+  }
+  /// The attach comes while the end waits for a lock on the message that a third has.
+  void attach_while_the_end_waits() {
+    Session third(backend);
+    Session attaching(backend);
+    Session ending(backend);
+    third.run("select from " + infra + ".outbox where id = '" + message + "' for key share");
+    auto ended = ending.start(end());
+    waits_for_a_lock(ending);
+    auto attached = attaching.start(attach() + "; commit");
+    waits_for_a_lock(attaching);  // or it is done already: both are fine
+    third.run("commit");
+    ended.get();
+    ending.run("commit");
+    attached.get();
+  }
+
+  Backend backend{BackendKind::postgres};
+  Platform platform = backend.open();
+  std::string infra = backend.schema();
+  OwnerToken owner = OwnerToken::generate();
+  std::string join;
+  std::string message;
+};
+INSTANTIATE_TEST_SUITE_P(Ends, PostgresJoinInterleavings, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "fail" : "ack"; });
+
+TEST_P(PostgresJoinInterleavings, AttachThenEnd) {
+  attach_then_end();
+  EXPECT_EQ(counted(), 1);
+}
+TEST_P(PostgresJoinInterleavings, EndThenAttach) {
+  end_then_attach();
+  EXPECT_EQ(counted(), 1);
+}
+TEST_P(PostgresJoinInterleavings, EndDuringAttach) {
+  end_during_attach();
+  EXPECT_EQ(counted(), 1);
+}
+TEST_P(PostgresJoinInterleavings, AttachDuringEnd) {
+  attach_during_end();
+  EXPECT_EQ(counted(), 1);
+}
+TEST_P(PostgresJoinInterleavings, AttachWhileTheEndWaits) {
+  attach_while_the_end_waits();
+  EXPECT_EQ(counted(), 1);
+}
+
+TEST_P(PostgresJoinInterleavings, AnAttachThatIsRolledBackWasNone) {
+  Session attaching(backend);
+  Session ending(backend);
+  attaching.run(attach());
+  auto ended = ending.start(end());
+  waits_for_a_lock(ending);
+  attaching.run("rollback");
+  EXPECT_EQ(ended.get(), "1");
+  ending.run("commit");
+  EXPECT_EQ(counted(), 0);
+}
+
+TEST_P(PostgresJoinInterleavings, AnEndThatIsRolledBackWasNone) {
+  Session attaching(backend);
+  Session ending(backend);
+  ending.run(end());
+  auto attached = attaching.start(attach());
+  waits_for_a_lock(attaching);
+  ending.run("rollback");
+  EXPECT_EQ(attached.get(), "t");
+  attaching.run("commit");
+  EXPECT_EQ(counted(), 0);
+  Session again(backend);
+  again.run(end());
+  again.run("commit");
+  EXPECT_EQ(counted(), 1);
+}
+
+TEST_P(PostgresJoinInterleavings, AReplayDuringAnAttachIsNoticed) {
+  if (!GetParam()) {  // only what failed is replayed
+    end_then_attach();
+    EXPECT_EQ(counted(), 1);
+    return;
+  }
+  {
+    Session ending(backend);
+    ending.run(end());
+    ending.run("commit");
+  }
+  Session replaying(backend);
+  Session attaching(backend);
+  replaying.run("select " + infra + ".outbox_replay()");
+  attaching.run(attach());  // sees the dead letter, and counts it
+  attaching.run("commit");
+  replaying.run("commit");
+  EXPECT_EQ(counted(), 1);
+}
+
+// --- the known-wrong ways
+// ------------------------------------------------------------------------------------
+
+/// Attach that does not lock its message: it neither waits for an end under way nor makes one wait.
+TEST_P(PostgresJoinInterleavings, WrongAttachWithoutALockIsNoticed) {
+  backend.sql(
+      "create or replace function " + infra +
+      ".outbox_join_attach(join_id uuid, message_id uuid) returns boolean language plpgsql as $$ begin "
+      "insert into " +
+      infra +
+      ".outbox_join_member (join_id, message_id) values ($1, $2) on conflict do nothing; return true; end "
+      "$$");
+  end_during_attach();
+  EXPECT_NE(counted(), 1);
+}
+
+/// Attach that counts nothing, as the specification's letter has it: the join waits for ever.
+TEST_P(PostgresJoinInterleavings, WrongAttachThatDoesNotLookIntoTheArchiveIsNoticed) {
+  backend.sql(
+      "create or replace function " + infra +
+      ".outbox_join_attach(join_id uuid, message_id uuid) returns boolean language plpgsql as $$ begin "
+      "perform from " +
+      infra + ".outbox o where o.id = $2 for key share; insert into " + infra +
+      ".outbox_join_member (join_id, message_id) values ($1, $2) on conflict do nothing; return true; end "
+      "$$");
+  end_then_attach();
+  EXPECT_NE(counted(), 1);
+}
+
+/// Ack and count as one statement: its snapshot is older than the lock it had to wait for.
+TEST_P(PostgresJoinInterleavings, WrongEndInOneStatementIsNoticed) {
+  const auto wrong = [&](const std::string& name, const std::string& arguments, int status) {
+    return "create or replace function " + infra + "." + name + "(" + arguments +
+           ") returns integer language sql as $$ with gone as (delete from " + infra +
+           ".outbox o where o.id = any (ids) returning o.*), kept as (insert into " + infra +
+           ".outbox_archive (processed_at, created_at, claim_epoch, attempts, past_attempts, status, "
+           "priority, id, topic, "
+           "payload) select now(), created_at, claim_epoch, attempts, past_attempts, " +
+           std::to_string(status) + ", priority, id, topic, payload from gone), stepped as (update " + infra +
+           ".outbox_join_member m set status = 1 from gone where m.message_id = gone.id and m.status = 0 "
+           "returning "
+           "m.join_id), counted as (update " +
+           infra +
+           ".outbox_join j set completed_steps = completed_steps + 1 from stepped where j.join_id = "
+           "stepped.join_id) "
+           "select count(*)::integer from gone $$";
+  };
+  backend.sql(
+      wrong("outbox_ack", "owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true", 2));
+  backend.sql(wrong("outbox_fail",
+                    "owner_token uuid, ids uuid[], epochs bigint[], error text, charge integer default 1",
+                    3));
+  end_during_attach();
+  EXPECT_NE(counted(), 1);
+}
+
+/// Counts calls, not transitions: the second end of a step counts again.
+TEST_P(PostgresJoinInterleavings, WrongCountOfCallsIsNoticed) {
+  backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
+  backend.sql("create or replace function " + infra +
+              ".outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language "
+              "plpgsql as $$ begin "
+              "update " +
+              infra + ".outbox_join_member m set status = outcome where m.message_id = any (ids); update " +
+              infra +
+              ".outbox_join j set completed_steps = completed_steps + cardinality(ids) where j.join_id = any "
+              "(joins); "
+              "return 1; end $$");
+  attach_then_end();
+  backend.sql("select " + infra + ".outbox_join_report('" + join + "', '" + message + "', 1)");
+  EXPECT_NE(counted(), 1);
+}
+
+/// Counters that are read, added to in the caller's head, and written: one of two is lost.
+TEST_P(PostgresJoinInterleavings, WrongReadAndWriteIsNoticed) {
+  backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
+  backend.sql(
+      "create or replace function " + infra +
+      ".outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language plpgsql as $$ "
+      "declare v integer; begin update " +
+      infra +
+      ".outbox_join_member m set status = outcome where m.message_id = any (ids) and m.status = 0; select "
+      "completed_steps into v from " +
+      infra + ".outbox_join j where j.join_id = joins[1]; perform pg_sleep(0.3); update " + infra +
+      ".outbox_join j set completed_steps = v + 1 where j.join_id = joins[1]; return 1; end $$");
+  const auto other = platform.outbox().enqueue({.topic = "t", .joins = {*JoinId::parse(join)}}).to_string();
+  Session attaching(backend);
+  attaching.run(attach());
+  attaching.run("commit");
+  Session first(backend);
+  Session second(backend);
+  auto one =
+      first.start("select " + infra + ".outbox_join_report('" + join + "', '" + message + "', 1); commit");
+  auto two =
+      second.start("select " + infra + ".outbox_join_report('" + join + "', '" + other + "', 1); commit");
+  one.get();
+  two.get();
+  EXPECT_NE(counted(), 2);
+}
+
+/// The real one, under the same two reports.
+TEST_P(PostgresJoinInterleavings, TwoReportsAtTheSameTimeCountTwice) {
+  backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
+  const auto other = platform.outbox().enqueue({.topic = "t", .joins = {*JoinId::parse(join)}}).to_string();
+  Session first(backend);
+  Session second(backend);
+  first.run(attach());
+  first.run("select " + infra + ".outbox_join_report('" + join + "', '" + message + "', 1)");
+  auto two = second.start("select " + infra + ".outbox_join_report('" + join + "', '" + other + "', 1)");
+  EXPECT_TRUE(waits_for_a_lock(second));
+  first.run("commit");
+  two.get();
+  second.run("commit");
+  EXPECT_EQ(counted(), 2);
+}
+
+// --- locks
+// ---------------------------------------------------------------------------------------------------
+
+/// Two workers that settle in different ways lock the same joins in the same order.
+TEST_P(PostgresJoinInterleavings, JOIN_062_MixedSettlementsOfManyJoinsDoNotDeadlock) {
+  constexpr int rounds = 30;
+  const auto deadlocks = [&] {
+    return backend.number("select deadlocks from pg_stat_database where datname = current_database()");
+  };
+  const auto before = deadlocks();
+  std::vector<JoinId> joins;
+  for (int i = 0; i < 6; ++i) joins.push_back(platform.joins().start({.expected_steps = 100'000}));
+  std::vector<EnqueueRequest> requests(rounds * 40, {.topic = "t", .joins = joins});
+  platform.outbox().enqueue_many(requests);
+  const auto database = backend.open_database();
+  std::vector<std::jthread> workers;
+  for (int worker = 0; worker < 4; ++worker) {
+    workers.emplace_back([&, worker] {
+      const auto me = OwnerToken::generate();
+      for (int round = 0; round < rounds; ++round) {
+        const auto claimed = platform.outbox().claim({.owner = me, .batch_size = 10});
+        std::vector<storage::Settlement> settlements;
+        for (std::size_t i = 0; i < claimed.size(); ++i) {
+          storage::Settlement settlement{.kind = (i + static_cast<std::size_t>(worker)) % 2 == 0
+                                                     ? storage::Settlement::Kind::ack
+                                                     : storage::Settlement::Kind::fail,
+                                         .claim = claimed[i].claim,
+                                         .error = "broken"};
+          settlements.push_back(std::move(settlement));
+        }
+        database->write({}, [&](storage::WriteSession& session) {
+          database->outbox().work(session, me, settlements, true, nullptr);
+        });
+      }
+    });
+  }
+  workers.clear();
+  EXPECT_EQ(deadlocks(), before);
+  EXPECT_EQ(
+      backend.number("select count(*) from " + infra +
+                     ".outbox_joins where completed_steps + failed_steps = " + std::to_string(rounds * 40)),
+      6);
+}
+
+/// A claim never waits: not for an attach, not for a join.
+TEST_P(PostgresJoinInterleavings, AClaimWaitsForNobody) {
+  const auto expires = platform.outbox().enqueue(
+      {.topic = "t", .expires_at = backend.now() + std::chrono::seconds{1}, .joins = {*JoinId::parse(join)}});
+  const auto fresh = platform.outbox().enqueue({.topic = "t"});
+  backend.advance(milliseconds{1'500});
+  Session holding(backend);
+  holding.run("select from " + infra + ".outbox_join for update");
+  holding.run("select " + infra + ".outbox_join_attach('" + join + "', '" + fresh.to_string() + "')");
+  auto claimed = platform.outbox().claim({.owner = owner});
+  ASSERT_EQ(claimed.size(), 1U);
+  EXPECT_EQ(claimed[0].message.message_id, fresh);
+  EXPECT_EQ(platform.outbox().renew(owner, std::vector{claimed[0].claim}, std::chrono::seconds{60}), 1U);
+  holding.run("commit");
+  EXPECT_TRUE(platform.outbox().claim({.owner = owner}).empty());
+  EXPECT_EQ(platform.outbox().find(expires)->status, OutboxStatus::failed);
+}
+
+}  // namespace
+}  // namespace dovetail::testing
