@@ -2,9 +2,10 @@
 //
 //   order_service [--orders N]
 //
-// The shop writes each order and the message "ship it" in one transaction. Three worker processes ship: what
-// they write commits together with the message's ack. One of them is killed in the middle of its work; its
-// messages come back when its lease ends, the others finish the job, and no order is shipped twice.
+// The shop writes each order in one transaction with what is to be done about it: three parcels to pack, and, when all three
+// are packed, the order to ship (a fan-out and its join). Three worker processes pack and ship: what they write commits
+// together with the message's ack. One of them is killed in the middle of its work; its messages come back when its lease
+// ends, the others finish the job, and no order is shipped twice, or too early.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -28,6 +29,8 @@ using namespace std::chrono_literals;
 using dovetail::Platform;
 
 constexpr int worker_count = 3;
+constexpr int parcels = 3;                       // per order
+constexpr int messages_per_order = parcels + 2;  // and the one that waits for them, and "ship it"
 constexpr auto lease = 1s;
 
 // --- the worker: a process of its own
@@ -35,10 +38,15 @@ constexpr auto lease = 1s;
 
 [[noreturn]] void work(const std::string& database) {
   auto platform = Platform::open(database, {.worker = {.lease = lease, .poll_interval = 50ms}});
-  platform.on("order.ship", [](const dovetail::OutboxMessage& order, dovetail::HandlerContext& context) {
-    std::this_thread::sleep_for(3ms);  // packing takes a moment
-    context.transaction().execute("update orders set shipped = shipped + 1 where id = $1",
+  platform.on("parcel.pack", [](const dovetail::OutboxMessage& order, dovetail::HandlerContext& context) {
+    std::this_thread::sleep_for(1ms);  // packing takes a moment
+    context.transaction().execute("update orders set packed = packed + 1 where id = $1",
                                   std::stoll(order.payload));
+  });
+  platform.on("order.ship", [](const dovetail::OutboxMessage& order, dovetail::HandlerContext& context) {
+    context.transaction().execute(
+        "update orders set shipped = shipped + 1, early = early + (packed < $2) where id = $1",
+        std::stoll(order.payload), parcels);
   });
   platform.start();
   for (;;) ::pause();
@@ -73,12 +81,18 @@ class Worker {
 void take_orders(Platform& platform, int orders) {
   auto setup = platform.begin();
   setup.execute(
-      "create table orders (id integer primary key, item text not null, shipped integer not null default 0)");
+      "create table orders (id integer primary key, item text not null, packed integer not null default 0,"
+      " shipped integer not null default 0, early integer not null default 0)");
   setup.commit();
   for (int id = 1; id <= orders; ++id) {
     auto tx = platform.begin();
     tx.execute("insert into orders (id, item) values ($1, $2)", id, "chisel no. " + std::to_string(id));
-    platform.outbox().enqueue(tx, {.topic = "order.ship", .payload = std::to_string(id)});
+    dovetail::FanOut fan;
+    for (int parcel = 0; parcel < parcels; ++parcel) {
+      fan.steps.push_back({.topic = "parcel.pack", .payload = std::to_string(id)});
+    }
+    fan.wait = {.on_complete_topic = "order.ship", .on_complete_payload = std::to_string(id)};
+    platform.joins().fan_out(tx, fan);
     tx.commit();
   }
 }
@@ -92,12 +106,12 @@ class Progress {
     const int percent = done * 100 / total_;
     if (on_terminal_) {
       const auto filled = static_cast<std::size_t>(percent * 40 / 100);
-      std::cout << "\r  shipping [" << std::string(filled, '#') << std::string(40 - filled, '.') << "] "
+      std::cout << "\r  working [" << std::string(filled, '#') << std::string(40 - filled, '.') << "] "
                 << done << "/" << total_ << std::flush;
       if (done == total_) std::cout << "\n";
     } else if (percent / 25 > shown_quarter_) {
       shown_quarter_ = percent / 25;
-      std::cout << "  shipped " << done << " of " << total_ << std::endl;
+      std::cout << "  worth of work done: " << done << " orders of " << total_ << std::endl;
     }
   }
   void say(const std::string& line) const {
@@ -118,10 +132,11 @@ bool watch(Platform& platform, std::vector<std::unique_ptr<Worker>>& workers, in
   bool killed = false;
   for (;;) {
     const auto counts = platform.outbox().counts();
-    progress.show(static_cast<int>(counts.done));
-    if (counts.done == orders) return true;
+    const int done = static_cast<int>(counts.done) / messages_per_order;
+    progress.show(done);
+    if (counts.done == std::int64_t{orders} * messages_per_order) return true;
     if (std::chrono::steady_clock::now() > give_up_at) return false;
-    if (!killed && counts.done > orders / 3) {
+    if (!killed && done > orders / 3) {
       workers.front()->kill();
       killed = true;
       progress.say(
@@ -134,20 +149,29 @@ bool watch(Platform& platform, std::vector<std::unique_ptr<Worker>>& workers, in
 
 int report(Platform& platform, int orders) {
   auto tx = platform.begin();
-  const auto row = tx.query("select count(*), sum(shipped > 0), sum(shipped > 1) from orders").at(0);
+  const auto row =
+      tx.query("select count(*), sum(shipped > 0), sum(shipped > 1), sum(packed), sum(early) from orders")
+          .at(0);
   const auto written = row.get<std::int64_t>(0);
   const auto shipped = row.get<std::int64_t>(1);
-  std::cout << "\n  orders written      " << written << "\n  orders shipped      " << shipped
-            << "\n  shipped twice       " << row.get<std::int64_t>(2) << "\n\n";
-  const bool good = written == orders && shipped == orders && row.get<std::int64_t>(2) == 0;
-  std::cout << (good ? "Every order was shipped exactly once.\n" : "An order was lost or shipped twice!\n");
+  const auto twice = row.get<std::int64_t>(2);
+  const auto packed = row.get<std::int64_t>(3);
+  const auto early = row.get<std::int64_t>(4);
+  std::cout << "\n  orders written      " << written << "\n  parcels packed      " << packed
+            << "\n  orders shipped      " << shipped << "\n  shipped twice       " << twice
+            << "\n  shipped too early   " << early << "\n\n";
+  const bool good = written == orders && packed == std::int64_t{orders} * parcels && shipped == orders &&
+                    twice == 0 && early == 0;
+  std::cout << (good ? "Every order was shipped exactly once, when its last parcel was packed.\n"
+                     : "An order was lost, shipped twice or shipped too early!\n");
   return good ? 0 : 1;
 }
 
 int run_shop(const char* program, const std::string& database, int orders) {
   auto platform = Platform::open(database, {.deploy_schema = true});
   std::cout << "Dovetail " << dovetail::version() << ": an order service on " << database << "\n\n";
-  std::cout << "  taking " << orders << " orders, each with its message in one transaction" << std::endl;
+  std::cout << "  taking " << orders
+            << " orders, each with its three parcels and what follows, in one transaction" << std::endl;
   take_orders(platform, orders);
   std::cout << "  starting " << worker_count << " worker processes" << std::endl;
   std::vector<std::unique_ptr<Worker>> workers;

@@ -1,8 +1,8 @@
 // Joins: fan-in. A join counts messages (its steps) to their ends; when all have ended, what waits for it goes on.
 //
-//   auto fan = platform.joins().fan_out({.join = {.grouping_key = "customer-7"},
-//                                        .steps = {{.topic = "extract.orders"}, {.topic = "extract.products"}},
-//                                        .wait = {{.on_complete_topic = "etl.transform"}}});
+//   platform.joins().fan_out({.grouping_key = "customer-7",
+//                             .steps = {{.topic = "extract.orders"}, {.topic = "extract.products"}},
+//                             .wait = {{.on_complete_topic = "etl.transform"}}});
 //
 // Handlers know nothing of joins: the ack of a message, or its failure for good, counts it in the same transaction, also
 // when it comes from plain SQL.
@@ -50,7 +50,7 @@ enum class StepStatus : std::uint8_t { pending = 0, completed = 1, failed = 2 };
 /// What to start. Texts are UTF-8 without NUL.
 struct JoinRequest {
   std::optional<std::string> grouping_key{};  ///< Up to 255 characters; empty means none.
-  int expected_steps = 0;                     ///< At least 1; fan_out() takes 0 for as many as it has.
+  int expected_steps = 0;                     ///< At least 1.
   std::optional<std::string> metadata{};      ///< Any text, up to 1 MiB; kept, not read.
   std::optional<WallTime> deadline{};         ///< Pending until then, the join fails.
   /// Your own id makes a repeated start harmless: the second one changes nothing.
@@ -115,9 +115,13 @@ struct MemberPage {
   int size = 1'000;                        ///< 1 to 10,000.
 };
 
-/// A fan-out with its join: the steps, and what follows when all have ended.
+/// A fan-out: the steps, their join (as in JoinRequest), and what follows when all have ended.
 struct FanOut {
-  JoinRequest join{};
+  std::optional<std::string> grouping_key{};
+  std::optional<std::string> metadata{};
+  std::optional<WallTime> deadline{};
+  std::optional<JoinId> join_id{};
+  int expected_steps = 0;  ///< 0: as many as there are messages. More: others are attached later.
   std::vector<EnqueueRequest> steps{};
   std::optional<Continuation> wait{};
 };

@@ -20,6 +20,7 @@ struct EnqueueArguments {
   std::string message_id;
   std::string unique_key;
   std::vector<std::string> headers;
+  std::vector<std::string> joins;
   int priority = 0;
 };
 
@@ -59,6 +60,7 @@ EnqueueRequest parse_request(const EnqueueArguments& arguments) {
   if (!arguments.message_id.empty()) {
     request.message_id = parse_id<OutboxMessageId>("--message-id", arguments.message_id);
   }
+  for (const auto& join : arguments.joins) request.joins.push_back(parse_id<JoinId>("--join", join));
   if (!arguments.payload_file.empty()) request.payload = read_all(arguments.payload_file);
   return request;
 }
@@ -101,6 +103,8 @@ void add_enqueue(CLI::App& app, Globals& globals) {
                      "Your own UUID: a repeated enqueue stores it once");
   command.add_option("--unique-key", arguments->unique_key,
                      "Store nothing while a message with this key waits or is in progress");
+  command.add_option("--join", arguments->joins, "Make it a step of this join; may be repeated")
+      ->allow_extra_args(false);
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 

@@ -1,4 +1,4 @@
-// Messages as JSON: a field has the same name in every answer.
+// Messages and joins as JSON: a field has the same name in every answer.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,5 +11,8 @@ namespace dovetail::cli {
 
 /// Without the payload, which lists do not have.
 [[nodiscard]] nlohmann::ordered_json to_json(const StoredMessage& stored);
+
+[[nodiscard]] nlohmann::ordered_json to_json(const Join& join);
+[[nodiscard]] nlohmann::ordered_json to_json(const JoinMember& member);
 
 }  // namespace dovetail::cli

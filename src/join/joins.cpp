@@ -55,17 +55,24 @@ storage::NewJoin new_join(const JoinRequest& request, JoinId id, int expected_st
   return join;
 }
 
-JoinId id_for(const JoinRequest& request) {
-  return request.join_id ? *request.join_id : JoinId::generate();
+JoinId id_for(const std::optional<JoinId>& given) {
+  return given ? *given : JoinId::generate();
 }
 
 /// A fan-out whose parts are checked and have their ids, so that writing it a second time changes nothing.
 struct Plan {
   Plan(const FanOut& fan, const OutboxOptions& options, const std::string& wait_topic)
-      : request(fan), join(id_for(fan.join)), steps(outbox::checked(fan.steps, options)) {
-    require_request(fan.join);
-    const auto given = static_cast<std::size_t>(std::max(0, fan.join.expected_steps));
-    if (fan.join.expected_steps < 0) require_expected_steps(fan.join.expected_steps);
+      : request(fan),
+        join_request{.grouping_key = fan.grouping_key,
+                     .expected_steps = fan.expected_steps,
+                     .metadata = fan.metadata,
+                     .deadline = fan.deadline,
+                     .join_id = fan.join_id},
+        join(id_for(fan.join_id)),
+        steps(outbox::checked(fan.steps, options)) {
+    require_request(join_request);
+    const auto given = static_cast<std::size_t>(std::max(0, fan.expected_steps));
+    if (fan.expected_steps < 0) require_expected_steps(fan.expected_steps);
     if (given == 0 && steps.empty()) throw std::invalid_argument("a fan-out needs a step, or expected_steps");
     if (given > 0 && given < steps.size()) {
       throw std::invalid_argument("expected_steps is " + std::to_string(given) + ", but there are " +
@@ -82,6 +89,7 @@ struct Plan {
   Plan& operator=(const Plan&) = delete;
 
   const FanOut& request;
+  JoinRequest join_request;
   JoinId join;
   std::vector<storage::NewMessage> steps;
   std::optional<EnqueueRequest> wait_request;
@@ -90,7 +98,7 @@ struct Plan {
 
 /// Steps whose unique key is taken are those that are there: the join waits for as many as there are messages.
 int expected_steps(const Plan& plan, std::span<const Enqueued> steps) {
-  if (plan.request.join.expected_steps > 0) return plan.request.join.expected_steps;
+  if (plan.request.expected_steps > 0) return plan.request.expected_steps;
   return static_cast<int>(std::set<OutboxMessageId>(steps.begin(), steps.end()).size());
 }
 
@@ -100,7 +108,7 @@ FannedOut write_plan(storage::Database& database, storage::WriteSession& session
   if (!plan.steps.empty()) {
     answer.steps = outbox::store(database, session, plan.request.steps, plan.steps, repeated, announcement);
   }
-  database.joins().start(session, new_join(plan.request.join, plan.join, expected_steps(plan, answer.steps)));
+  database.joins().start(session, new_join(plan.join_request, plan.join, expected_steps(plan, answer.steps)));
   std::vector<storage::Membership> members;
   members.reserve(answer.steps.size());
   for (const auto& step : answer.steps) members.push_back({plan.join, step});
@@ -160,7 +168,7 @@ Joins::Joins(storage::Database& database, Outbox& outbox, JoinOptions options, L
 JoinId Joins::start(const JoinRequest& request) {
   require_request(request);
   require_expected_steps(request.expected_steps);
-  const auto id = id_for(request);
+  const auto id = id_for(request.join_id);
   database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
     database_->joins().start(session, new_join(request, id, request.expected_steps));
   });
@@ -171,7 +179,7 @@ JoinId Joins::start(const JoinRequest& request) {
 JoinId Joins::start(Transaction& transaction, const JoinRequest& request) {
   require_request(request);
   require_expected_steps(request.expected_steps);
-  const auto id = id_for(request);
+  const auto id = id_for(request.join_id);
   database_->joins().start(transaction.session(), new_join(request, id, request.expected_steps));
   note_started(id, request, request.expected_steps);
   return id;
@@ -290,7 +298,7 @@ FannedOut Joins::fan_out(const FanOut& request) {
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     answer = write_plan(*database_, session, plan, std::exchange(again, true), storage::Announcement::later);
   });
-  note_started(plan.join, request.join, expected_steps(plan, answer.steps));
+  note_started(plan.join, plan.join_request, expected_steps(plan, answer.steps));
   database_->announce();
   return answer;
 }
@@ -299,7 +307,7 @@ FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
   auto answer =
       write_plan(*database_, transaction.session(), plan, false, outbox::announcement_in(transaction));
-  note_started(plan.join, request.join, expected_steps(plan, answer.steps));
+  note_started(plan.join, plan.join_request, expected_steps(plan, answer.steps));
   transaction.announce_at_commit();
   return answer;
 }

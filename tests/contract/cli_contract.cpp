@@ -7,8 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "support/backend.hpp"
-#include "support/process.hpp"
+#include "support/cli_test.hpp"
 
 namespace dovetail::testing {
 namespace {
@@ -18,7 +17,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-using Words = std::vector<std::string>;
 
 /// How one process waits for another without a clock: opening either end blocks until the other one is open.
 class Fifo {
@@ -39,86 +37,7 @@ class Fifo {
   std::string path_;
 };
 
-class CliContract : public BackendTest {
- protected:
-  [[nodiscard]] Words call(Words arguments) const {
-    arguments.insert(arguments.begin(), DOVETAIL_COMMAND);
-    for (const auto& each :
-         {std::string{"--database"}, backend.url(), std::string{"--schema"}, backend.schema()}) {
-      arguments.push_back(each);
-    }
-    return arguments;
-  }
-
-  CommandResult dovetail(const Words& arguments, const std::string& input = {}) {
-    return run_command(call(arguments), input);
-  }
-
-  /// The answer in JSON.
-  json ask(Words arguments, const std::string& input = {}) {
-    arguments.emplace_back("--json");
-    const auto result = dovetail(arguments, input);
-    EXPECT_EQ(result.code, 0) << ::testing::PrintToString(arguments) << result.err;
-    return json::parse(result.out, nullptr, false);
-  }
-
-  /// Enqueues a message and answers its id.
-  std::string enqueue(const std::string& topic, const std::string& payload = "") {
-    return ask({"enqueue", topic, "--payload-file", "-"}, payload)["message_id"];
-  }
-
-  json show(const std::string& id) { return ask({"dead-letters", "show", id}); }
-  json status() { return ask({"status"})["outbox"]; }
-
-  struct Claimed {
-    std::string owner;
-    std::string claim;
-  };
-  /// Claims the one message that is due.
-  Claimed claim_one(const std::string& lease = "60") {
-    const auto answer = ask({"claim", "--lease", lease});
-    if (answer["messages"].size() != 1) {
-      ADD_FAILURE() << answer.dump();
-      return {};
-    }
-    const auto& message = answer["messages"][0];
-    return {answer["owner"],
-            message["id"].get<std::string>() + ":" + std::to_string(message["epoch"].get<int>())};
-  }
-
-  /// A dead letter of `topic`; answers its id.
-  std::string dead_letter(const std::string& topic, const std::string& error = "broken") {
-    const auto id = enqueue(topic, "payload of " + topic);
-    const auto [owner, claim] = claim_one();
-    EXPECT_EQ(dovetail({"fail", "--owner", owner, "--error", error, claim}).out, "failed 1 of 1\n");
-    return id;
-  }
-
-  CommandResult work_once(const std::string& command, const Words& more = {}) {
-    Words arguments{"work", "--once", "--exec", command};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return dovetail(arguments);
-  }
-
-  /// A worker that runs while the test goes on. What it prints is lost.
-  [[nodiscard]] ChildProcess work_in_background(const std::string& command, const Words& more = {}) const {
-    Words arguments{"work", "--exec", command};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return ChildProcess([arguments = call(arguments)] {
-      if (std::freopen("/dev/null", "w", stdout) == nullptr ||
-          std::freopen("/dev/null", "w", stderr) == nullptr) {
-        ::_exit(126);
-      }
-      std::vector<char*> argv;
-      for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-      argv.push_back(nullptr);
-      ::execv(argv[0], argv.data());
-      ::_exit(127);
-    });
-  }
-
-  TemporaryDirectory directory;
-};
+class CliContract : public CliTest {};
 DOVETAIL_CONTRACT(CliContract);
 
 TEST_P(CliContract, AMessageIsEnqueuedClaimedAndAcked) {

@@ -569,7 +569,8 @@ TEST_P(JoinContract, PurgeDeletesWhatHasEndedLongAgoWithItsMembers) {
 // -------------------------------------------------------------------------------------------------
 
 TEST_P(JoinContract, AFanOutWritesItsStepsJoinAndWaitTogether) {
-  const auto fan = joins.fan_out({.join = {.grouping_key = "g", .metadata = "m"},
+  const auto fan = joins.fan_out({.grouping_key = "g",
+                                  .metadata = "m",
                                   .steps = {{.topic = "a"}, {.topic = "b"}, {.topic = "c"}},
                                   .wait = {{.on_complete_topic = "next"}}});
   ASSERT_THAT(fan.steps, SizeIs(3));
@@ -588,7 +589,7 @@ TEST_P(JoinContract, AFanOutWritesItsStepsJoinAndWaitTogether) {
 
 TEST_P(JoinContract, AFanOutMayBeRepeatedAndMayShareSteps) {
   const auto there = outbox.enqueue({.topic = "a", .unique_key = "k"});
-  const FanOut request{.join = {.join_id = JoinId::generate()},
+  const FanOut request{.join_id = JoinId::generate(),
                        .steps = {{.topic = "a", .unique_key = "k"},
                                  {.topic = "a", .unique_key = "k"},
                                  {.topic = "b", .message_id = OutboxMessageId::generate()}},
@@ -604,15 +605,15 @@ TEST_P(JoinContract, AFanOutMayBeRepeatedAndMayShareSteps) {
 
 TEST_P(JoinContract, AFanOutThatCannotEndIsRefused) {
   EXPECT_THROW(joins.fan_out({}), std::invalid_argument);
-  EXPECT_THROW(joins.fan_out({.join = {.expected_steps = 1}, .steps = {{.topic = "a"}, {.topic = "b"}}}),
+  EXPECT_THROW(joins.fan_out({.expected_steps = 1, .steps = {{.topic = "a"}, {.topic = "b"}}}),
                std::invalid_argument);
-  EXPECT_THROW(joins.fan_out({.join = {.expected_steps = -1}, .steps = {{.topic = "a"}}}), std::out_of_range);
+  EXPECT_THROW(joins.fan_out({.expected_steps = -1, .steps = {{.topic = "a"}}}), std::out_of_range);
   EXPECT_THROW(joins.fan_out({.steps = {{.topic = ""}}}), std::invalid_argument);
   EXPECT_THROW(joins.fan_out({.steps = {{.topic = "a"}}, .wait = {{.on_complete_topic = ""}}}),
                std::invalid_argument);
   EXPECT_EQ(stored(), 0);
   EXPECT_THAT(joins.list(), IsEmpty());
-  const auto open = joins.fan_out({.join = {.expected_steps = 3}, .steps = {{.topic = "a"}}});
+  const auto open = joins.fan_out({.expected_steps = 3, .steps = {{.topic = "a"}}});
   EXPECT_EQ(state(open.join), "0/0 of 3, pending") << "more may be attached later";
 }
 

@@ -322,11 +322,11 @@ TEST_P(JoinWaitContract, StagesFollowOneAnother) {
   worker->on("stage.two", [this](const OutboxMessage& message, HandlerContext& context) {
     worker->joins().fan_out(
         context.transaction(),
-        {.join = {.grouping_key = message.payload},
+        {.grouping_key = message.payload,
          .steps = {{.topic = "step"}, {.topic = "step"}, {.topic = "step"}},
          .wait = {{.on_complete_topic = "done", .on_complete_payload = message.payload}}});
   });
-  joins.fan_out({.join = {.grouping_key = "w-1"},
+  joins.fan_out({.grouping_key = "w-1",
                  .steps = {{.topic = "step"}, {.topic = "step"}},
                  .wait = {{.on_complete_topic = "stage.two", .on_complete_payload = "w-1"}}});
   worker->start();

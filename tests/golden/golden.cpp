@@ -109,8 +109,24 @@ TEST(Golden, TheOrderServiceShipsEveryOrderExactlyOnce) {
   const auto result = run_command({DOVETAIL_EXAMPLES "/order_service", "--orders", "90"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("worker 1 is killed"));
+  EXPECT_THAT(result.out, HasSubstr("parcels packed      270"));
   EXPECT_THAT(result.out, HasSubstr("orders shipped      90"));
-  EXPECT_THAT(result.out, HasSubstr("Every order was shipped exactly once."));
+  EXPECT_THAT(result.out, HasSubstr("Every order was shipped exactly once"));
+}
+
+TEST(Golden, TheExamplesOfJoinsDoWhatTheySay) {
+  const TemporaryDirectory directory;
+  const auto run = [&](const std::string& example) {
+    const auto result =
+        run_command({"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/" + example});
+    EXPECT_EQ(result.code, 0) << example << result.out << result.err;
+    return result.out;
+  };
+  EXPECT_EQ(run("join_etl"), "transforming CUST-123 after 3 extractions\n");
+  EXPECT_EQ(run("join_report"),
+            "assembling RPT-456 from 4 of 5 sections\nthe join is failed: 4 completed, 1 failed\n");
+  EXPECT_EQ(run("join_workflow"),
+            "workflow-7: 3 sources ingested, validating\nworkflow-7: 2 validations passed, published\n");
 }
 
 }  // namespace

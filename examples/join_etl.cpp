@@ -1,0 +1,58 @@
+// Fan-in: three extractions side by side, and the transformation when all of them are done.
+//
+//   join_etl
+//
+// Handlers know nothing of the join: the ack of a message counts it.
+#include <dovetail/dovetail.hpp>
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+namespace {
+
+int run(const std::string& file) {
+  auto platform = dovetail::Platform::open("sqlite:" + file, {.deploy_schema = true});
+
+  std::atomic<int> extracted{0};
+  for (const auto* topic : {"extract.customers", "extract.orders", "extract.products"}) {
+    platform.on(topic, [&](const dovetail::OutboxMessage&, dovetail::HandlerContext&) { ++extracted; });
+  }
+  std::atomic<int> found{-1};
+  platform.on("etl.transform", [&](const dovetail::OutboxMessage& message, dovetail::HandlerContext&) {
+    std::cout << "transforming " << message.payload << " after " << extracted << " extractions\n";
+    found = extracted.load();
+    found.notify_one();
+  });
+
+  // Step by step, as one would with messages that come from different places. All in one transaction.
+  auto tx = platform.begin();
+  const auto join = platform.joins().start(tx, {.grouping_key = "CUST-123",
+                                                .expected_steps = 3,
+                                                .metadata = R"({"type": "etl", "phase": "extract"})"});
+  for (const auto* topic : {"extract.customers", "extract.orders", "extract.products"}) {
+    const auto message = platform.outbox().enqueue(tx, {.topic = topic, .payload = "CUST-123"});
+    platform.joins().attach(tx, join, message);
+  }
+  platform.joins().enqueue_wait(tx, join,
+                                {.on_complete_topic = "etl.transform",
+                                 .on_complete_payload = "CUST-123",
+                                 .on_fail_topic = "etl.extract.failed",
+                                 .on_fail_payload = "CUST-123"});
+  tx.commit();
+
+  platform.start();
+  found.wait(-1);
+  platform.stop();
+  return found == 3 ? 0 : 1;
+}
+
+}  // namespace
+
+int main() {
+  const std::string file = "join_etl.db";
+  const int code = run(file);
+  for (const auto* suffix : {"", "-wal", "-shm", "-lock"}) std::filesystem::remove(file + suffix);
+  return code;
+}

@@ -1,0 +1,192 @@
+#include <iostream>
+#include <map>
+
+#include "cli/cli.hpp"
+#include "cli/message_json.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t shown_key_characters = 40;
+constexpr int members_page = 1'000;
+constexpr SecondsRange age_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
+
+std::string or_dash(const std::optional<WallTime>& time) {
+  return time ? to_string(*time) : "-";
+}
+
+std::string steps(const Join& join) {
+  auto text = std::to_string(join.completed_steps) + "/" + std::to_string(join.expected_steps);
+  if (join.failed_steps > 0) text += ", " + std::to_string(join.failed_steps) + " failed";
+  return text;
+}
+
+// --- list
+
+struct ListArguments {
+  std::string group;
+  std::string status;
+  std::string after;
+  std::string before;
+  std::string start_after;
+  int limit = 100;
+};
+
+const std::map<std::string, JoinStatus>& statuses() {
+  static const std::map<std::string, JoinStatus> all{{"pending", JoinStatus::pending},
+                                                     {"completed", JoinStatus::completed},
+                                                     {"failed", JoinStatus::failed},
+                                                     {"cancelled", JoinStatus::cancelled}};
+  return all;
+}
+
+void list(const Globals& globals, const ListArguments& arguments) {
+  JoinFilter filter{.created_after = parse_time_if_given("--after", arguments.after),
+                    .created_before = parse_time_if_given("--before", arguments.before)};
+  if (!arguments.group.empty()) filter.grouping_key = arguments.group;
+  if (!arguments.status.empty()) filter.status = statuses().at(arguments.status);
+  JoinPage page{.size = arguments.limit};
+  if (!arguments.start_after.empty()) page.after = parse_id<JoinId>("--start-after", arguments.start_after);
+  auto platform = globals.open();
+  const auto joins = platform.joins().list(filter, page);
+  const bool full = joins.size() >= static_cast<std::size_t>(page.size);
+  if (globals.json) {
+    ordered_json answer{{"joins", ordered_json::array()}, {"next_start_after", nullptr}};
+    for (const auto& join : joins) answer["joins"].push_back(to_json(join));
+    if (full) answer["next_start_after"] = joins.back().id.to_string();
+    std::cout << answer.dump(2) << '\n';
+    return;
+  }
+  if (joins.empty()) {
+    std::cout << "no joins\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(joins.size());
+  for (const auto& join : joins) {
+    rows.push_back({join.id.to_string(), std::string{to_string(join.status)}, steps(join),
+                    shortened(join.grouping_key.value_or("-"), shown_key_characters),
+                    to_string(join.created_at), or_dash(join.finished_at)});
+  }
+  print_table({"JOIN", "STATUS", "STEPS", "GROUP", "CREATED AT", "ENDED AT"}, rows);
+  if (full) std::cerr << "there may be more: --start-after " << rows.back().front() << '\n';
+}
+
+// --- show
+
+std::vector<JoinMember> all_members(Joins& joins, JoinId id) {
+  std::vector<JoinMember> members;
+  for (;;) {
+    MemberPage page{.size = members_page};
+    if (!members.empty()) page.after = members.back().message;
+    const auto some = joins.members(id, page);
+    members.insert(members.end(), some.begin(), some.end());
+    if (some.size() < static_cast<std::size_t>(page.size)) return members;
+  }
+}
+
+void print_join(const Join& join, const std::vector<JoinMember>& members) {
+  print_table({"FIELD", "VALUE"}, {{"join_id", join.id.to_string()},
+                                   {"status", std::string{to_string(join.status)}},
+                                   {"grouping_key", join.grouping_key.value_or("-")},
+                                   {"expected_steps", std::to_string(join.expected_steps)},
+                                   {"completed_steps", std::to_string(join.completed_steps)},
+                                   {"failed_steps", std::to_string(join.failed_steps)},
+                                   {"attached", std::to_string(members.size())},
+                                   {"created_at", to_string(join.created_at)},
+                                   {"last_updated_at", to_string(join.last_updated_at)},
+                                   {"finished_at", or_dash(join.finished_at)},
+                                   {"deadline", or_dash(join.deadline)},
+                                   {"reason", join.reason.value_or("-")},
+                                   {"metadata", join.metadata.value_or("-")}});
+  if (members.empty()) return;
+  std::cout << '\n';
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(members.size());
+  for (const auto& member : members) {
+    rows.push_back(
+        {member.message.to_string(), std::string{to_string(member.status)}, to_string(member.created_at)});
+  }
+  print_table({"MESSAGE", "STEP", "ATTACHED AT"}, rows);
+}
+
+void show(const Globals& globals, const std::string& text) {
+  const auto id = parse_id<JoinId>("ID", text);
+  auto platform = globals.open();
+  const auto join = platform.joins().get(id);
+  if (!join) throw std::runtime_error("there is no join " + id.to_string());
+  const auto members = all_members(platform.joins(), id);
+  if (!globals.json) return print_join(*join, members);
+  auto answer = to_json(*join);
+  answer["members"] = ordered_json::array();
+  for (const auto& member : members) answer["members"].push_back(to_json(member));
+  std::cout << answer.dump(2) << '\n';
+}
+
+// --- cancel and purge
+
+void cancel(const Globals& globals, const std::vector<std::string>& texts) {
+  std::vector<JoinId> ids;
+  for (const auto& text : texts) ids.push_back(parse_id<JoinId>("ID", text));
+  auto platform = globals.open();
+  std::size_t count = 0;
+  for (const auto& id : ids) {
+    if (!platform.joins().get(id)) throw std::runtime_error("there is no join " + id.to_string());
+    count += platform.joins().cancel(id) ? 1 : 0;
+  }
+  print_effect(globals, {.word = "cancelled", .count = count, .asked = ids.size()});
+}
+
+void purge(const Globals& globals, double age) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(parse_seconds("--older-than", age, age_range));
+  auto platform = globals.open();
+  print_effect(globals, {.word = "purged", .count = platform.joins().purge(seconds)});
+}
+
+void add_list(CLI::App& group, Globals& globals) {
+  auto arguments = std::make_shared<ListArguments>();
+  auto& command = add_command(group, globals, "list", "Joins in the order of their ids, oldest first",
+                              [&globals, arguments] { list(globals, *arguments); });
+  std::vector<std::string> words;
+  for (const auto& [word, status] : statuses()) words.push_back(word);
+  command.add_option("--group", arguments->group, "Only those with this grouping key");
+  command.add_option("--status", arguments->status, "pending, completed, failed or cancelled")
+      ->check(CLI::IsMember(words));
+  command.add_option("--after", arguments->after, "Only those created then or later")->check(time_rule());
+  command.add_option("--before", arguments->before, "Only those created before")->check(time_rule());
+  command.add_option("--limit", arguments->limit, "How many at most")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command.add_option("--start-after", arguments->start_after, "The last id of the page before");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace
+
+void add_joins(CLI::App& app, Globals& globals) {
+  auto& group = *app.add_subcommand("joins", "Groups of messages that are waited for: see, cancel, purge");
+  group.require_subcommand(1);
+  add_list(group, globals);
+
+  auto id = std::make_shared<std::string>();
+  auto& showing = add_command(group, globals, "show", "One join with its members",
+                              [&globals, id] { show(globals, *id); });
+  showing.add_option("ID", *id, "The join's UUID")->required();
+  showing.add_flag("--json", globals.json, "Answer in JSON");
+
+  auto ids = std::make_shared<std::vector<std::string>>();
+  auto& cancelling = add_command(group, globals, "cancel", "End pending joins without a continuation",
+                                 [&globals, ids] { cancel(globals, *ids); });
+  cancelling.add_option("ID", *ids, "The joins' UUIDs")->required();
+  cancelling.add_flag("--json", globals.json, "Answer in JSON");
+
+  auto age = std::make_shared<double>(0);
+  auto& purging = add_command(group, globals, "purge", "Delete joins that have ended, with their members",
+                              [&globals, age] { purge(globals, *age); });
+  purging.add_option("--older-than", *age, "Seconds since they ended")->required();
+  purging.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace dovetail::cli
