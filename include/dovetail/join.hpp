@@ -120,8 +120,8 @@ struct FanOut {
   std::optional<std::string> grouping_key{};
   std::optional<std::string> metadata{};
   std::optional<WallTime> deadline{};
-  std::optional<JoinId> join_id{};
-  int expected_steps = 0;  ///< 0: as many as there are messages. More: others are attached later.
+  std::optional<JoinId> join_id{};  ///< With one, repeating the whole fan-out changes nothing.
+  int expected_steps = 0;           ///< 0: as many as there are messages. More: others are attached later.
   std::vector<EnqueueRequest> steps{};
   std::optional<Continuation> wait{};
 };
@@ -202,6 +202,8 @@ class Joins {
   bool report(JoinId join, OutboxMessageId message, StepStatus status);
   bool cancel_in(storage::WriteSession& session, JoinId join) const;
   void note_started(JoinId join, const JoinRequest& request, int expected_steps) const;
+  void note_fanned_out(const FanOut& request, const FannedOut& answer) const;
+  void note_cancelled(JoinId join) const;
 
   storage::Database* database_;
   Outbox* outbox_;

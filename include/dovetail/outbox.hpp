@@ -273,6 +273,7 @@ class Outbox {
   [[nodiscard]] const OutboxOptions& options() const { return options_; }
 
  private:
+  friend class Joins;
   template <class Call>
   std::size_t settle(const char* event, OwnerToken owner, std::span<const Claim> claims, const Call& call);
   template <class Call>

@@ -13,9 +13,9 @@ std::uint64_t mixed(std::uint64_t value) {
 
 }  // namespace
 
-Uuid derived_id(const Uuid& source, Derived purpose) {
+Uuid derived_id(const Uuid& source, Derived purpose, std::uint64_t index) {
   auto bytes = source.bytes();
-  std::uint64_t state = mixed(static_cast<std::uint64_t>(purpose));
+  std::uint64_t state = mixed(static_cast<std::uint64_t>(purpose) ^ mixed(index));
   for (std::size_t half = 0; half < bytes.size(); half += 8) {
     std::uint64_t word = 0;
     for (std::size_t i = half; i < half + 8; ++i) word = word << 8U | bytes[i];

@@ -78,6 +78,11 @@ struct Plan {
       throw std::invalid_argument("expected_steps is " + std::to_string(given) + ", but there are " +
                                   std::to_string(steps.size()) + " steps");
     }
+    for (std::size_t i = 0; fan.join_id && i < steps.size(); ++i) {
+      if (!steps[i].fresh) continue;  // a repeated fan-out must find the steps of the first
+      steps[i].id = OutboxMessageId{core::derived_id(join.uuid(), core::Derived::step_of_join, i)};
+      steps[i].fresh = false;
+    }
     if (!fan.wait) return;
     wait_request = EnqueueRequest{
         .topic = wait_topic,
@@ -112,8 +117,11 @@ FannedOut write_plan(storage::Database& database, storage::WriteSession& session
   std::vector<storage::Membership> members;
   members.reserve(answer.steps.size());
   for (const auto& step : answer.steps) members.push_back({plan.join, step});
-  if (!members.empty()) database.joins().attach(session, members);
-  if (plan.wait) answer.wait = database.outbox().enqueue(session, *plan.wait, announcement);
+  if (!members.empty()) outbox::attach(database, session, members);
+  if (plan.wait) {
+    answer.wait = database.outbox().enqueue(session, *plan.wait, announcement);
+    database.joins().await(session, plan.join, *answer.wait);
+  }
   return answer;
 }
 
@@ -195,14 +203,25 @@ void Joins::note_started(JoinId join, const JoinRequest& request, int expected_s
               {"expected_steps", expected_steps}});
 }
 
+void Joins::note_fanned_out(const FanOut& request, const FannedOut& answer) const {
+  outbox_->note_enqueued_many(request.steps, answer.steps);
+  for (std::size_t i = 0; log_.enabled(LogLevel::debug) && i < answer.steps.size(); ++i) {
+    log_.write(LogLevel::debug, "join.attached",
+               {{"store", database_->name()},
+                {"join_id", answer.join.to_string()},
+                {"message_id", answer.steps[i].to_string()}});
+  }
+}
+
 // --- steps
 // ---------------------------------------------------------------------------------------------------
 
 void Joins::attach_in(storage::WriteSession& session, JoinId join, OutboxMessageId message) const {
   const storage::Membership member{join, message};
-  const auto answer = database_->joins().attach(session, std::span{&member, 1});
+  const bool known_only = outbox_->options().retain_done.count() == 0;
+  const auto answer = database_->joins().attach(session, std::span{&member, 1}, known_only);
   if (answer.missing) no_such_join(join);
-  if (answer.unknown && outbox_->options().retain_done.count() == 0) {
+  if (answer.unknown && known_only) {
     throw InvalidOperation(
         "message " + message.to_string() +
         " is not stored, and done messages are not kept (retain_done is zero): nobody can say "
@@ -280,7 +299,9 @@ OutboxMessageId Joins::enqueue_wait(JoinId join, const Continuation& continuatio
     outbox::require_joins(*database_, session, std::span{&join, 1});
     database_->outbox().enqueue_many(session, std::span{&message, 1}, std::exchange(again, true),
                                      storage::Announcement::later);
+    database_->joins().await(session, join, message.id);
   });
+  outbox_->note_enqueued(message, true);
   database_->announce();
   return message.id;
 }
@@ -288,7 +309,9 @@ OutboxMessageId Joins::enqueue_wait(JoinId join, const Continuation& continuatio
 OutboxMessageId Joins::enqueue_wait(Transaction& transaction, JoinId join, const Continuation& continuation) {
   const EnqueueRequest request{.topic = options_.wait_topic, .payload = to_payload(join, continuation)};
   outbox::require_joins(*database_, transaction.session(), std::span{&join, 1});
-  return outbox_->enqueue(transaction, request);
+  const auto message = outbox_->enqueue(transaction, request);
+  database_->joins().await(transaction.session(), join, message);
+  return message;
 }
 
 FannedOut Joins::fan_out(const FanOut& request) {
@@ -296,8 +319,15 @@ FannedOut Joins::fan_out(const FanOut& request) {
   FannedOut answer;
   bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
-    answer = write_plan(*database_, session, plan, std::exchange(again, true), storage::Announcement::later);
+    const bool repeated = std::exchange(again, true);
+    answer = write_plan(*database_, session, plan, repeated, storage::Announcement::later);
+    for (std::size_t i = 0; repeated && i < plan.steps.size(); ++i) {
+      // What the first run stored was this call's doing.
+      if (plan.steps[i].fresh && answer.steps[i] == plan.steps[i].id)
+        answer.steps[i] = {plan.steps[i].id, true};
+    }
   });
+  note_fanned_out(request, answer);
   note_started(plan.join, plan.join_request, expected_steps(plan, answer.steps));
   database_->announce();
   return answer;
@@ -307,6 +337,7 @@ FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
   auto answer =
       write_plan(*database_, transaction.session(), plan, false, outbox::announcement_in(transaction));
+  note_fanned_out(request, answer);
   note_started(plan.join, plan.join_request, expected_steps(plan, answer.steps));
   transaction.announce_at_commit();
   return answer;
@@ -318,12 +349,12 @@ FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
 bool Joins::cancel_in(storage::WriteSession& session, JoinId join) const {
   const auto cancelled = database_->joins().cancel(session, join);
   if (!cancelled) no_such_join(join);
-  if (*cancelled) {
-    metrics_.count("join.cancelled", 1, {{"store", database_->name()}});
-    log_.write(LogLevel::info, "join.cancelled",
-               {{"store", database_->name()}, {"join_id", join.to_string()}});
-  }
   return *cancelled;
+}
+
+void Joins::note_cancelled(JoinId join) const {
+  metrics_.count("join.cancelled", 1, {{"store", database_->name()}});
+  log_.write(LogLevel::info, "join.cancelled", {{"store", database_->name()}, {"join_id", join.to_string()}});
 }
 
 bool Joins::cancel(JoinId join) {
@@ -335,12 +366,15 @@ bool Joins::cancel(JoinId join) {
     cancelled = again ? cancelled || now : now;
     again = true;
   });
+  if (cancelled) note_cancelled(join);
   return cancelled;
 }
 
 bool Joins::cancel(Transaction& transaction, JoinId join) {
   require_id("join", join.uuid());
-  return cancel_in(transaction.session(), join);
+  const bool cancelled = cancel_in(transaction.session(), join);
+  if (cancelled) note_cancelled(join);
+  return cancelled;
 }
 
 std::optional<Join> Joins::get(JoinId join) {
@@ -396,9 +430,12 @@ std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) 
   if (age < std::chrono::seconds::zero() || age > std::chrono::hours{24 * 3650}) {
     throw std::out_of_range("age must be zero to ten years");
   }
-  const auto count = in_portions(*database_, stop, [&](storage::WriteSession& session) {
-    return database_->joins().purge(session, age, portion);
-  });
+  std::size_t count = 0;
+  for (std::size_t some = 1; some > 0 && !stop.stop_requested(); count += some) {
+    database_->write(
+        {.single_statement = true, .service = true, .stop = stop},
+        [&](storage::WriteSession& session) { some = database_->joins().purge(session, age, portion); });
+  }
   if (count > 0) log_.write(LogLevel::info, "join.purged", {{"store", database_->name()}, {"count", count}});
   return count;
 }

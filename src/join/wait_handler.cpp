@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/derived_id.hpp"
+#include "dovetail/error.hpp"
 #include "join/wait_payload.hpp"
 #include "storage/join_store.hpp"
 
@@ -13,7 +14,7 @@ using std::chrono::milliseconds;
 
 /// The database did not answer: waiting goes on, and costs nothing.
 constexpr milliseconds retry_after{2'000};
-/// Only workers that die at it use up attempts of a waiting message, and not even they shall end it.
+/// Only workers that die at it, and commits that fail, use up attempts of a waiting message; hardly ever all of them.
 constexpr int attempts = 1'000;
 
 /// The failure path: its steps decide if it was asked for, a missed deadline always.
@@ -34,6 +35,8 @@ void WaitHandler::handle(const OutboxMessage& message, HandlerContext& context) 
   } catch (const PermanentFailure&) {
     throw;
   } catch (const std::exception& error) {
+    const auto* known = dynamic_cast<const Error*>(&error);
+    if (known != nullptr && known->kind() == ErrorKind::schema) throw;  // waiting does not mend that
     log_.write(LogLevel::warn, "join.wait_postponed",
                {{"store", database_.name()},
                 {"message_id", message.message_id.to_string()},

@@ -135,6 +135,16 @@ storage::Announcement announcement_in(const Transaction& transaction) {
   return transaction.is_borrowed() ? storage::Announcement::edge : storage::Announcement::later;
 }
 
+void attach(storage::Database& database, storage::WriteSession& session,
+            std::span<const storage::Membership> members) {
+  const auto answer = database.joins().attach(session, members, true);
+  if (answer.missing) throw InvalidOperation("join " + answer.missing->to_string() + " does not exist");
+  if (answer.unknown) {
+    throw InvalidOperation("message " + answer.unknown->to_string() +
+                           " was there already, ended at this moment and is not kept: enqueue it again");
+  }
+}
+
 std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& session,
                             std::span<const EnqueueRequest> requests,
                             std::span<const storage::NewMessage> messages, bool repeated,
@@ -150,7 +160,7 @@ std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& 
   for (std::size_t i = 0; i < requests.size(); ++i) {
     for (const auto& join : requests[i].joins) members.push_back({join, answers[i]});
   }
-  database.joins().attach(session, members);
+  attach(database, session, members);
   return answers;
 }
 

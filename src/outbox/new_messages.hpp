@@ -7,6 +7,7 @@
 
 #include "dovetail/outbox.hpp"
 #include "dovetail/transaction.hpp"
+#include "storage/join_store.hpp"
 #include "storage/outbox_store.hpp"
 
 namespace dovetail::outbox {
@@ -24,6 +25,10 @@ void require_batch_size(const char* what, int size);
 /// Throws InvalidOperation when one of them does not exist.
 void require_joins(storage::Database& database, storage::WriteSession& session,
                    std::span<const JoinId> joins);
+
+/// Attaches messages that this transaction has enqueued, or found there. Throws InvalidOperation when that cannot be.
+void attach(storage::Database& database, storage::WriteSession& session,
+            std::span<const storage::Membership> members);
 
 /// Checks every limit; what it returns points into `request`.
 storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& options);

@@ -62,7 +62,7 @@ std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::sp
 }
 
 storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
-                                        std::span<const storage::Membership> members) {
+                                        std::span<const storage::Membership> members, bool known_only) {
   std::vector<Uuid> joins;
   std::vector<Uuid> messages;
   joins.reserve(members.size());
@@ -72,7 +72,7 @@ storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
     messages.push_back(member.message.uuid());
   }
   Params params;
-  params.add(std::span<const Uuid>{joins}).add(std::span<const Uuid>{messages});
+  params.add(std::span<const Uuid>{joins}).add(std::span<const Uuid>{messages}).add(known_only);
   const auto result = WriteSession::of(session).run(texts_, sql::join_attach, params);
   storage::AttachAnswer answer;
   if (!result.is_null(0, 0)) answer.missing = JoinId{result.uuid(0, 0)};
@@ -92,6 +92,12 @@ std::optional<bool> JoinStore::cancel(storage::WriteSession& session, JoinId joi
   Params params;
   params.add(join.uuid());
   return boolean_or_null(WriteSession::of(session).run(texts_, sql::join_cancel, params));
+}
+
+void JoinStore::await(storage::WriteSession& session, JoinId join, OutboxMessageId message) {
+  Params params;
+  params.add(join.uuid()).add(message.uuid());
+  WriteSession::of(session).run(texts_, sql::join_await, params);
 }
 
 std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& session, JoinId join,

@@ -11,11 +11,12 @@ class JoinStore final : public storage::JoinStore {
 
   void start(storage::WriteSession& session, const storage::NewJoin& join) override;
   std::optional<JoinId> missing(storage::WriteSession& session, std::span<const JoinId> joins) override;
-  storage::AttachAnswer attach(storage::WriteSession& session,
-                               std::span<const storage::Membership> members) override;
+  storage::AttachAnswer attach(storage::WriteSession& session, std::span<const storage::Membership> members,
+                               bool known_only) override;
   std::optional<bool> report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
                              StepStatus status) override;
   std::optional<bool> cancel(storage::WriteSession& session, JoinId join) override;
+  void await(storage::WriteSession& session, JoinId join, OutboxMessageId message) override;
   std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
                                            OutboxMessageId message) override;
   std::size_t fail_overdue(storage::WriteSession& session, int most) override;

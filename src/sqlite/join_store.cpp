@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::int64_t stored_done = 1;  // the outbox table's own numbers
 constexpr std::int64_t stored_failed = 3;
+constexpr std::int64_t most_steps_purged = 10'000;  // at once: nobody else can write meanwhile
 
 std::optional<std::string> text_or_null(const Cursor& row, int column) {
   return row.is_null(column) ? std::nullopt : std::optional{row.text(column)};
@@ -114,27 +115,29 @@ std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::sp
   return std::nullopt;
 }
 
+std::optional<std::int64_t> JoinStore::stored_status(Connection& connection, OutboxMessageId message) {
+  auto cursor = connection.run(texts_, sql::join_attach_step_state);
+  return cursor.bind(message.uuid()).step() ? std::optional{cursor.integer(0)} : std::nullopt;
+}
+
 storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
-                                        std::span<const storage::Membership> members) {
+                                        std::span<const storage::Membership> members, bool known_only) {
   auto& connection = WriteSession::of(session);
   storage::AttachAnswer answer;
   for (const auto& member : members) {
     answer.missing = missing(session, std::span{&member.join, 1});
     if (answer.missing) return answer;
+    if (!stored_status(connection, member.message)) answer.unknown = member.message;
   }
+  if (known_only && answer.unknown) return answer;
   const auto now = clock_->wall();
   Tally tally(*this, connection);
   for (const auto& member : members) {
     auto cursor = connection.run(texts_, sql::join_attach);
     answer.attached += cursor.bind(member.join.uuid()).bind(member.message.uuid()).bind(now).run();
-    auto state = connection.run(texts_, sql::join_attach_step_state);
-    if (!state.bind(member.message.uuid()).step()) {
-      answer.unknown = member.message;
-    } else if (state.integer(0) == stored_done) {
-      tally.add(member.join, member.message.uuid(), StepStatus::completed);
-    } else if (state.integer(0) == stored_failed) {
-      tally.add(member.join, member.message.uuid(), StepStatus::failed);
-    }
+    const auto status = stored_status(connection, member.message);
+    if (status == stored_done) tally.add(member.join, member.message.uuid(), StepStatus::completed);
+    if (status == stored_failed) tally.add(member.join, member.message.uuid(), StepStatus::failed);
   }
   tally.count(now);
   return answer;
@@ -176,6 +179,10 @@ std::optional<Join> JoinStore::find(Connection& connection, const JoinId& join) 
   return read_join(cursor);
 }
 
+void JoinStore::await(storage::WriteSession& session, JoinId join, OutboxMessageId message) {
+  WriteSession::of(session).run(texts_, sql::join_await).bind(join.uuid()).bind(message.uuid()).run();
+}
+
 std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& session, JoinId join,
                                                     OutboxMessageId message) {
   auto& connection = WriteSession::of(session);
@@ -188,7 +195,7 @@ std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& sessi
   }
   storage::AwaitedJoin awaited{*found, std::nullopt};
   const bool pending = found->status == JoinStatus::pending;
-  connection.run(texts_, pending ? sql::join_wait : sql::join_wait_step_end)
+  connection.run(texts_, pending ? sql::join_await : sql::join_wait)
       .bind(join.uuid())
       .bind(message.uuid())
       .run();
@@ -215,7 +222,11 @@ std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::micros
   {
     auto cursor = connection.run(texts_, sql::join_purge);
     cursor.bind(clock_->wall() - age).bind(std::int64_t{most});
-    while (cursor.step()) joins.emplace_back(cursor.uuid(0));
+    for (std::int64_t steps = 0; cursor.step();) {
+      steps += cursor.integer(1);
+      if (!joins.empty() && steps > most_steps_purged) break;
+      joins.emplace_back(cursor.uuid(0));
+    }
   }
   for (const auto& join : joins) {
     connection.run(texts_, sql::join_purge_step_waiters).bind(join.uuid()).run();
@@ -231,9 +242,9 @@ std::optional<Join> JoinStore::get(storage::ReadSession& session, JoinId join) {
 
 std::vector<Join> JoinStore::list(storage::ReadSession& session, const JoinFilter& filter,
                                   const JoinPage& page) {
-  const auto& statement = filter.grouping_key                    ? sql::join_list_step_group
-                          : filter.status == JoinStatus::pending ? sql::join_list_step_pending
-                                                                 : sql::join_list;
+  const auto& statement = filter.grouping_key ? sql::join_list_step_group
+                          : filter.status     ? sql::join_list_step_status
+                                              : sql::join_list;
   auto cursor = ReadSession::of(session).run(texts_, statement);
   cursor.bind(filter.status ? std::optional{static_cast<std::int64_t>(*filter.status)} : std::nullopt)
       .bind(filter.created_after)

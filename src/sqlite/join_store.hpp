@@ -20,11 +20,12 @@ class JoinStore final : public storage::JoinStore {
 
   void start(storage::WriteSession& session, const storage::NewJoin& join) override;
   std::optional<JoinId> missing(storage::WriteSession& session, std::span<const JoinId> joins) override;
-  storage::AttachAnswer attach(storage::WriteSession& session,
-                               std::span<const storage::Membership> members) override;
+  storage::AttachAnswer attach(storage::WriteSession& session, std::span<const storage::Membership> members,
+                               bool known_only) override;
   std::optional<bool> report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
                              StepStatus status) override;
   std::optional<bool> cancel(storage::WriteSession& session, JoinId join) override;
+  void await(storage::WriteSession& session, JoinId join, OutboxMessageId message) override;
   std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
                                            OutboxMessageId message) override;
   std::size_t fail_overdue(storage::WriteSession& session, int most) override;
@@ -66,6 +67,8 @@ class JoinStore final : public storage::JoinStore {
   void wake(Connection& connection, const JoinId& join, WallTime now);
   void fail_for_deadline(Connection& connection, const JoinId& join, WallTime now);
   std::optional<Join> find(Connection& connection, const JoinId& join);
+  /// Of a message in the outbox's table.
+  std::optional<std::int64_t> stored_status(Connection& connection, OutboxMessageId message);
 
   const storage::StatementTexts& texts_;
   std::shared_ptr<Clock> clock_;

@@ -46,13 +46,17 @@ class JoinStore {
   virtual void start(WriteSession& session, const NewJoin& join) = 0;
   /// One of these that does not exist.
   virtual std::optional<JoinId> missing(WriteSession& session, std::span<const JoinId> joins) = 0;
-  /// Steps whose messages have ended are counted at once.
-  virtual AttachAnswer attach(WriteSession& session, std::span<const Membership> members) = 0;
+  /// Steps whose messages have ended are counted at once. With `known_only`, nothing is attached when a message
+  /// is not stored.
+  virtual AttachAnswer attach(WriteSession& session, std::span<const Membership> members,
+                              bool known_only) = 0;
   /// Whether it counted; nothing when the message is no step of the join.
   virtual std::optional<bool> report(WriteSession& session, JoinId join, OutboxMessageId message,
                                      StepStatus status) = 0;
   /// Whether it was pending; nothing when there is none.
   virtual std::optional<bool> cancel(WriteSession& session, JoinId join) = 0;
+  /// Notes that a message waits for a join, so that its end makes the message ready.
+  virtual void await(WriteSession& session, JoinId join, OutboxMessageId message) = 0;
   /// The join, which cannot end before the session's transaction does. Past its deadline it fails; while it is
   /// pending, the message is noted as waiting for it. Nothing when there is none.
   virtual std::optional<AwaitedJoin> wait(WriteSession& session, JoinId join, OutboxMessageId message) = 0;

@@ -168,6 +168,9 @@ TEST_P(JoinContract, WithoutHistoryAMessageThatIsNotStoredIsRefused) {
   const auto gone = forgetful.outbox().enqueue({.topic = "t"});
   EXPECT_EQ(forgetful.outbox().ack(owner, claimed(2)), 2U);
   EXPECT_THROW(forgetful.joins().attach(join, gone), InvalidOperation);
+  auto transaction = forgetful.begin();
+  EXPECT_THROW(forgetful.joins().attach(transaction, join, gone), InvalidOperation);
+  transaction.commit();
   EXPECT_THAT(joins.members(join), SizeIs(1));
   EXPECT_EQ(state(join), "1/0 of 2, pending");
 }
@@ -601,6 +604,28 @@ TEST_P(JoinContract, AFanOutMayBeRepeatedAndMayShareSteps) {
   EXPECT_EQ(again.wait, fan.wait);
   EXPECT_EQ(stored(), 3);
   EXPECT_EQ(state(fan.join), "0/0 of 2, pending");
+}
+
+TEST_P(JoinContract, ARepeatedFanOutFindsItsSteps) {
+  const FanOut request{.join_id = JoinId::generate(), .steps = {{.topic = "a"}, {.topic = "b"}}};
+  const auto fan = joins.fan_out(request);
+  EXPECT_TRUE(fan.steps[0].stored());
+  EXPECT_NE(fan.steps[0], fan.steps[1]);
+  EXPECT_EQ(outbox.ack(owner, claimed(1)), 1U);
+  const auto again = joins.fan_out(request);
+  EXPECT_EQ(again.steps[0], fan.steps[0]);
+  EXPECT_EQ(again.steps[1], fan.steps[1]);
+  EXPECT_FALSE(again.steps[0].stored() || again.steps[1].stored());
+  EXPECT_EQ(state(fan.join), "1/0 of 2, pending");
+  EXPECT_EQ(stored(), 2);
+}
+
+TEST_P(JoinContract, AFanOutOfThousandsIsOneJoin) {
+  std::vector<EnqueueRequest> steps(5'000, {.topic = "t"});
+  const auto fan = joins.fan_out({.steps = steps});
+  EXPECT_EQ(state(fan.join), "0/0 of 5000, pending");
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(outbox.ack(owner, claimed(1'000)), 1'000U);
+  EXPECT_EQ(state(fan.join), "5000/0 of 5000, completed");
 }
 
 TEST_P(JoinContract, AFanOutThatCannotEndIsRefused) {

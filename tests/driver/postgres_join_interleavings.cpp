@@ -29,6 +29,14 @@ class Session {
     PQclear(result);
     return answer;
   }
+  /// The SQLSTATE of what must fail.
+  std::string error_of(const std::string& sql) {
+    PGresult* result = PQexec(connection_, sql.c_str());
+    const char* code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    std::string answer = code != nullptr ? code : "";
+    PQclear(result);
+    return answer;
+  }
   /// On another thread: it may have to wait for a lock.
   std::future<std::string> start(const std::string& sql) {
     return std::async(std::launch::async, [this, sql] { return run(sql); });
@@ -202,6 +210,43 @@ TEST_P(PostgresJoinInterleavings, AReplayDuringAnAttachIsNoticed) {
   attaching.run(attach());  // sees the dead letter, and counts it
   attaching.run("commit");
   replaying.run("commit");
+  EXPECT_EQ(counted(), 1);
+}
+
+/// An end whose snapshot is older than the attach cannot see it. Whoever waits for the join finds it.
+TEST_P(PostgresJoinInterleavings, AnEndWithAnOldSnapshotIsCountedByTheNextLook) {
+  Session ending(backend);
+  ending.run("commit; begin isolation level repeatable read");
+  ending.run("select count(*) from " + infra + ".outbox_join_members");
+  {
+    Session attaching(backend);
+    attaching.run(attach());
+    attaching.run("commit");
+  }
+  EXPECT_EQ(ending.run(end()), "1");
+  ending.run("commit");
+  EXPECT_EQ(counted(), 0);
+  const auto look =
+      "select status from " + infra + ".outbox_join_wait('" + join + "', '" + Uuid::v7().to_string() + "')";
+  EXPECT_EQ(backend.number(look), 0) << "not at once: it may just be on its way";
+  backend.advance(milliseconds{6'000});
+  EXPECT_EQ(backend.number(look), GetParam() ? 2 : 1);
+  EXPECT_EQ(counted(), 1);
+}
+
+/// A message that is attached before it is stored, and whose whole life passes before the attach commits.
+TEST_P(PostgresJoinInterleavings, AWholeLifeDuringAnAttachIsCountedByTheNextLook) {
+  const auto id = OutboxMessageId::generate();
+  Session attaching(backend);
+  attaching.run("select " + infra + ".outbox_join_attach('" + join + "', '" + id.to_string() + "')");
+  platform.outbox().enqueue({.topic = "t", .message_id = id});
+  const auto claimed = platform.outbox().claim({.owner = owner});
+  ASSERT_EQ(claimed.size(), 1U);
+  EXPECT_EQ(platform.outbox().ack(owner, std::vector{claimed[0].claim}), 1U);
+  attaching.run("commit");
+  EXPECT_EQ(counted(), 0);
+  backend.advance(milliseconds{6'000});
+  backend.sql("select from " + infra + ".outbox_join_wait('" + join + "', '" + Uuid::v7().to_string() + "')");
   EXPECT_EQ(counted(), 1);
 }
 
@@ -381,6 +426,31 @@ TEST_P(PostgresJoinInterleavings, AClaimWaitsForNobody) {
   holding.run("commit");
   EXPECT_TRUE(platform.outbox().claim({.owner = owner}).empty());
   EXPECT_EQ(platform.outbox().find(expires)->status, OutboxStatus::failed);
+}
+
+/// Steps that cannot be failed at this moment, because their join is locked, do not stand in the others' way.
+TEST_P(PostgresJoinInterleavings, ALockedJoinStarvesNobody) {
+  std::vector<EnqueueRequest> steps(
+      50,
+      {.topic = "t", .expires_at = backend.now() + std::chrono::seconds{1}, .joins = {*JoinId::parse(join)}});
+  platform.outbox().enqueue_many(steps);
+  const auto fresh = platform.outbox().enqueue({.topic = "t"});
+  backend.advance(milliseconds{1'500});
+  Session holding(backend);
+  holding.run("select from " + infra + ".outbox_join for update");
+  const auto claimed = platform.outbox().claim({.owner = owner, .batch_size = 10});
+  ASSERT_EQ(claimed.size(), 1U);
+  EXPECT_EQ(claimed[0].message.message_id, fresh);
+}
+
+/// A wait whose join is locked by somebody for long looks again later, instead of waiting for the lock.
+TEST_P(PostgresJoinInterleavings, AWaitDoesNotWaitForALockForEver) {
+  Session holding(backend);
+  holding.run("select from " + infra + ".outbox_join for update");
+  Session looking(backend);
+  const auto code = looking.error_of("select from " + infra + ".outbox_join_wait('" + join + "', '" +
+                                     Uuid::v7().to_string() + "')");
+  EXPECT_EQ(code, "55P03") << "lock not available";
 }
 
 }  // namespace

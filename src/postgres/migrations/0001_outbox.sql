@@ -412,6 +412,7 @@ declare
   v_left integer := batch_size;
   v_look integer := batch_size;
   v_leased integer;
+  v_aside integer;
 begin
   if outbox_claim.owner_token is null then
     raise exception 'owner_token must not be null' using errcode = 'invalid_parameter_value';
@@ -463,10 +464,11 @@ begin
     get diagnostics v_leased = row_count;
     exit when v_leased = cardinality(v_rows);
 
-    exit when {schema}.outbox_set_aside(v_rows, v_now, max_attempts, v_paused) = 0;
+    v_aside := {schema}.outbox_set_aside(v_rows, v_now, max_attempts, v_paused);
     v_left := v_left - v_leased;
-    v_look := greatest(v_left, 1000);
-    exit when v_left = 0;
+    exit when v_left = 0 or (v_aside = 0 and cardinality(v_rows) < v_look);
+    -- With nothing put aside, those in front are somebody else's for the moment: look further behind them.
+    v_look := case when v_aside > 0 then greatest(v_left, 1000) else least(greatest(v_look * 4, 1000), 100000) end;
     if round = 20 then
       perform pg_notify('dovetail:{schema}', '');  -- not done yet: somebody go on
     end if;

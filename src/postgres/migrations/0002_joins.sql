@@ -2,7 +2,9 @@
 --
 -- Locks are taken in one order everywhere: messages by id, then joins by id, then members. Whoever ends a message counts its
 -- steps in the same transaction, but in a later statement than the one that locked it; whoever attaches a message locks it
--- first. So one of the two always sees the other.
+-- first. So one of the two always sees the other. What can slip through all the same (an end in a transaction whose snapshot
+-- is older than the attach, at REPEATABLE READ; a message that is enqueued and ends while an attach that came before it is
+-- not committed) is counted when somebody who waits for the join looks at it next.
 
 -- No index holds a column that counting changes, so that counting a step is a HOT update.
 create table {schema}.outbox_join (
@@ -25,7 +27,7 @@ create table {schema}.outbox_join (
 ) with (fillfactor = 70);
 
 create index outbox_join_grouping_key on {schema}.outbox_join (grouping_key, join_id) where grouping_key is not null;
-create index outbox_join_pending on {schema}.outbox_join (join_id) where finished_at is null;
+create index outbox_join_status on {schema}.outbox_join (status, join_id);
 create index outbox_join_deadline on {schema}.outbox_join (deadline) where finished_at is null and deadline is not null;
 create index outbox_join_finished on {schema}.outbox_join (finished_at) where finished_at is not null;
 
@@ -64,11 +66,11 @@ create function {schema}.outbox_join_wake(joins uuid[]) returns void
 as $function$
 declare
   v_rows tid[] := array(
-    select o.ctid from {schema}.outbox_join_waiter w
-      join {schema}.outbox o on o.id = w.message_id
-     where w.join_id = any (joins) and o.lease_until is null and o.ready_at > {schema}.clock()
+    select o.ctid from {schema}.outbox o
+     where o.id = any (array(select w.message_id from {schema}.outbox_join_waiter w where w.join_id = any (joins)))
+       and o.lease_until is null and o.ready_at > {schema}.clock()
      order by o.id
-     for no key update of o skip locked);
+     for no key update skip locked);
 begin
   if v_rows <> '{}' then
     update {schema}.outbox o set ready_at = {schema}.clock() where o.ctid = any (v_rows);
@@ -104,8 +106,9 @@ begin
            last_updated_at = {schema}.clock()
       from (select t.join_id, least(t.steps, b.expected_steps - b.completed_steps - b.failed_steps) as steps,
                    t.steps >= b.expected_steps - b.completed_steps - b.failed_steps as last
-              from tally t join {schema}.outbox_join b on b.join_id = t.join_id) now_counted
-     where j.join_id = now_counted.join_id and j.status = 0
+              from tally t join {schema}.outbox_join b on b.join_id = t.join_id
+             where b.join_id = any (joins)) now_counted
+     where j.join_id = now_counted.join_id and j.join_id = any (joins) and j.status = 0
     returning j.join_id, j.status
   )
   select (select sum(t.steps) from tally t), array_agg(c.join_id) filter (where c.status <> 0)
@@ -196,10 +199,11 @@ $function$;
 
 -- Makes messages steps of joins, pair by pair; what is a step already stays one. A message that has ended already is
 -- counted at once. Answers the first join that does not exist (then nothing is attached), how many pairs were new, and the
--- first message that is not stored: not yet, or not any more.
+-- first message that is not stored: not yet, or not any more. known_only: then nothing is attached either.
 create function {schema}.outbox_join_try_attach(
   joins        uuid[],
   messages     uuid[],
+  known_only   boolean default false,
   out missing  uuid,
   out attached integer,
   out unknown  uuid
@@ -208,6 +212,7 @@ create function {schema}.outbox_join_try_attach(
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 declare
+  v_joins uuid[] := array(select distinct u.id from unnest(joins) as u(id));
   v_live uuid[] := '{}';
   v_done uuid[] := '{}';
   v_failed uuid[] := '{}';
@@ -218,7 +223,7 @@ begin
     raise exception 'a message must not be null or the nil UUID' using errcode = 'invalid_parameter_value';
   end if;
   attached := 0;
-  select u.id into missing from unnest(joins) as u(id)
+  select u.id into missing from unnest(v_joins) as u(id)
    where not exists (select from {schema}.outbox_join j where j.join_id = u.id) limit 1;
   if found then
     missing := coalesce(missing, '00000000-0000-0000-0000-000000000000');
@@ -227,29 +232,31 @@ begin
   -- Whoever ends one of them now waits for us. What has ended is in the archive, unless it is replayed at this moment: then
   -- it is in the queue again.
   for try in 1 .. 3 loop
-    v_live := v_live || array(select o.id from {schema}.outbox o
-                               where o.id = any (messages) and o.id <> all (v_live) order by o.id for key share);
+    v_live := array(select o.id from {schema}.outbox o where o.id = any (messages) order by o.id for key share);
     v_done := array(select a.id from {schema}.outbox_archive a where a.id = any (messages) and a.status = 2);
-    v_failed := array(select a.id from {schema}.outbox_archive a
-                       where a.id = any (messages) and a.id <> all (v_live) and a.status = 3);
-    select u.id into unknown from unnest(messages) as u(id)
-     where u.id <> all (v_live) and u.id <> all (v_done) and u.id <> all (v_failed) limit 1;
+    v_failed := array(select a.id from {schema}.outbox_archive a where a.id = any (messages) and a.status = 3);
+    select u.id into unknown
+      from (select unnest(messages) except select unnest(v_live || v_done || v_failed)) as u(id) limit 1;
     exit when not found;
   end loop;
+  if known_only and unknown is not null then
+    return;
+  end if;
   insert into {schema}.outbox_join_member (join_id, message_id)
   select distinct u.join_id, u.message_id from unnest(joins, messages) as u(join_id, message_id)
    order by u.join_id, u.message_id
   on conflict do nothing;
   get diagnostics attached = row_count;
   if v_done <> '{}' or v_failed <> '{}' then
-    perform from {schema}.outbox_join j where j.join_id = any (joins) order by j.join_id for no key update;
-    perform {schema}.outbox_join_count(joins, v_done, 1);
-    perform {schema}.outbox_join_count(joins, v_failed, 2);
+    perform from {schema}.outbox_join j where j.join_id = any (v_joins) order by j.join_id for no key update;
+    perform {schema}.outbox_join_count(v_joins, v_done, 1);
+    perform {schema}.outbox_join_count(v_joins, v_failed, 2);
   end if;
 end
 $function$;
 
--- The same for one pair, with an error for a join that does not exist; answers whether the pair is new.
+-- The same for one pair, with an error for a join that does not exist; answers whether the pair is new. A message that is
+-- not stored is attached, and counts when it comes: where done messages are not kept, attach before they can be done.
 create function {schema}.outbox_join_attach(join_id uuid, message_id uuid) returns boolean
   language plpgsql volatile
 as $function$
@@ -322,20 +329,58 @@ begin
 end
 $function$;
 
+-- Notes that a message waits for a join: the join's end makes it ready, and the join is kept until it was handled.
+create function {schema}.outbox_join_await(join_id uuid, message_id uuid) returns void
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+begin
+  insert into {schema}.outbox_join_waiter (join_id, message_id)
+  values (outbox_join_await.join_id, outbox_join_await.message_id) on conflict do nothing;
+end
+$function$;
+
 -- For the message that waits for a join, inside the transaction that handles it: answers the join, locked, so that it cannot
 -- end before that transaction does; none when there is no such join. While it is pending, the message is noted as waiting.
+--
+-- The message is locked first, then its join together with those that the message itself is a step of, which its ack will
+-- count: the order of locks is everybody's. It waits for a lock only so long: what waits can look again.
 create function {schema}.outbox_join_wait(join_id uuid, message_id uuid) returns setof {schema}.outbox_join
   language plpgsql volatile
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+  set lock_timeout = '2s'
 as $function$
 #variable_conflict use_column
 declare
   v_join {schema}.outbox_join;
+  v_touched uuid[];
+  v_done uuid[];
+  v_failed uuid[];
 begin
-  select j.* into v_join from {schema}.outbox_join j where j.join_id = outbox_join_wait.join_id for no key update;
+  perform from {schema}.outbox o where o.id = outbox_join_wait.message_id for update;
+  v_touched := array(select m.join_id from {schema}.outbox_join_member m
+                      where m.message_id = outbox_join_wait.message_id and m.status = 0);
+  perform from {schema}.outbox_join j
+    where j.join_id = any (v_touched || outbox_join_wait.join_id) order by j.join_id for no key update;
+  select j.* into v_join from {schema}.outbox_join j where j.join_id = outbox_join_wait.join_id;
   if not found then
     return;
-  elsif v_join.status = 0 and v_join.deadline <= {schema}.clock() then
+  end if;
+  if v_join.status = 0 and v_join.last_updated_at < {schema}.clock() - interval '5 seconds' then
+    -- Nothing has been counted for a while: perhaps an end has slipped through.
+    v_done := array(select a.id from {schema}.outbox_archive a
+                     where a.status = 2 and a.id = any (array(select m.message_id from {schema}.outbox_join_member m
+                             where m.join_id = outbox_join_wait.join_id and m.status = 0)));
+    v_failed := array(select a.id from {schema}.outbox_archive a
+                       where a.status = 3 and a.id = any (array(select m.message_id from {schema}.outbox_join_member m
+                               where m.join_id = outbox_join_wait.join_id and m.status = 0)));
+    if v_done <> '{}' or v_failed <> '{}' then
+      perform {schema}.outbox_join_count(array[outbox_join_wait.join_id], v_done, 1);
+      perform {schema}.outbox_join_count(array[outbox_join_wait.join_id], v_failed, 2);
+      select j.* into v_join from {schema}.outbox_join j where j.join_id = outbox_join_wait.join_id;
+    end if;
+  end if;
+  if v_join.status = 0 and v_join.deadline <= {schema}.clock() then
     update {schema}.outbox_join j
        set status = 2, reason = 'its deadline passed', finished_at = {schema}.clock(), last_updated_at = {schema}.clock()
      where j.join_id = outbox_join_wait.join_id
@@ -343,8 +388,7 @@ begin
     perform {schema}.outbox_join_wake(array[outbox_join_wait.join_id]);
   end if;
   if v_join.status = 0 then
-    insert into {schema}.outbox_join_waiter (join_id, message_id)
-    values (outbox_join_wait.join_id, outbox_join_wait.message_id) on conflict do nothing;
+    perform {schema}.outbox_join_await(join_id, message_id);
   else
     delete from {schema}.outbox_join_waiter w
      where w.join_id = outbox_join_wait.join_id and w.message_id = outbox_join_wait.message_id;
@@ -353,19 +397,25 @@ begin
 end
 $function$;
 
--- Deletes joins that ended before `finished_before`, with their members, oldest first, up to `most`; answers how many. Those
--- whose waiting message is still to be handled stay.
+-- Deletes joins that ended before `finished_before`, with their members, oldest first: up to `most` joins, and no more at
+-- once than have some ten thousand steps together. Answers how many. Those whose waiting message is still to be handled
+-- stay.
 create function {schema}.outbox_join_purge(finished_before timestamptz, most integer default 1000) returns integer
   language plpgsql volatile
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off
 as $function$
 declare
   v_joins uuid[] := array(
-    select j.join_id from {schema}.outbox_join j
-     where j.finished_at < outbox_join_purge.finished_before
-       and not exists (select from {schema}.outbox_join_waiter w
-                         join {schema}.outbox o on o.id = w.message_id where w.join_id = j.join_id)
-     order by j.finished_at limit most for update skip locked);
+    select chosen.join_id
+      from (select old.join_id, row_number() over by_age as place, sum(old.expected_steps) over by_age as steps
+              from (select j.join_id, j.finished_at, j.expected_steps from {schema}.outbox_join j
+                     where j.finished_at < outbox_join_purge.finished_before
+                       and not exists (select from {schema}.outbox_join_waiter w
+                                         join {schema}.outbox o on o.id = w.message_id where w.join_id = j.join_id)
+                     order by j.finished_at limit most for update skip locked) old
+            window by_age as (order by old.finished_at, old.join_id)) chosen
+     where chosen.place = 1 or chosen.steps <= 10000);
 begin
   delete from {schema}.outbox_join j where j.join_id = any (v_joins);
   return cardinality(v_joins);

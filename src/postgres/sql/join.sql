@@ -11,7 +11,7 @@ select u.id from unnest($1::uuid[]) as u(id)
 
 -- name: join_attach
 select missing, attached, unknown
-  from {schema}.outbox_join_try_attach(joins => $1::uuid[], messages => $2::uuid[]);
+  from {schema}.outbox_join_try_attach(joins => $1::uuid[], messages => $2::uuid[], known_only => $3::boolean);
 
 -- name: join_report
 select {schema}.outbox_join_report(join_id => $1::uuid, message_id => $2::uuid, status => $3::integer);
@@ -21,6 +21,9 @@ select {schema}.outbox_join_cancel(join_id => $1::uuid);
 
 -- name: join_fail_overdue
 select {schema}.outbox_join_fail_overdue(most => $1::integer);
+
+-- name: join_await
+select {schema}.outbox_join_await(join_id => $1::uuid, message_id => $2::uuid);
 
 -- name: join_wait
 select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
@@ -42,7 +45,7 @@ select join_id, grouping_key::text, expected_steps, completed_steps, failed_step
        finished_at, deadline::timestamptz, reason, metadata
   from {schema}.outbox_join
  where ($1::text is null or grouping_key = $1) and ($2::integer is null or status = $2)
-   and ($2::integer is distinct from 0 or finished_at is null) and ($3::timestamptz is null or created_at >= $3)
+   and ($3::timestamptz is null or created_at >= $3)
    and ($4::timestamptz is null or created_at < $4) and ($5::uuid is null or join_id > $5)
  order by join_id limit $6::bigint;
 

@@ -19,7 +19,7 @@ create table {schema}_outbox_join (
 
 create index {schema}_outbox_join_grouping_key on {schema}_outbox_join (grouping_key, join_id)
   where grouping_key is not null;
-create index {schema}_outbox_join_pending on {schema}_outbox_join (join_id) where finished_at is null;
+create index {schema}_outbox_join_status on {schema}_outbox_join (status, join_id);
 create index {schema}_outbox_join_deadline on {schema}_outbox_join (deadline)
   where finished_at is null and deadline is not null;
 create index {schema}_outbox_join_finished on {schema}_outbox_join (finished_at) where finished_at is not null;

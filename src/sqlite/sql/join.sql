@@ -67,15 +67,16 @@ update {schema}_outbox_join
    set status = 2, reason = 'its deadline passed', finished_at = ?2, last_updated_at = ?2
  where join_id = ?1 and status = 0;
 
--- name: join_wait
+-- name: join_await
 insert into {schema}_outbox_join_waiter (join_id, message_id) values (?1, ?2) on conflict do nothing;
 
--- name: join_wait_step_end
+-- name: join_wait
+-- The waiting message has seen the end.
 delete from {schema}_outbox_join_waiter where join_id = ?1 and message_id = ?2;
 
 -- name: join_purge
 -- Those whose waiting message is still to be handled stay.
-select join_id from {schema}_outbox_join as j
+select join_id, expected_steps from {schema}_outbox_join as j
  where finished_at < ?1
    and not exists (select 1 from {schema}_outbox_join_waiter as w
                      join {schema}_outbox as o on o.id = w.message_id and o.status = 0
@@ -105,11 +106,11 @@ select join_id, grouping_key, expected_steps, completed_steps, failed_steps, sta
    and (?4 is null or join_id > ?4)
  order by join_id limit ?5;
 
--- name: join_list_step_pending
+-- name: join_list_step_status
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline, reason, metadata
   from {schema}_outbox_join
- where finished_at is null and status = ?1 and (?2 is null or created_at >= ?2) and (?3 is null or created_at < ?3)
+ where status = ?1 and (?2 is null or created_at >= ?2) and (?3 is null or created_at < ?3)
    and (?4 is null or join_id > ?4)
  order by join_id limit ?5;
 
