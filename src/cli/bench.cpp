@@ -25,6 +25,7 @@ constexpr std::array measures{Measure{"enqueue", bench::enqueue},
                               Measure{"bulk", bench::bulk},
                               Measure{"drain", bench::drain},
                               Measure{"latency", bench::latency},
+                              Measure{"joins", bench::joins},
                               Measure{"claims", bench::claims, true},
                               Measure{"snapshot", bench::snapshot, true},
                               Measure{"idle", bench::idle}};
@@ -155,12 +156,12 @@ void add_bench(CLI::App& app, Globals& globals) {
   for (const auto& each : measures) names.emplace_back(each.name);
   command
       .add_option("measure", arguments->chosen,
-                  "enqueue, bulk, drain, latency, claims, snapshot, idle; all if absent")
+                  "enqueue, bulk, drain, latency, joins, claims, snapshot, idle; all if absent")
       ->check(CLI::IsMember(names));
-  command.add_option("--messages", arguments->messages, "For bulk and drain")
+  command.add_option("--messages", arguments->messages, "For bulk and drain; for joins up to 50,000")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
-  command.add_option("--seconds", arguments->seconds, "For enqueue, latency, snapshot and idle")
+  command.add_option("--seconds", arguments->seconds, "For enqueue, latency, joins, snapshot and idle")
       ->check(CLI::Range(0.1, 3'600.0))
       ->capture_default_str();
   command.add_option("--connections", arguments->connections, "That enqueue at the same time")

@@ -20,6 +20,9 @@ using std::chrono::milliseconds;
 
 constexpr const char* topic = "bench";
 constexpr int latency_rate = 20;
+constexpr int most_steps = 50'000;  // of the one join
+constexpr int join_workers = 4;
+constexpr int joins_rate = 10;  // a second
 
 double seconds_since(Steady::time_point start) {
   return std::chrono::duration<double>(Steady::now() - start).count();
@@ -116,6 +119,17 @@ Finding load(Platform& platform, const Settings& settings, const Progress& progr
 double percentile(const std::vector<double>& sorted, double share) {
   const auto place = static_cast<std::size_t>(share * static_cast<double>(sorted.size()));
   return sorted[std::min(sorted.size() - 1, place)];
+}
+
+Finding times(std::string measure, std::string setting, const std::vector<double>& samples) {
+  auto sorted = samples;
+  std::ranges::sort(sorted);
+  const auto p50 = percentile(sorted, 0.50);
+  const auto p95 = percentile(sorted, 0.95);
+  const auto p99 = percentile(sorted, 0.99);
+  return {std::move(measure), std::move(setting),
+          "p50 " + fixed(p50, 2) + "  p95 " + fixed(p95, 2) + "  p99 " + fixed(p99, 2) + " ms",
+          ordered_json{{"p50_ms", p50}, {"p95_ms", p95}, {"p99_ms", p99}, {"samples", samples}}};
 }
 
 double process_cpu_seconds() {
@@ -291,14 +305,76 @@ Findings latency(const Settings& settings, const Progress& progress) {
   platform.stop();
   if (!all_came()) throw std::runtime_error("not all messages were handled within ten seconds");
   samples.erase(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(warm_up));
-  auto sorted = samples;
-  std::ranges::sort(sorted);
-  const auto p50 = percentile(sorted, 0.50);
-  const auto p95 = percentile(sorted, 0.95);
-  const auto p99 = percentile(sorted, 0.99);
-  return {{"latency", std::to_string(latency_rate) + " messages a second",
-           "p50 " + fixed(p50, 2) + "  p95 " + fixed(p95, 2) + "  p99 " + fixed(p99, 2) + " ms",
-           ordered_json{{"p50_ms", p50}, {"p95_ms", p95}, {"p99_ms", p99}, {"samples", samples}}}};
+  return {times("latency", std::to_string(latency_rate) + " messages a second", samples)};
+}
+
+namespace {
+
+/// All messages are steps of one join, and several workers ack them.
+Finding hot_join(const Settings& settings, const Progress& progress) {
+  auto smaller = settings;
+  smaller.messages = std::min(settings.messages, most_steps);
+  auto platform = open(smaller);
+  std::vector<EnqueueRequest> steps;
+  for (int i = 0; i < smaller.messages; ++i) steps.push_back({.topic = topic, .payload = payload(i)});
+  const auto fan = platform.joins().fan_out({.steps = std::move(steps)});
+  std::vector<Platform> workers;
+  for (int i = 0; i < (is_postgres(settings.url) ? join_workers : 1); ++i) {
+    workers.push_back(open(smaller));
+    workers.back().on(topic, [](const OutboxMessage&, HandlerContext&) {});
+  }
+  const auto start = Steady::now();
+  for (auto& worker : workers) worker.start();
+  for (;;) {
+    const auto join = platform.joins().get(fan.join);
+    progress(static_cast<double>(join->completed_steps) / smaller.messages / 2);
+    if (join->status != JoinStatus::pending) break;
+    std::this_thread::sleep_for(milliseconds{2});
+  }
+  return rate("one hot join", std::to_string(workers.size()) + " workers, " + described(settings),
+              smaller.messages, seconds_since(start));
+}
+
+/// From the end of a join's last step to the start of its continuation.
+Finding continuation(const Settings& settings, const Progress& progress) {
+  auto platform = open(settings);
+  std::mutex mutex;
+  std::vector<double> samples;
+  std::atomic<Steady::rep> ended{0};
+  platform.on(topic, [&](const OutboxMessage&, HandlerContext&) {
+    ended = Steady::now().time_since_epoch().count();
+  });
+  platform.on("continued", [&](const OutboxMessage&, HandlerContext&) {
+    const auto passed = seconds_since(Steady::time_point{Steady::duration{ended.load()}}) * 1e3;
+    std::lock_guard lock(mutex);
+    samples.push_back(passed);
+  });
+  platform.start();
+  const auto count = static_cast<std::size_t>(std::ceil(settings.seconds * joins_rate)) + 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto join = platform.joins().start({.expected_steps = 1});
+    platform.joins().enqueue_wait(join, {.on_complete_topic = "continued"});
+    std::this_thread::sleep_for(milliseconds{1'000 / joins_rate / 2});  // it waits by now
+    platform.outbox().enqueue({.topic = topic, .joins = {join}});
+    const auto patience = in_seconds(10);
+    const auto came = [&] {
+      std::lock_guard lock(mutex);
+      return samples.size() > i;
+    };
+    while (!came() && Steady::now() < patience) std::this_thread::sleep_for(milliseconds{1});
+    if (!came()) throw std::runtime_error("a continuation did not come within ten seconds");
+    progress((1 + static_cast<double>(i + 1) / static_cast<double>(count)) / 2);
+    std::this_thread::sleep_for(milliseconds{1'000 / joins_rate / 2});
+  }
+  platform.stop();
+  samples.erase(samples.begin());  // the first one warms up
+  return times("continuation", "after the last step's handler", samples);
+}
+
+}  // namespace
+
+Findings joins(const Settings& settings, const Progress& progress) {
+  return {hot_join(settings, progress), continuation(settings, progress)};
 }
 
 Findings claims(const Settings& settings, const Progress& progress) {

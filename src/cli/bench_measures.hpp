@@ -41,6 +41,8 @@ Findings bulk(const Settings& settings, const Progress& progress);
 Findings drain(const Settings& settings, const Progress& progress);
 /// From just before enqueue() to the handler's start, at 20 messages a second.
 Findings latency(const Settings& settings, const Progress& progress);
+/// One join whose steps several workers ack, and how soon a continuation follows its join's last step.
+Findings joins(const Settings& settings, const Progress& progress);
 /// What one claim reads, with 1 thousand, 100 thousand and 1 million messages waiting. PostgreSQL only.
 Findings claims(const Settings& settings, const Progress& progress);
 /// Enqueued and handled at the same time, without and with a transaction elsewhere that holds an old
