@@ -7,6 +7,7 @@
 #include "dovetail/handler.hpp"
 #include "dovetail/ids.hpp"
 #include "dovetail/join.hpp"
+#include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
 #include "dovetail/outbox.hpp"

@@ -25,6 +25,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/join.hpp"
+#include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
 #include "dovetail/outbox.hpp"
@@ -98,6 +99,7 @@ class Platform {
 
   [[nodiscard]] Outbox& outbox();
   [[nodiscard]] Joins& joins();
+  [[nodiscard]] Leases& leases();
 
   /// Handles the messages of a topic; see handler.hpp. Throws InvalidOperation when the topic has a handler
   /// (JoinOptions::wait_topic has one from the beginning), or after start().

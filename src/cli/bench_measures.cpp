@@ -316,6 +316,7 @@ Finding hot_join(const Settings& settings, const Progress& progress) {
   smaller.messages = std::min(settings.messages, most_steps);
   auto platform = open(smaller);
   std::vector<EnqueueRequest> steps;
+  steps.reserve(static_cast<std::size_t>(smaller.messages));
   for (int i = 0; i < smaller.messages; ++i) steps.push_back({.topic = topic, .payload = payload(i)});
   const auto fan = platform.joins().fan_out({.steps = std::move(steps)});
   std::vector<Platform> workers;

@@ -129,6 +129,7 @@ void show(const Globals& globals, const std::string& text) {
 
 void cancel(const Globals& globals, const std::vector<std::string>& texts) {
   std::vector<JoinId> ids;
+  ids.reserve(texts.size());
   for (const auto& text : texts) ids.push_back(parse_id<JoinId>("ID", text));
   auto platform = globals.open();
   std::size_t count = 0;

@@ -113,6 +113,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                     [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
       outbox_(texts_),
       joins_(texts_),
+      leases_(texts_),
       migrations_(texts_, quoted(options_.schema)),
       notifier_([this](const std::stop_token& stop) {
         Params params;

@@ -6,6 +6,7 @@
 
 #include "postgres/connection.hpp"
 #include "postgres/join_store.hpp"
+#include "postgres/lease_store.hpp"
 #include "postgres/migration_store.hpp"
 #include "postgres/notifier.hpp"
 #include "postgres/outbox_store.hpp"
@@ -30,6 +31,7 @@ class Database final : public storage::Database {
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::OutboxStore& outbox() override { return outbox_; }
   storage::JoinStore& joins() override { return joins_; }
+  storage::LeaseStore& leases() override { return leases_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
@@ -46,6 +48,7 @@ class Database final : public storage::Database {
   storage::Pool<Connection> service_pool_;  // for the dispatcher: handlers may hold all of the other
   OutboxStore outbox_;
   JoinStore joins_;
+  LeaseStore leases_;
   MigrationStore migrations_;
   Notifier notifier_;
 };

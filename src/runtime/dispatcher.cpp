@@ -59,13 +59,13 @@ bool may_pass(const std::exception& error) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(storage::Database& database, Outbox& outbox, Joins& joins, HandlerRegistry& handlers,
-                       WorkerOptions options, Logger log, Metrics metrics)
+Dispatcher::Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegistry& handlers,
+                       WorkerOptions options, std::vector<Chore> chores, Logger log, Metrics metrics)
     : database_(database),
       outbox_(outbox),
-      joins_(joins),
       handlers_(handlers),
       options_(options),
+      chores_(std::move(chores)),
       log_(std::move(log)),
       metrics_(std::move(metrics)),
       scope_{database, owner_, outbox.options().retain_done.count() > 0, log_, metrics_} {
@@ -809,7 +809,7 @@ void Dispatcher::keep_house(const std::stop_token& stop) {
     } catch (const std::exception& error) {
       if (!stop.stop_requested()) log_error("outbox.housekeeping_failed", error);
     }
-    keep_joins(stop);
+    do_chores(stop);
     try {
       // A resume that was cut short, or that plain SQL began, is finished here.
       std::size_t back = unpark_portion;
@@ -826,17 +826,18 @@ void Dispatcher::keep_house(const std::stop_token& stop) {
   }
 }
 
-void Dispatcher::keep_joins(const std::stop_token& stop) {
-  try {
-    joins_.fail_overdue(stop);
-    const auto age = joins_.options().retain_finished;
-    if (age.count() > 0) joins_.purge(age, stop);
-  } catch (const Error& error) {
-    // Somebody has removed the joins' tables: the outbox goes on without them.
-    if (error.kind() != ErrorKind::schema && !stop.stop_requested())
-      log_error("join.housekeeping_failed", error);
-  } catch (const std::exception& error) {
-    if (!stop.stop_requested()) log_error("join.housekeeping_failed", error);
+void Dispatcher::do_chores(const std::stop_token& stop) {
+  for (const auto& chore : chores_) {
+    try {
+      chore.run(stop);
+    } catch (const std::exception& error) {
+      const auto* known = dynamic_cast<const Error*>(&error);
+      // Somebody has removed that component's tables: the outbox goes on without them.
+      const bool removed = known != nullptr && known->kind() == ErrorKind::schema;
+      if (removed || stop.stop_requested()) continue;
+      log_.write(LogLevel::error, "platform.chore_failed",
+                 {{"store", database_.name()}, {"chore", chore.name}, {"error", error.what()}});
+    }
   }
 }
 

@@ -8,7 +8,7 @@
 //   * the timekeeper fires stop tokens, before a lease is lost and when a handler's time is up; it does no
 //     I/O.
 //   * the listener waits for other processes' announcements; without it the fetchers poll.
-//   * the housekeeper takes back the leases of the dead, fails overdue joins and deletes old history.
+//   * the housekeeper takes back the leases of the dead, deletes old history, and does the other components' chores.
 //
 // All times here are of the system's monotonic clock: they only bound how long this process waits. What
 // decides is the database's clock.
@@ -19,6 +19,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -36,11 +37,17 @@
 
 namespace dovetail::runtime {
 
+/// Something the housekeeper does for another component, now and then.
+struct Chore {
+  const char* name;
+  std::function<void(const std::stop_token& stop)> run;
+};
+
 class Dispatcher {
  public:
   /// `options.threads` is at least 1 here. Throws std::out_of_range for options that cannot work.
-  Dispatcher(storage::Database& database, Outbox& outbox, Joins& joins, HandlerRegistry& handlers,
-             WorkerOptions options, Logger log, Metrics metrics);
+  Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegistry& handlers, WorkerOptions options,
+             std::vector<Chore> chores, Logger log, Metrics metrics);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
   /// Stops, and waits for handlers for as long as they take.
@@ -95,7 +102,7 @@ class Dispatcher {
   MonoTime fire_due_stops(MonoTime now);
   void give_up(const JobPtr& job);
   void keep_house(const std::stop_token& stop);
-  void keep_joins(const std::stop_token& stop);
+  void do_chores(const std::stop_token& stop);
 
   void drop_unstarted(const JobPtr& job);
   [[nodiscard]] bool may_start(const Job& job) const;
@@ -112,9 +119,9 @@ class Dispatcher {
 
   storage::Database& database_;
   Outbox& outbox_;
-  Joins& joins_;
   HandlerRegistry& handlers_;
   const WorkerOptions options_;
+  const std::vector<Chore> chores_;
   const OwnerToken owner_ = OwnerToken::generate();
   const Logger log_;
   const Metrics metrics_;

@@ -13,6 +13,8 @@
 namespace dovetail {
 namespace {
 
+constexpr std::chrono::hours expired_leases_kept{1};
+
 std::unique_ptr<storage::Database> open_database(std::string_view url, const PlatformOptions& options) {
   return runtime::open_database(
       url, {.schema = options.schema,
@@ -46,6 +48,7 @@ struct Platform::State {
         database(std::move(opened)),
         outbox(*database, options.outbox, log, metrics),
         joins(*database, outbox, options.joins, log, metrics),
+        leases(*database, log, metrics),
         handlers(options.outbox.max_attempts) {
     add(std::make_shared<join::WaitHandler>(*database, outbox, joins.options(), log, metrics));
   }
@@ -61,6 +64,17 @@ struct Platform::State {
         std::move(handler_options));
   }
 
+  /// What a started Platform does beside the outbox's own housekeeping.
+  std::vector<runtime::Chore> chores() {
+    return {{"joins",
+             [this](const std::stop_token& stop) {
+               joins.fail_overdue(stop);
+               const auto age = joins.options().retain_finished;
+               if (age.count() > 0) joins.purge(age, stop);
+             }},
+            {"leases", [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }}};
+  }
+
   void require_not_started() const {
     if (dispatcher) throw InvalidOperation("the platform has been started: register handlers before");
   }
@@ -71,6 +85,7 @@ struct Platform::State {
   std::unique_ptr<storage::Database> database;
   Outbox outbox;
   Joins joins;
+  Leases leases;
   runtime::HandlerRegistry handlers;
   std::unique_ptr<runtime::Dispatcher> dispatcher;
 };
@@ -123,9 +138,9 @@ void Platform::start() {
     const auto cores = std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
     worker.threads = std::clamp(static_cast<int>(state_->options.max_connections) - 1, 1, cores);
   }
-  state_->dispatcher = std::make_unique<runtime::Dispatcher>(*state_->database, state_->outbox, state_->joins,
+  state_->dispatcher = std::make_unique<runtime::Dispatcher>(*state_->database, state_->outbox,
                                                              state_->handlers, state_->options.worker,
-                                                             state_->log, state_->metrics);
+                                                             state_->chores(), state_->log, state_->metrics);
   state_->dispatcher->start();
 }
 
@@ -142,6 +157,9 @@ Outbox& Platform::outbox() {
 }
 Joins& Platform::joins() {
   return state_->joins;
+}
+Leases& Platform::leases() {
+  return state_->leases;
 }
 const std::string& Platform::name() const {
   return state_->database->name();

@@ -112,6 +112,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                  return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
                }),
       joins_(texts_, options_.clock, doorbell()),
+      leases_(texts_, options_.clock),
       outbox_(texts_, options_.clock, joins_),
       migrations_(texts_, options_.schema) {}
 

@@ -7,6 +7,7 @@
 
 #include "sqlite/connection.hpp"
 #include "sqlite/join_store.hpp"
+#include "sqlite/lease_store.hpp"
 #include "sqlite/migration_store.hpp"
 #include "sqlite/outbox_store.hpp"
 #include "sqlite/writer.hpp"
@@ -30,6 +31,7 @@ class Database final : public storage::Database {
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::OutboxStore& outbox() override { return outbox_; }
   storage::JoinStore& joins() override { return joins_; }
+  storage::LeaseStore& leases() override { return leases_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
@@ -45,6 +47,7 @@ class Database final : public storage::Database {
   std::mutex writer_mutex_;
   std::unique_ptr<Writer> writer_;
   JoinStore joins_;
+  LeaseStore leases_;
   OutboxStore outbox_;
   MigrationStore migrations_;
 };

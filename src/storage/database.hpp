@@ -16,6 +16,7 @@ namespace dovetail::storage {
 
 class OutboxStore;
 class JoinStore;
+class LeaseStore;
 class MigrationStore;
 
 struct DatabaseOptions {
@@ -84,6 +85,7 @@ class Database {
 
   virtual OutboxStore& outbox() = 0;
   virtual JoinStore& joins() = 0;
+  virtual LeaseStore& leases() = 0;
   virtual MigrationStore& migrations() = 0;
 
  private:

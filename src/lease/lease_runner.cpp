@@ -1,0 +1,228 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "core/random.hpp"
+#include "dovetail/ids.hpp"
+#include "dovetail/lease.hpp"
+
+namespace dovetail {
+namespace {
+
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
+
+constexpr milliseconds release_patience{2'000};
+constexpr double jitter = 0.1;  // of the duration, and only ever sooner
+
+/// How long before it ends a lease counts as lost.
+MonoDuration margin(milliseconds duration) {
+  return std::min<MonoDuration>(duration / 10, std::chrono::seconds{1});
+}
+
+MonoDuration share_of(milliseconds duration, double share) {
+  return std::chrono::duration_cast<MonoDuration>(duration * share);
+}
+
+std::string default_owner() {
+  std::array<char, 128> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return std::string{host.data()} + "/" + std::to_string(::getpid()) + "/" + Uuid::random().to_string();
+}
+
+void require_options(const LeaseRunnerOptions& options) {
+  if (options.duration < milliseconds{100} || options.duration > std::chrono::hours{24}) {
+    throw std::out_of_range("duration must be 100 ms to 24 h");
+  }
+  if (!(options.renew_at >= 0.1 && options.renew_at <= 0.9))
+    throw std::out_of_range("renew_at must be 0.1 to 0.9");
+  if (options.limit < 0) throw std::out_of_range("limit must not be negative");
+}
+
+}  // namespace
+
+// Two threads: one renews, and may have to wait for the database; the other fires the stop token in time, whatever the first
+// is waiting for. All times are of the monotonic clock: what is compared with the lease's end is when the request for it was
+// sent, which is sooner than when the database granted it.
+struct LeaseRunner::State {
+  State(Leases& leases_, Lease granted, const LeaseRunnerOptions& options, MonoTime sent_at)
+      : leases(leases_),
+        lease(std::move(granted)),
+        duration(options.duration),
+        renew_at(options.renew_at),
+        ends(sent_at + options.duration),
+        outer(options.stop, [this] { source.request_stop(); }),
+        renewer([this](const std::stop_token& stop) { keep(stop); }),
+        watcher([this](const std::stop_token& stop) { watch(stop); }) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  ~State() {
+    watcher.request_stop();
+    renewer.request_stop();
+    watcher.join();
+    renewer.join();
+    try {
+      const std::jthread hurry([this](const std::stop_token& done) {
+        if (system_clock()->sleep_for(release_patience, done)) releasing.request_stop();
+      });
+      leases.release(lease, releasing.get_token());
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it ends by itself
+    }
+  }
+
+  /// From when on it counts as lost. Under the mutex.
+  [[nodiscard]] MonoTime lost_at() const { return ends - margin(duration); }
+
+  bool check() {
+    bool now_lost = false;
+    {
+      std::lock_guard lock(mutex);
+      lost = lost || Steady::now() >= lost_at();
+      now_lost = lost;
+    }
+    if (now_lost) source.request_stop();
+    return now_lost;
+  }
+
+  void lose() {
+    {
+      std::lock_guard lock(mutex);
+      lost = true;
+      changed.notify_all();
+    }
+    source.request_stop();
+  }
+
+  /// Throws when the database gave no answer.
+  bool renew(const std::stop_token& stop) {
+    const auto sent_at = Steady::now();
+    if (!leases.renew(lease, duration, stop)) {
+      lose();
+      return false;
+    }
+    std::lock_guard lock(mutex);
+    if (lost) return false;  // the answer came too late: others were told
+    ends = std::max(ends, sent_at + duration);
+    changed.notify_all();
+    return true;
+  }
+
+  void keep(const std::stop_token& stop) {
+    for (;;) {
+      MonoTime at;
+      {
+        std::lock_guard lock(mutex);
+        if (lost) return;
+        at = ends - share_of(duration, 1 - renew_at) - share_of(duration, jitter * core::random_unit());
+      }
+      if (!system_clock()->sleep_until(at, stop)) return;
+      try {
+        if (!renew(stop)) return;
+      } catch (const std::exception&) {
+        if (!system_clock()->sleep_for(
+                std::clamp<milliseconds>(duration / 20, milliseconds{10}, milliseconds{1'000}), stop))
+          return;
+      }
+      if (check()) return;
+    }
+  }
+
+  void watch(const std::stop_token& stop) {
+    std::unique_lock lock(mutex);
+    while (!lost && !stop.stop_requested()) {
+      const auto at = lost_at();
+      if (Steady::now() >= at) {
+        lost = true;
+        break;
+      }
+      changed.wait_until(lock, stop, at, [&] { return lost || lost_at() != at; });
+    }
+    const bool fire = lost;
+    lock.unlock();
+    if (fire) source.request_stop();
+  }
+
+  Leases& leases;
+  const Lease lease;
+  const milliseconds duration;
+  const double renew_at;
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  MonoTime ends;      // on the safe side
+  bool lost = false;  // for good
+  std::stop_source source;
+  std::stop_source releasing;
+  std::stop_callback<std::function<void()>> outer;
+  std::jthread renewer;
+  std::jthread watcher;
+};
+
+std::optional<LeaseRunner> LeaseRunner::try_start(Leases& leases, std::string_view name,
+                                                  const LeaseRunnerOptions& options) {
+  require_options(options);
+  const auto owner = options.owner.empty() ? default_owner() : options.owner;
+  const auto sent_at = Steady::now();
+  auto lease = options.limit > 0 ? leases.try_acquire_slot(name, options.limit, owner, options.duration)
+                                 : leases.try_acquire(name, owner, options.duration);
+  if (!lease) return std::nullopt;
+  return LeaseRunner{std::make_unique<State>(leases, std::move(*lease), options, sent_at)};
+}
+
+LeaseRunner::LeaseRunner(std::unique_ptr<State> state) : state_(std::move(state)) {}
+LeaseRunner::LeaseRunner(LeaseRunner&&) noexcept = default;
+LeaseRunner& LeaseRunner::operator=(LeaseRunner&&) noexcept = default;
+LeaseRunner::~LeaseRunner() = default;
+
+const Lease& LeaseRunner::lease() const {
+  return state_->lease;
+}
+
+std::stop_token LeaseRunner::stop_token() const {
+  return state_->source.get_token();
+}
+
+bool LeaseRunner::is_lost() const {
+  return state_->check();
+}
+
+void LeaseRunner::throw_if_lost() const {
+  if (is_lost()) {
+    throw LostLease("the lease " + lease().name + " with token " + std::to_string(lease().token) +
+                    " is lost");
+  }
+}
+
+bool LeaseRunner::try_renew_now() {
+  if (is_lost()) return false;
+  try {
+    return state_->renew({});
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+bool run_while_leader(Leases& leases, std::string_view name, const std::function<void(LeaseRunner&)>& lead,
+                      const LeaseRunnerOptions& options) {
+  require_options(options);
+  if (!lead) throw std::invalid_argument("lead must not be empty");
+  auto own = options;
+  if (own.owner.empty()) own.owner = default_owner();
+  while (!own.stop.stop_requested()) {
+    if (auto runner = LeaseRunner::try_start(leases, name, own)) {
+      lead(*runner);
+      if (!runner->stop_token().stop_requested()) return true;
+    }
+    // Often enough to follow soon after a leader's end, and not all at once.
+    const auto pause = share_of(own.duration, 0.1 + 0.1 * core::random_unit());
+    system_clock()->sleep_for(std::min<MonoDuration>(pause, std::chrono::seconds{2}), own.stop);
+  }
+  return false;
+}
+
+}  // namespace dovetail

@@ -1,0 +1,127 @@
+#include <stdexcept>
+
+#include "dovetail/lease.hpp"
+#include "outbox/new_messages.hpp"
+#include "storage/database.hpp"
+#include "storage/lease_store.hpp"
+
+namespace dovetail {
+namespace {
+
+constexpr std::size_t max_characters = 255;
+constexpr std::chrono::milliseconds shortest{10};
+constexpr std::chrono::milliseconds longest = std::chrono::hours{24};
+constexpr int most_slots = 10'000;
+constexpr int portion = 1'000;
+
+void require_word(const char* what, std::string_view text) {
+  if (text.empty()) throw std::invalid_argument(std::string{what} + " must not be empty");
+  outbox::require_length(what, text, max_characters);
+}
+
+void require_duration(std::chrono::milliseconds duration) {
+  if (duration < shortest || duration > longest) throw std::out_of_range("duration must be 10 ms to 24 h");
+}
+
+void require_lease(const Lease& lease) {
+  require_word("name", lease.name);
+  require_word("owner", lease.owner);
+}
+
+}  // namespace
+
+Leases::Leases(storage::Database& database, Logger log, Metrics metrics)
+    : database_(&database), log_(std::move(log)), metrics_(std::move(metrics)) {}
+
+std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> limit, std::string_view owner,
+                                     std::chrono::milliseconds duration) {
+  require_word("name", name);
+  require_word("owner", owner);
+  require_duration(duration);
+  const storage::LeaseOrder order{
+      .name = name, .owner = owner, .duration = duration, .slots = limit, .grant = Uuid::random()};
+  std::optional<Lease> lease;
+  database_->write(
+      {.single_statement = true, .repeatable = true, .service = true},
+      [&](storage::WriteSession& session) { lease = database_->leases().try_acquire(session, order); });
+  metrics_.count(lease ? "lease.acquired" : "lease.busy", 1, {{"store", database_->name()}});
+  if (lease) {
+    log_.write(LogLevel::info, "lease.acquired",
+               {{"store", database_->name()}, {"name", name}, {"owner", owner}, {"token", lease->token}});
+  } else {
+    log_.write(LogLevel::debug, "lease.busy",
+               {{"store", database_->name()}, {"name", name}, {"owner", owner}});
+  }
+  return lease;
+}
+
+std::optional<Lease> Leases::try_acquire(std::string_view name, std::string_view owner,
+                                         std::chrono::milliseconds duration) {
+  return acquire(name, std::nullopt, owner, duration);
+}
+
+std::optional<Lease> Leases::try_acquire_slot(std::string_view name, int limit, std::string_view owner,
+                                              std::chrono::milliseconds duration) {
+  if (limit < 1 || limit > most_slots) throw std::out_of_range("limit must be 1 to 10000");
+  return acquire(name, limit, owner, duration);
+}
+
+std::optional<WallTime> Leases::renew(const Lease& lease, std::chrono::milliseconds duration,
+                                      const std::stop_token& stop) {
+  require_lease(lease);
+  require_duration(duration);
+  std::optional<WallTime> until;
+  database_->write(
+      {.single_statement = true, .repeatable = true, .service = true, .stop = stop},
+      [&](storage::WriteSession& session) { until = database_->leases().renew(session, lease, duration); });
+  if (until) metrics_.count("lease.renewed", 1, {{"store", database_->name()}});
+  return until;
+}
+
+bool Leases::release(const Lease& lease, const std::stop_token& stop) {
+  require_lease(lease);
+  bool held = false;
+  bool again = false;
+  database_->write({.single_statement = true, .repeatable = true, .service = true, .stop = stop},
+                   [&](storage::WriteSession& session) {
+                     // A second run may find what the first one did.
+                     const bool now = database_->leases().release(session, lease);
+                     held = std::exchange(again, true) ? held || now : now;
+                   });
+  log_.write(
+      LogLevel::info, "lease.released",
+      {{"store", database_->name()}, {"name", lease.name}, {"owner", lease.owner}, {"token", lease.token}});
+  return held;
+}
+
+std::optional<Lease> Leases::get(std::string_view name) {
+  require_word("name", name);
+  std::vector<Lease> found;
+  database_->read(
+      [&](storage::ReadSession& session) { found = database_->leases().list(session, name, {.size = 1}); });
+  if (found.empty() || found.front().slot != 0) return std::nullopt;
+  return found.front();
+}
+
+std::vector<Lease> Leases::list(const LeasePage& page) {
+  outbox::require_batch_size("size", page.size);
+  std::vector<Lease> found;
+  database_->read(
+      [&](storage::ReadSession& session) { found = database_->leases().list(session, std::nullopt, page); });
+  return found;
+}
+
+std::size_t Leases::purge(std::chrono::seconds age, const std::stop_token& stop) {
+  if (age < std::chrono::seconds::zero() || age > std::chrono::hours{24 * 3650}) {
+    throw std::out_of_range("age must be zero to ten years");
+  }
+  std::size_t total = 0;
+  for (std::size_t count = portion; count >= portion && !stop.stop_requested(); total += count) {
+    database_->write(
+        {.single_statement = true, .service = true, .stop = stop},
+        [&](storage::WriteSession& session) { count = database_->leases().purge(session, age, portion); });
+  }
+  return total;
+}
+
+}  // namespace dovetail

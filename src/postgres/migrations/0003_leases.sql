@@ -1,0 +1,132 @@
+-- Leases: who may do something alone, or as one of a few, until when. Tables are private; functions and views are the
+-- contract.
+
+-- Tokens grow over all names and for ever, so that a lease's row may go when it is released, and the next holder of its name
+-- still gets a higher token.
+create sequence {schema}.lease_token;
+
+create table {schema}.lease (
+  name        text        not null,
+  slot        integer     not null,   -- 0: the one and only; from 1: one of a few
+  owner       text        not null,
+  token       bigint      not null,
+  grant_id    uuid        not null,   -- of the call that got it: the same call, made again, is not in its own way
+  lease_until timestamptz not null,
+  acquired_at timestamptz not null,
+  renewed_at  timestamptz not null,
+  constraint lease_pkey primary key (name, slot)
+) with (fillfactor = 50);
+
+-- Those that are held.
+create view {schema}.leases as
+  select name, slot, owner, token, lease_until, acquired_at, renewed_at
+    from {schema}.lease where lease_until > {schema}.clock();
+
+-- Takes the lease of a name for `duration`, unless somebody holds it, the same owner included; answers it, or nothing. With
+-- `slots`, one of so many instead, whose names have nothing to do with those of leases without. The token is higher than any
+-- before it.
+create function {schema}.lease_try_acquire(
+  name     text,
+  owner    text,
+  duration interval,
+  slots    integer default null,
+  grant_id uuid    default null
+) returns setof {schema}.lease
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+declare
+  v_now timestamptz;
+  v_slot integer := 0;
+begin
+  if name is null or char_length(name) not between 1 and 255 then
+    raise exception 'name must have 1 to 255 characters' using errcode = 'invalid_parameter_value';
+  elsif owner is null or char_length(owner) not between 1 and 255 then
+    raise exception 'owner must have 1 to 255 characters' using errcode = 'invalid_parameter_value';
+  elsif duration is null or duration <= interval '0' then
+    raise exception 'duration must be positive' using errcode = 'invalid_parameter_value';
+  elsif slots < 1 then
+    raise exception 'slots must be at least 1' using errcode = 'invalid_parameter_value';
+  end if;
+  -- One at a time per name: what follows sees what the one before has done, and draws its token after it.
+  perform pg_advisory_xact_lock(hashtextextended('{schema}.lease:' || lease_try_acquire.name, 0));
+  v_now := {schema}.clock();
+  return query
+  select l.* from {schema}.lease l
+   where l.name = lease_try_acquire.name and l.grant_id = lease_try_acquire.grant_id and l.lease_until > v_now;
+  if found then
+    return;
+  elsif slots is null then
+    if exists (select from {schema}.lease l
+                where l.name = lease_try_acquire.name and l.slot = 0 and l.lease_until > v_now) then
+      return;
+    end if;
+  else
+    select min(s.slot) into v_slot from generate_series(1, slots) as s(slot)
+     where not exists (select from {schema}.lease l
+                        where l.name = lease_try_acquire.name and l.slot = s.slot and l.lease_until > v_now);
+    if v_slot is null or slots <= (select count(*) from {schema}.lease l
+                                    where l.name = lease_try_acquire.name and l.slot > 0 and l.lease_until > v_now) then
+      return;
+    end if;
+  end if;
+  return query
+  insert into {schema}.lease as l (name, slot, owner, token, grant_id, lease_until, acquired_at, renewed_at)
+  values (lease_try_acquire.name, v_slot, lease_try_acquire.owner, nextval('{schema}.lease_token'),
+          coalesce(lease_try_acquire.grant_id, gen_random_uuid()), v_now + duration, v_now, v_now)
+  on conflict (name, slot) do update
+     set owner = excluded.owner, token = excluded.token, grant_id = excluded.grant_id,
+         lease_until = excluded.lease_until, acquired_at = excluded.acquired_at, renewed_at = excluded.renewed_at
+  returning l.*;
+end
+$function$;
+
+-- Lets a held lease end `duration` from now, or when it would have, whichever is later; answers that time, or null when it is
+-- not held by this owner with this token any more.
+create function {schema}.lease_renew(name text, owner text, token bigint, duration interval) returns timestamptz
+  language plpgsql volatile
+as $function$
+declare
+  v_until timestamptz;
+begin
+  if duration is null or duration <= interval '0' then
+    raise exception 'duration must be positive' using errcode = 'invalid_parameter_value';
+  end if;
+  update {schema}.lease l
+     set lease_until = greatest(l.lease_until, {schema}.clock() + duration), renewed_at = {schema}.clock()
+   where l.name = lease_renew.name and l.owner = lease_renew.owner and l.token = lease_renew.token
+     and l.lease_until > {schema}.clock()
+  returning l.lease_until into v_until;
+  return v_until;
+end
+$function$;
+
+-- Gives a lease back; answers whether it was still held.
+create function {schema}.lease_release(name text, owner text, token bigint) returns boolean
+  language plpgsql volatile
+as $function$
+declare
+  v_held boolean;
+begin
+  delete from {schema}.lease l
+   where l.name = lease_release.name and l.owner = lease_release.owner and l.token = lease_release.token
+  returning l.lease_until > {schema}.clock() into v_held;
+  return coalesce(v_held, false);
+end
+$function$;
+
+-- Deletes leases that ran out before `expired_before`, up to `most`; answers how many.
+create function {schema}.lease_purge(expired_before timestamptz, most integer default 1000) returns integer
+  language plpgsql volatile
+as $function$
+declare
+  v_count integer;
+begin
+  delete from {schema}.lease l
+   where l.ctid = any (array(select o.ctid from {schema}.lease o
+                              where o.lease_until < least(expired_before, {schema}.clock())
+                              limit most for update skip locked));
+  get diagnostics v_count = row_count;
+  return v_count;
+end
+$function$;
