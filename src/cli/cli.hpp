@@ -23,6 +23,11 @@ struct Globals {
   [[nodiscard]] Platform open() const;
 };
 
+/// Thrown to end with this code; what there was to say has been said.
+struct ExitCode {
+  int code;
+};
+
 /// Adds a command with the options every command has; `run` is called when the user gave this command.
 CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
                       const std::string& description, std::function<void()> run);
@@ -36,6 +41,7 @@ void add_reap(CLI::App& app, Globals& globals);
 void add_status(CLI::App& app, Globals& globals);
 void add_dead_letters(CLI::App& app, Globals& globals);
 void add_joins(CLI::App& app, Globals& globals);
+void add_leases(CLI::App& app, Globals& globals);
 void add_topics(CLI::App& app, Globals& globals);
 void add_work(CLI::App& app, Globals& globals);
 

@@ -1,5 +1,5 @@
 // The dovetail command. Exit codes: 0 done, 1 the database or its schema said no, or work was left
-// running, 2 the call was wrong.
+// running, 2 the call was wrong; `lock` ends with its command's.
 #include <iostream>
 
 #include "cli/cli.hpp"
@@ -19,11 +19,14 @@ int main(int argc, char** argv) {
   cli::add_status(app, globals);
   cli::add_dead_letters(app, globals);
   cli::add_joins(app, globals);
+  cli::add_leases(app, globals);
   cli::add_topics(app, globals);
   cli::add_bench(app, globals);
   try {
     app.parse(argc, argv);
     return 0;
+  } catch (const cli::ExitCode& exit) {
+    return exit.code;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const SchemaMismatch& error) {
