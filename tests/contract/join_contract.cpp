@@ -672,8 +672,11 @@ TEST_P(JoinContract, JOIN_060_JOIN_061_WorkersThatEndStepsAtTheSameTimeLoseNone)
 // --- the schema, and the log
 // ---------------------------------------------------------------------------------
 
-TEST_P(JoinContract, JOIN_090_JOIN_091_TheTablesAreDeployedOnceAndTheOutboxDoesWithoutThem) {
+TEST_P(JoinContract, JOIN_090_JOIN_091_OBX_111_TheTablesAreDeployedOnceAndTheOutboxDoesWithoutThem) {
   EXPECT_THAT(Platform::migrate(backend.url(), backend.options()), IsEmpty());
+  for (const auto* table : {"outbox", "outbox_join", "outbox_join_member"}) {
+    EXPECT_EQ(backend.number("select count(*) from " + backend.table(table)), 0);
+  }
   const auto join = started(1);
   step(join);
   auto claims = claimed(1);

@@ -370,7 +370,7 @@ TEST_P(PostgresJoinInterleavings, TwoReportsAtTheSameTimeCountTwice) {
 // ---------------------------------------------------------------------------------------------------
 
 /// Two workers that settle in different ways lock the same joins in the same order.
-TEST_P(PostgresJoinInterleavings, JOIN_062_MixedSettlementsOfManyJoinsDoNotDeadlock) {
+TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
   constexpr int rounds = 30;
   const auto deadlocks = [&] {
     return backend.number("select deadlocks from pg_stat_database where datname = current_database()");
@@ -408,6 +408,33 @@ TEST_P(PostgresJoinInterleavings, JOIN_062_MixedSettlementsOfManyJoinsDoNotDeadl
       backend.number("select count(*) from " + infra +
                      ".outbox_joins where completed_steps + failed_steps = " + std::to_string(rounds * 40)),
       6);
+}
+
+/// Whoever takes the locks in another order makes a deadlock; the ack that the server picks is made again.
+TEST_P(PostgresJoinInterleavings, JOIN_062_AnEndThatADeadlockUndidIsMadeAgain) {
+  platform.joins().attach(*JoinId::parse(join), *OutboxMessageId::parse(message));
+  const std::vector claims{Claim{*OutboxWorkItemId::parse(message), 1}};
+  Session other(backend);
+  other.run("select from " + infra + ".outbox_join for update");
+  auto ended = std::async(std::launch::async, [&] {
+    return GetParam() ? platform.outbox().fail(owner, claims, "broken")
+                      : platform.outbox().ack(owner, claims);
+  });
+  ASSERT_TRUE(eventually([&] {  // it has the message, and waits for the join
+    return backend.number(
+               "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and application_name = "
+               "'dovetail' and datname = current_database()") > 0;
+  }));
+  const auto before =
+      backend.number("select deadlocks from pg_stat_database where datname = current_database()");
+  other.run("select from " + infra + ".outbox where id = '" + message + "' for update");
+  other.run("commit");
+  EXPECT_EQ(ended.get(), 1U);
+  EXPECT_EQ(counted(), 1);
+  EXPECT_TRUE(eventually([&] {  // statistics come late
+    return backend.number("select deadlocks from pg_stat_database where datname = current_database()") >
+           before;
+  }));
 }
 
 /// A claim never waits: not for an attach, not for a join.
