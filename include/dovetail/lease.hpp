@@ -14,10 +14,13 @@
 //   * Tokens grow: each grant of a name has a higher token than all before it, also after release and expiry.
 //   * Renewing needs owner and token, succeeds only while the lease is held, and never shortens it.
 //   * A LeaseRunner counts itself as lost before its lease can be another's: when a renewal was refused, when none was
-//     confirmed in time, and when its process was stopped for too long, whether or not a thread of it has run since.
+//     confirmed in time, and when its process was stopped for too long: is_lost() knows that at once, stop_token()
+//     as soon as a thread of it runs.
 // Not guaranteed
 //   * That a holder which does not look does nothing after its lease has ended. Only a check of the token, where the effect
 //     is, can do that.
+//   * Anything against a database whose clock jumps, or that is replaced by a standby which lags: a lease may then end
+//     sooner than its holder can know. Tokens compare all the same.
 //
 // Threads: Leases and a LeaseRunner may be shared between threads.
 #pragma once
@@ -70,13 +73,15 @@ class Leases {
   ///
   /// Made again by itself when the connection breaks, it finds what it had got.
   [[nodiscard]] std::optional<Lease> try_acquire(std::string_view name, std::string_view owner,
-                                                 std::chrono::milliseconds duration);
+                                                 std::chrono::milliseconds duration,
+                                                 const std::stop_token& stop = {});
 
   /// Takes one of `limit` (1 to 10,000) slots, unless so many are held. These have nothing to do with the lease of the
   /// same name. An owner may hold several.
   [[nodiscard]] std::optional<Lease> try_acquire_slot(std::string_view name, int limit,
                                                       std::string_view owner,
-                                                      std::chrono::milliseconds duration);
+                                                      std::chrono::milliseconds duration,
+                                                      const std::stop_token& stop = {});
 
   /// Lets it end `duration` from now, or when it would have, if that is later. Answers the time; nothing when it is not held
   /// any more.
@@ -97,7 +102,7 @@ class Leases {
 
  private:
   std::optional<Lease> acquire(std::string_view name, std::optional<int> limit, std::string_view owner,
-                               std::chrono::milliseconds duration);
+                               std::chrono::milliseconds duration, const std::stop_token& stop);
 
   storage::Database* database_;
   Logger log_;
@@ -114,7 +119,7 @@ struct LeaseRunnerOptions {
   std::string owner{};  ///< Empty: this host and process, and something random.
   std::chrono::milliseconds duration{
       30'000};  ///< 100 ms to 24 h: how long a dead holder keeps others waiting.
-  /// After which share of the duration it renews, at the latest: 0.1 to 0.9. A random tenth of the duration sooner, so that
+  /// After which share of the duration it renews, at the latest: 0.1 to 0.8. A random tenth of the duration sooner, so that
   /// many do not come at once.
   double renew_at = 0.6;
   int limit = 0;           ///< From 1: takes one of so many slots. Zero: the one and only.
@@ -130,7 +135,8 @@ class LeaseRunner {
 
   LeaseRunner(LeaseRunner&&) noexcept;
   LeaseRunner& operator=(LeaseRunner&&) noexcept;
-  /// Waits for two seconds at most for the database to take the lease back; else it ends by itself.
+  /// Fires stop_token(), and gives the lease back; when the database does not take it within some seconds, it
+  /// ends by itself. Not from a callback of the runner's own stop_token().
   ~LeaseRunner();
 
   /// As it was granted.

@@ -1,9 +1,9 @@
-#include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -21,10 +21,11 @@ using std::chrono::milliseconds;
 
 constexpr int busy_code = 75;
 constexpr int lost_code = 1;
+constexpr int interrupted_code = 130;
 constexpr milliseconds look_interval{20};
 constexpr milliseconds retry_interval{200};
 constexpr int page_size = 1'000;
-constexpr SecondsRange duration_range{milliseconds{100}, std::chrono::hours{24}};
+constexpr SecondsRange duration_range{milliseconds{1'000}, std::chrono::hours{24}};
 
 // --- list and release
 
@@ -95,32 +96,29 @@ struct LockArguments {
   int limit = 0;
 };
 
-/// A program in a process group of its own, with our input and outputs.
+/// A program in a process group of its own, with our input and outputs. It does not outlive us.
 class Child {
  public:
   Child(std::vector<std::string> command, std::vector<std::string> more_environment) {
     std::vector<char*> environment;
-    for (char** each = environ; *each != nullptr; ++each) environment.push_back(*each);
+    for (char** each = environ; *each != nullptr; ++each) {
+      if (!std::string_view{*each}.starts_with("DOVETAIL_LEASE_")) environment.push_back(*each);
+    }
     for (auto& each : more_environment) environment.push_back(each.data());
     environment.push_back(nullptr);
     std::vector<char*> words;
     words.reserve(command.size() + 1);
     for (auto& word : command) words.push_back(word.data());
     words.push_back(nullptr);
-    posix_spawnattr_t attributes{};
-    ::posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigemptyset(&none);
-    ::posix_spawnattr_setsigmask(&attributes, &none);
-    ::posix_spawnattr_setpgroup(&attributes, 0);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-    const int code =
-        ::posix_spawnp(&pid_, words.front(), nullptr, &attributes, words.data(), environment.data());
-    ::posix_spawnattr_destroy(&attributes);
-    if (code != 0) throw std::system_error(code, std::generic_category(), "cannot run " + command.front());
-    if (::isatty(STDIN_FILENO) == 1) {  // the terminal is the command's now
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "cannot run " + command.front());
+    if (pid_ == 0) become(parent, words.data(), environment.data());
+    ::setpgid(pid_, pid_);
+    if (::isatty(STDIN_FILENO) == 1 && ::tcgetpgrp(STDIN_FILENO) == ::getpgrp()) {
       ::signal(SIGTTOU, SIG_IGN);
-      ::tcsetpgrp(STDIN_FILENO, pid_);
+      has_terminal_ = ::tcsetpgrp(STDIN_FILENO, pid_) == 0;  // the terminal is the command's now
+      signal(SIGCONT);                                       // it may have wanted it before
     }
   }
   Child(const Child&) = delete;
@@ -130,54 +128,91 @@ class Child {
       signal(SIGKILL);
       ::waitpid(pid_, nullptr, 0);
     }
-    if (::isatty(STDIN_FILENO) == 1) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
+    if (has_terminal_) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
   }
 
   void signal(int number) const { ::kill(-pid_, number); }
+  /// Also when it is stopped.
+  void ask_to_end() const {
+    signal(SIGTERM);
+    signal(SIGCONT);
+  }
 
   /// As a shell tells it, when it has ended.
   std::optional<int> ended() {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid != pid_) {
+      return std::nullopt;
+    }
+    signal(SIGKILL);  // what it left behind in its group does not hold the lock either
     int status = 0;
-    if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
-    signal(SIGKILL);  // what it left behind does not hold the lock either
+    ::waitpid(pid_, &status, 0);
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
  private:
+  /// In the child: nothing here may allocate.
+  [[noreturn]] static void become(pid_t parent, char** words, char** environment) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(lost_code);
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::signal(SIGPIPE, SIG_DFL);
+    ::execvpe(words[0], words, environment);
+    ::_exit(errno == ENOENT ? 127 : 126);
+  }
+
   pid_t pid_ = -1;
+  bool has_terminal_ = false;
 };
 
+/// Nothing when it is held by others, for as long as we wait.
 std::optional<LeaseRunner> wait_for_lease(StopSignals& signals, Leases& leases,
-                                          const LockArguments& arguments, const LeaseRunnerOptions& options) {
+                                          const LockArguments& arguments, LeaseRunnerOptions options) {
   const auto give_up_at = Steady::now() + parse_seconds("--wait", arguments.wait_seconds, delay_range);
-  for (;;) {
-    auto runner = LeaseRunner::try_start(leases, arguments.name, options);
-    if (runner || Steady::now() >= give_up_at || signals.wait(retry_interval)) return runner;
+  std::stop_source interrupted;
+  options.stop = interrupted.get_token();
+  std::optional<LeaseRunner> runner;
+  {
+    const std::jthread listener([&](const std::stop_token& done) {
+      if (signals.wait(std::nullopt, done)) interrupted.request_stop();
+    });
+    do {
+      runner = LeaseRunner::try_start(leases, arguments.name, options);
+      if (!runner && Steady::now() < give_up_at)
+        system_clock()->sleep_for(retry_interval, interrupted.get_token());
+    } while (!runner && Steady::now() < give_up_at && !interrupted.stop_requested());
   }
+  if (interrupted.stop_requested()) throw ExitCode{interrupted_code};
+  return runner;
 }
 
 /// Answers the command's exit code.
 int watch(StopSignals& signals, Child& child, const LeaseRunner& runner, milliseconds duration) {
   std::optional<Steady::time_point> kill_at;
-  bool lost = false;
   for (;;) {
-    if (const auto code = child.ended()) return lost ? lost_code : *code;
-    if (!lost && runner.is_lost()) {
-      lost = true;
-      std::cerr << "dovetail: the lease " << runner.lease().name << " is lost: the command is stopped\n";
-      child.signal(SIGTERM);
-      // Before the lease ends, and somebody else has it.
+    if (const auto code = child.ended()) {
+      if (!kill_at && !runner.is_lost()) return *code;
+      std::cerr << "dovetail: the lease " << runner.lease().name << " was lost\n";
+      return lost_code;
+    }
+    if (!kill_at && runner.is_lost()) {
+      child.ask_to_end();
       kill_at = Steady::now() + std::min<milliseconds>(duration / 20, milliseconds{500});
     }
     if (kill_at && Steady::now() >= *kill_at) child.signal(SIGKILL);
-    if (signals.wait(look_interval)) child.signal(SIGTERM);
+    if (signals.wait(look_interval)) child.ask_to_end();
   }
 }
 
 void lock(const Globals& globals, const LockArguments& arguments) {
   const auto duration = parse_seconds("--duration", arguments.duration_seconds, duration_range);
   StopSignals signals;
+  ::signal(SIGPIPE, SIG_IGN);
   auto platform = globals.open();
   const LeaseRunnerOptions options{.owner = arguments.owner, .duration = duration, .limit = arguments.limit};
   const auto runner = wait_for_lease(signals, platform.leases(), arguments, options);
@@ -218,7 +253,7 @@ void add_leases(CLI::App& app, Globals& globals) {
   locking.footer(
       "The command finds its name and fencing token in DOVETAIL_LEASE_NAME and DOVETAIL_LEASE_TOKEN. When "
       "the\n"
-      "lease is lost, the command gets SIGTERM, and SIGKILL before anybody else can have the lease.\n"
+      "lease cannot be kept, the command gets SIGTERM and then SIGKILL, before the lease ends.\n"
       "Exit code: the command's; 75 when the name is locked, 1 when the lease was lost.");
   locking.add_option("NAME", arguments->name, "1 to 255 characters")->required();
   locking.add_option("COMMAND", arguments->command, "After --: the command and its arguments")->required();

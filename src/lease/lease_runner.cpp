@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/random.hpp"
+#include "dovetail/error.hpp"
 #include "dovetail/ids.hpp"
 #include "dovetail/lease.hpp"
 
@@ -20,9 +21,9 @@ using Steady = std::chrono::steady_clock;
 constexpr milliseconds release_patience{2'000};
 constexpr double jitter = 0.1;  // of the duration, and only ever sooner
 
-/// How long before it ends a lease counts as lost.
+/// How long before it ends a lease counts as lost: more than two clocks drift apart meanwhile.
 MonoDuration margin(milliseconds duration) {
-  return std::min<MonoDuration>(duration / 10, std::chrono::seconds{1});
+  return std::min<MonoDuration>(duration / 10, std::max<milliseconds>(milliseconds{1'000}, duration / 500));
 }
 
 MonoDuration share_of(milliseconds duration, double share) {
@@ -39,8 +40,8 @@ void require_options(const LeaseRunnerOptions& options) {
   if (options.duration < milliseconds{100} || options.duration > std::chrono::hours{24}) {
     throw std::out_of_range("duration must be 100 ms to 24 h");
   }
-  if (!(options.renew_at >= 0.1 && options.renew_at <= 0.9))
-    throw std::out_of_range("renew_at must be 0.1 to 0.9");
+  if (!(options.renew_at >= 0.1 && options.renew_at <= 0.8))
+    throw std::out_of_range("renew_at must be 0.1 to 0.8");
   if (options.limit < 0) throw std::out_of_range("limit must not be negative");
 }
 
@@ -65,8 +66,10 @@ struct LeaseRunner::State {
   ~State() {
     watcher.request_stop();
     renewer.request_stop();
+    over.request_stop();
     watcher.join();
     renewer.join();
+    source.request_stop();  // whoever kept the token: it is over
     try {
       const std::jthread hurry([this](const std::stop_token& done) {
         if (system_clock()->sleep_for(release_patience, done)) releasing.request_stop();
@@ -80,14 +83,13 @@ struct LeaseRunner::State {
   [[nodiscard]] MonoTime lost_at() const { return ends - margin(duration); }
 
   bool check() {
-    bool now_lost = false;
     {
       std::lock_guard lock(mutex);
       lost = lost || Steady::now() >= lost_at();
-      now_lost = lost;
+      if (!lost) return false;
     }
-    if (now_lost) source.request_stop();
-    return now_lost;
+    tell();
+    return true;
   }
 
   void lose() {
@@ -96,18 +98,24 @@ struct LeaseRunner::State {
       lost = true;
       changed.notify_all();
     }
+    tell();
+  }
+
+  /// Not under the mutex: callbacks run here.
+  void tell() {
+    over.request_stop();  // a renewal that is under way is in vain
     source.request_stop();
   }
 
   /// Throws when the database gave no answer.
-  bool renew(const std::stop_token& stop) {
+  bool renew() {
     const auto sent_at = Steady::now();
-    if (!leases.renew(lease, duration, stop)) {
+    if (!leases.renew(lease, duration, over.get_token())) {
       lose();
       return false;
     }
+    if (check()) return false;  // the answer came too late
     std::lock_guard lock(mutex);
-    if (lost) return false;  // the answer came too late: others were told
     ends = std::max(ends, sent_at + duration);
     changed.notify_all();
     return true;
@@ -123,7 +131,7 @@ struct LeaseRunner::State {
       }
       if (!system_clock()->sleep_until(at, stop)) return;
       try {
-        if (!renew(stop)) return;
+        if (!renew()) return;
       } catch (const std::exception&) {
         if (!system_clock()->sleep_for(
                 std::clamp<milliseconds>(duration / 20, milliseconds{10}, milliseconds{1'000}), stop))
@@ -145,7 +153,7 @@ struct LeaseRunner::State {
     }
     const bool fire = lost;
     lock.unlock();
-    if (fire) source.request_stop();
+    if (fire) tell();
   }
 
   Leases& leases;
@@ -154,10 +162,11 @@ struct LeaseRunner::State {
   const double renew_at;
   std::mutex mutex;
   std::condition_variable_any changed;
-  MonoTime ends;      // on the safe side
-  bool lost = false;  // for good
-  std::stop_source source;
-  std::stop_source releasing;
+  MonoTime ends;               // on the safe side
+  bool lost = false;           // for good
+  std::stop_source source;     // the runner's own: lost, stopped from outside, or destroyed
+  std::stop_source over;       // no renewal any more
+  std::stop_source releasing;  // no patience any more
   std::stop_callback<std::function<void()>> outer;
   std::jthread renewer;
   std::jthread watcher;
@@ -168,10 +177,16 @@ std::optional<LeaseRunner> LeaseRunner::try_start(Leases& leases, std::string_vi
   require_options(options);
   const auto owner = options.owner.empty() ? default_owner() : options.owner;
   const auto sent_at = Steady::now();
-  auto lease = options.limit > 0 ? leases.try_acquire_slot(name, options.limit, owner, options.duration)
-                                 : leases.try_acquire(name, owner, options.duration);
+  auto lease = options.limit > 0
+                   ? leases.try_acquire_slot(name, options.limit, owner, options.duration, options.stop)
+                   : leases.try_acquire(name, owner, options.duration, options.stop);
   if (!lease) return std::nullopt;
-  return LeaseRunner{std::make_unique<State>(leases, std::move(*lease), options, sent_at)};
+  try {
+    return LeaseRunner{std::make_unique<State>(leases, *lease, options, sent_at)};
+  } catch (...) {  // no thread to be had
+    leases.release(*lease);
+    throw;
+  }
 }
 
 LeaseRunner::LeaseRunner(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -201,7 +216,7 @@ void LeaseRunner::throw_if_lost() const {
 bool LeaseRunner::try_renew_now() {
   if (is_lost()) return false;
   try {
-    return state_->renew({});
+    return state_->renew();
   } catch (const std::exception&) {
     return false;
   }
@@ -214,9 +229,18 @@ bool run_while_leader(Leases& leases, std::string_view name, const std::function
   auto own = options;
   if (own.owner.empty()) own.owner = default_owner();
   while (!own.stop.stop_requested()) {
-    if (auto runner = LeaseRunner::try_start(leases, name, own)) {
+    std::optional<LeaseRunner> runner;
+    try {
+      runner = LeaseRunner::try_start(leases, name, own);
+    } catch (const Error& error) {
+      // Without its database nobody leads; it may come back.
+      const bool passes = error.is_transient() || error.is_in_doubt() || error.kind() == ErrorKind::cancelled;
+      if (!passes) throw;
+    }
+    if (runner) {
       lead(*runner);
-      if (!runner->stop_token().stop_requested()) return true;
+      if (!runner->is_lost() && !own.stop.stop_requested()) return true;
+      runner.reset();
     }
     // Often enough to follow soon after a leader's end, and not all at once.
     const auto pause = share_of(own.duration, 0.1 + 0.1 * core::random_unit());

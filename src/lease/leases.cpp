@@ -34,7 +34,7 @@ Leases::Leases(storage::Database& database, Logger log, Metrics metrics)
     : database_(&database), log_(std::move(log)), metrics_(std::move(metrics)) {}
 
 std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> limit, std::string_view owner,
-                                     std::chrono::milliseconds duration) {
+                                     std::chrono::milliseconds duration, const std::stop_token& stop) {
   require_word("name", name);
   require_word("owner", owner);
   require_duration(duration);
@@ -42,7 +42,7 @@ std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> l
       .name = name, .owner = owner, .duration = duration, .slots = limit, .grant = Uuid::random()};
   std::optional<Lease> lease;
   database_->write(
-      {.single_statement = true, .repeatable = true, .service = true},
+      {.single_statement = true, .repeatable = true, .stop = stop},
       [&](storage::WriteSession& session) { lease = database_->leases().try_acquire(session, order); });
   metrics_.count(lease ? "lease.acquired" : "lease.busy", 1, {{"store", database_->name()}});
   if (lease) {
@@ -56,14 +56,15 @@ std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> l
 }
 
 std::optional<Lease> Leases::try_acquire(std::string_view name, std::string_view owner,
-                                         std::chrono::milliseconds duration) {
-  return acquire(name, std::nullopt, owner, duration);
+                                         std::chrono::milliseconds duration, const std::stop_token& stop) {
+  return acquire(name, std::nullopt, owner, duration, stop);
 }
 
 std::optional<Lease> Leases::try_acquire_slot(std::string_view name, int limit, std::string_view owner,
-                                              std::chrono::milliseconds duration) {
+                                              std::chrono::milliseconds duration,
+                                              const std::stop_token& stop) {
   if (limit < 1 || limit > most_slots) throw std::out_of_range("limit must be 1 to 10000");
-  return acquire(name, limit, owner, duration);
+  return acquire(name, limit, owner, duration, stop);
 }
 
 std::optional<WallTime> Leases::renew(const Lease& lease, std::chrono::milliseconds duration,

@@ -73,7 +73,9 @@ TEST_P(CliLeasesContract, ACommandRunsUnderItsLease) {
   EXPECT_FALSE(leases().get("job")) << "it is given back";
   EXPECT_EQ(lock("job", {}, {"true"}).code, 0);
   EXPECT_EQ(lock("job", {}, {"sh", "-c", "kill -9 $$"}).code, 128 + SIGKILL);
-  EXPECT_EQ(lock("job", {}, {"/no/such/program"}).code, 1);
+  EXPECT_EQ(lock("job", {}, {"/no/such/program"}).code, 127);
+  const auto nested = lock("a", {}, lock_words("b", {}, {"sh", "-c", "echo $DOVETAIL_LEASE_NAME"}));
+  EXPECT_EQ(nested.out, "b\n") << nested.err;
   EXPECT_EQ(lock("", {}, {"true"}).code, 2);
   EXPECT_EQ(lock("job", {"--duration", "0"}, {"true"}).code, 2);
   EXPECT_EQ(dovetail({"lock", "job"}).code, 2);

@@ -120,7 +120,7 @@ TEST_P(LeaseContract, WhatMakesNoSenseIsRefused) {
   EXPECT_THROW(leases.purge(seconds{-1}), std::out_of_range);
   EXPECT_THROW((void)LeaseRunner::try_start(leases, "job", {.duration = milliseconds{50}}),
                std::out_of_range);
-  EXPECT_THROW((void)LeaseRunner::try_start(leases, "job", {.renew_at = 1.0}), std::out_of_range);
+  EXPECT_THROW((void)LeaseRunner::try_start(leases, "job", {.renew_at = 0.9}), std::out_of_range);
   EXPECT_THROW((void)LeaseRunner::try_start(leases, "job", {.limit = -1}), std::out_of_range);
   EXPECT_THROW(run_while_leader(leases, "job", {}), std::invalid_argument);
   EXPECT_THAT(leases.list(), IsEmpty());
@@ -266,6 +266,14 @@ TEST_P(LeaseRunnerContract, ARunnerThatCannotConfirmItsLeaseIsLostBeforeItEnds) 
   EXPECT_LT(std::chrono::steady_clock::now() - granted, seconds{20})
       << "long before anybody gives up waiting for a lock";
   other.execute("rollback");
+}
+
+TEST_P(LeaseRunnerContract, WhoKeptTheTokenIsToldOfTheEnd) {
+  auto runner = LeaseRunner::try_start(leases(), "job");
+  ASSERT_TRUE(runner);
+  const auto token = runner->stop_token();
+  runner.reset();
+  EXPECT_TRUE(token.stop_requested());
 }
 
 TEST_P(LeaseRunnerContract, AStopFromOutsideIsNoLoss) {

@@ -33,6 +33,7 @@ create function {schema}.lease_try_acquire(
   grant_id uuid    default null
 ) returns setof {schema}.lease
   language plpgsql volatile
+  set lock_timeout = '5s'
 as $function$
 #variable_conflict use_column
 declare
@@ -45,10 +46,11 @@ begin
     raise exception 'owner must have 1 to 255 characters' using errcode = 'invalid_parameter_value';
   elsif duration is null or duration <= interval '0' then
     raise exception 'duration must be positive' using errcode = 'invalid_parameter_value';
-  elsif slots < 1 then
-    raise exception 'slots must be at least 1' using errcode = 'invalid_parameter_value';
+  elsif slots not between 1 and 10000 then
+    raise exception 'slots must be 1 to 10000' using errcode = 'invalid_parameter_value';
   end if;
-  -- One at a time per name: what follows sees what the one before has done, and draws its token after it.
+  -- One at a time per name, and no renewal meanwhile: what follows sees what the one before has done, and draws its
+  -- token after it.
   perform pg_advisory_xact_lock(hashtextextended('{schema}.lease:' || lease_try_acquire.name, 0));
   v_now := {schema}.clock();
   return query
@@ -77,14 +79,19 @@ begin
   on conflict (name, slot) do update
      set owner = excluded.owner, token = excluded.token, grant_id = excluded.grant_id,
          lease_until = excluded.lease_until, acquired_at = excluded.acquired_at, renewed_at = excluded.renewed_at
+   where l.lease_until <= v_now
   returning l.*;
 end
 $function$;
 
 -- Lets a held lease end `duration` from now, or when it would have, whichever is later; answers that time, or null when it is
 -- not held by this owner with this token any more.
+--
+-- Whoever wants to acquire the name waits until this has committed, and the time is looked at when the row is locked: between
+-- the two no lease is both renewed and taken.
 create function {schema}.lease_renew(name text, owner text, token bigint, duration interval) returns timestamptz
   language plpgsql volatile
+  set lock_timeout = '5s'
 as $function$
 declare
   v_until timestamptz;
@@ -92,6 +99,8 @@ begin
   if duration is null or duration <= interval '0' then
     raise exception 'duration must be positive' using errcode = 'invalid_parameter_value';
   end if;
+  perform pg_advisory_xact_lock_shared(hashtextextended('{schema}.lease:' || lease_renew.name, 0));
+  perform from {schema}.lease l where l.name = lease_renew.name and l.token = lease_renew.token for no key update;
   update {schema}.lease l
      set lease_until = greatest(l.lease_until, {schema}.clock() + duration), renewed_at = {schema}.clock()
    where l.name = lease_renew.name and l.owner = lease_renew.owner and l.token = lease_renew.token
