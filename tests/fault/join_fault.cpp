@@ -1,11 +1,15 @@
-// Joins under fire: steps are attached before, while and after they end, by processes that are killed and start over; some
-// fail, some are tried again, some outlive their lease, some are reported twice, some joins are cancelled. In the end every
+// Joins under fire: steps are attached before, while and after they end, and handled by processes that are killed and start
+// over; some fail, some are tried again, some outlive their lease, some are reported twice, some joins are cancelled. In the end every
 // counter is the truth, every join has ended, and each has exactly the continuation it should have.
 //
 // DOVETAIL_CHAOS_JOINS says how many joins; a few by default.
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -26,6 +30,22 @@ int wanted_joins() {
   const char* text = std::getenv("DOVETAIL_CHAOS_JOINS");  // NOLINT(concurrency-mt-unsafe)
   return text != nullptr ? std::max(1, std::atoi(text)) : 60;
 }
+
+/// A number that processes share.
+class SharedCounter {
+ public:
+  SharedCounter()
+      : value_(static_cast<std::atomic<int>*>(::mmap(
+            nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~SharedCounter() { ::munmap(value_, sizeof(std::atomic<int>)); }
+  SharedCounter(const SharedCounter&) = delete;
+  SharedCounter& operator=(const SharedCounter&) = delete;
+  void add() const { ++*value_; }
+  [[nodiscard]] int value() const { return *value_; }
+
+ private:
+  std::atomic<int>* value_;
+};
 
 class JoinFault : public BackendTest {
  protected:
@@ -85,18 +105,14 @@ DOVETAIL_CONTRACT(JoinFault);
 TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
   const int total = wanted_joins();
   Platform::migrate(backend.url(), options());
-  auto platform = Platform::open(backend.url(), options());
-  std::vector<Plan> plans;
-  std::vector<std::pair<JoinId, OutboxMessageId>> late;  // to be attached by and by
-  std::set<OutboxMessageId> reported;
-
-  // Workers and attachers that are killed again and again, from the beginning.
-  std::atomic<bool> stop{false};
-  std::atomic<int> kills{0};
-  std::jthread killer([&] {
+  // Workers that are killed again and again, from the beginning: the doing of another process, so that this one has no
+  // threads when it forks.
+  const SharedCounter kills;
+  ChildProcess killer([&] {
     std::mt19937 dice(4711);
-    while (!stop) {
+    for (;;) {
       ChildProcess worker([&] {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         auto mine = Platform::open(backend.url(), options());
         work(mine, false);
         for (;;) ::pause();
@@ -104,9 +120,13 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
       ::usleep(150'000 + dice() % 400'000);
       worker.signal(SIGKILL);
       worker.wait();
-      ++kills;
+      kills.add();
     }
   });
+  auto platform = Platform::open(backend.url(), options());
+  std::vector<Plan> plans;
+  std::vector<std::pair<JoinId, OutboxMessageId>> late;  // to be attached by and by
+  std::set<OutboxMessageId> reported;
 
   for (int i = 0; i < total; ++i) {
     Plan plan;
@@ -159,17 +179,12 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
       victim.cancelled = platform.joins().cancel(victim.join) || victim.cancelled;
     }
   }
-  // The late ones, by processes that die at it and begin again.
-  for (int round = 0; round < 3; ++round) {
-    ChildProcess attacher([&] {
-      auto mine = Platform::open(backend.url(), options());
-      for (const auto& [join, message] : late) mine.joins().attach(join, message);
-    });
-    ::usleep(100'000 + random() % 200'000);
-    attacher.signal(SIGKILL);
-    attacher.wait();
+  // The late ones: many of their messages have ended by now. Some twice.
+  std::shuffle(late.begin(), late.end(), random);
+  for (const auto& [join, message] : late) {
+    platform.joins().attach(join, message);
+    if (random() % 10 == 0) platform.joins().attach(join, message);
   }
-  for (const auto& [join, message] : late) platform.joins().attach(join, message);
 
   // One who is left alone, to the end.
   auto last = Platform::open(backend.url(), options());
@@ -179,9 +194,9 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
   };
   EXPECT_TRUE(eventually([&] { return unfinished() == 0; }, seconds{60 + total / 10}))
       << unfinished() << " are stuck";
-  stop = true;
-  killer.join();
-  EXPECT_GT(kills, 1);
+  killer.signal(SIGKILL);
+  killer.wait();
+  EXPECT_GT(kills.value(), 1);
 
   const auto completed = counts("select join_id, count(*) from " + backend.table("outbox_join_members") +
                                 " where status = 1 group by join_id");
