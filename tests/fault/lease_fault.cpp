@@ -24,7 +24,7 @@ constexpr milliseconds duration{250};
 
 int wanted_grants() {
   const char* text = std::getenv("DOVETAIL_LEASE_ROUNDS");  // NOLINT(concurrency-mt-unsafe)
-  return text != nullptr ? std::max(1, std::atoi(text)) : 40;
+  return text != nullptr ? std::max(1, std::atoi(text)) : 20;
 }
 
 /// What a contender says, through a pipe that survives it. The monotonic clock is one for all processes of a machine.
