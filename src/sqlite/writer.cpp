@@ -42,6 +42,21 @@ void futex_wake_all(std::atomic<int>& word) {
   ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
+/// Each caller gets an exception of its own: they read and destroy it on different threads.
+std::exception_ptr own_copy(const std::exception_ptr& shared) {
+  try {
+    std::rethrow_exception(shared);
+  } catch (const Error& error) {
+    std::string_view text{error.what()};  // as the constructor has put it together
+    text.remove_prefix(error.statement().size() + 2);
+    if (!error.native_code().empty()) text.remove_suffix(error.native_code().size() + 3);
+    return std::make_exception_ptr(
+        Error({error.kind(), error.native_code(), error.statement()}, std::string{text}));
+  } catch (...) {
+    return shared;
+  }
+}
+
 [[noreturn]] void busy(const std::string& what) {
   throw Error({ErrorKind::transient, "5", "begin"}, what);
 }
@@ -227,7 +242,7 @@ bool Writer::run_in_savepoint(Submission& submission) {
 
 void Writer::mark_done(const Batch& batch, const std::exception_ptr& error) {
   for (auto* submission : batch) {
-    if (error && !submission->error) submission->error = error;
+    if (error && !submission->error) submission->error = own_copy(error);
     submission->state.store(State::done, std::memory_order_release);  // its owner may be gone from here on
   }
 }

@@ -176,6 +176,8 @@ TEST_P(JoinWaitContract, JOIN_057_AReportACancelAndADeadlineWakeItAsWellWhatever
   ASSERT_TRUE(ended(wait_cancelled, OutboxStatus::done));
   ASSERT_TRUE(eventually([&] { return noted().size() == 1; }));
   EXPECT_THAT(noted(), ElementsAre("done:yes"));
+  // Acked as well: with the time jumping, it would come again.
+  ASSERT_TRUE(eventually([&] { return with_status(OutboxStatus::done) == 3; }));
   backend.advance(hours{11});
   joins.fail_overdue();  // or the message itself was faster
   ASSERT_TRUE(ended(wait_late, OutboxStatus::done));
