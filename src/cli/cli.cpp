@@ -100,6 +100,10 @@ void print_effect(const Globals& globals, const Effect& effect) {
   std::cout << '\n';
 }
 
+std::string or_dash(const std::optional<WallTime>& time) {
+  return time ? to_string(*time) : "-";
+}
+
 std::string shortened(const std::string& text, std::size_t characters) {
   if (width_of(text) <= characters) return text;
   std::size_t end = 0;

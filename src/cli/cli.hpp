@@ -59,6 +59,9 @@ struct Effect {
 /// `acked 1 of 2`, or {"acked":1,"asked":2}.
 void print_effect(const Globals& globals, const Effect& effect);
 
+/// The time, or a dash for none.
+[[nodiscard]] std::string or_dash(const std::optional<WallTime>& time);
+
 /// `text` cut to `characters` of them.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t characters);
 

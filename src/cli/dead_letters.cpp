@@ -29,10 +29,6 @@ struct DeadLetterArguments {
   [[nodiscard]] bool has_filter() const { return !topic.empty() || !after.empty() || !before.empty(); }
 };
 
-std::string or_dash(const std::optional<WallTime>& time) {
-  return time ? to_string(*time) : "-";
-}
-
 // --- list
 
 void print_list_as_json(const std::vector<StoredMessage>& letters, bool full) {

@@ -13,10 +13,6 @@ constexpr std::size_t shown_key_characters = 40;
 constexpr int members_page = 1'000;
 constexpr SecondsRange age_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
 
-std::string or_dash(const std::optional<WallTime>& time) {
-  return time ? to_string(*time) : "-";
-}
-
 std::string steps(const Join& join) {
   auto text = std::to_string(join.completed_steps) + "/" + std::to_string(join.expected_steps);
   if (join.failed_steps > 0) text += ", " + std::to_string(join.failed_steps) + " failed";

@@ -21,6 +21,11 @@ std::string_view trimmed(std::string_view text, std::size_t limit);
 /// `text` with every byte that is not part of well-formed UTF-8, and every NUL, replaced by `?`.
 std::string printable(std::string_view text);
 
+/// The same text, for those who only look.
+inline std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
+  return text ? std::optional<std::string_view>{*text} : std::nullopt;
+}
+
 /// Replaces every `{schema}` in `sql`.
 std::string with_schema(std::string_view sql, std::string_view schema);
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "core/derived_id.hpp"
+#include "core/require.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/join.hpp"
 #include "join/wait_payload.hpp"
@@ -27,16 +28,16 @@ void require_id(const char* what, const Uuid& id) {
 
 void require_request(const JoinRequest& request) {
   if (request.grouping_key) {
-    outbox::require_length("grouping_key", *request.grouping_key, max_grouping_key_characters);
+    core::require_length("grouping_key", *request.grouping_key, max_grouping_key_characters);
   }
   if (request.metadata) {
-    outbox::require_text("metadata", *request.metadata);
+    core::require_text("metadata", *request.metadata);
     if (request.metadata->size() > max_metadata_bytes) {
       throw std::invalid_argument("metadata must not exceed " + std::to_string(max_metadata_bytes) +
                                   " bytes, got " + std::to_string(request.metadata->size()));
     }
   }
-  if (request.deadline) outbox::require_time("deadline", *request.deadline);
+  if (request.deadline) core::require_time("deadline", *request.deadline);
   if (request.join_id) require_id("join_id", request.join_id->uuid());
 }
 
@@ -160,7 +161,7 @@ Joins::Joins(storage::Database& database, Outbox& outbox, JoinOptions options, L
       log_(std::move(log)),
       metrics_(std::move(metrics)) {
   if (options_.wait_topic.empty()) throw std::invalid_argument("wait_topic must not be empty");
-  outbox::require_length("wait_topic", options_.wait_topic, 255);
+  core::require_length("wait_topic", options_.wait_topic, 255);
   if (options_.wait_poll < std::chrono::milliseconds{100} || options_.wait_poll > std::chrono::hours{1}) {
     throw std::out_of_range("wait_poll must be 100 ms to 1 h");
   }
@@ -258,12 +259,9 @@ bool Joins::report(JoinId join, OutboxMessageId message, StepStatus status) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
   bool counted = false;
-  bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     // A second run may find what the first one wrote: that was this call's doing, and it answers so.
-    const bool now = report_in(session, join, message, status);
-    counted = again ? counted || now : now;
-    again = true;
+    counted = report_in(session, join, message, status) || counted;
   });
   return counted;
 }
@@ -360,11 +358,8 @@ void Joins::note_cancelled(JoinId join) const {
 bool Joins::cancel(JoinId join) {
   require_id("join", join.uuid());
   bool cancelled = false;
-  bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
-    const bool now = cancel_in(session, join);
-    cancelled = again ? cancelled || now : now;
-    again = true;
+    cancelled = cancel_in(session, join) || cancelled;
   });
   if (cancelled) note_cancelled(join);
   return cancelled;
@@ -385,11 +380,11 @@ std::optional<Join> Joins::get(JoinId join) {
 
 std::vector<Join> Joins::list(const JoinFilter& filter, const JoinPage& page) {
   if (filter.grouping_key) {
-    outbox::require_length("grouping_key", *filter.grouping_key, max_grouping_key_characters);
+    core::require_length("grouping_key", *filter.grouping_key, max_grouping_key_characters);
   }
-  if (filter.created_after) outbox::require_time("created_after", *filter.created_after);
-  if (filter.created_before) outbox::require_time("created_before", *filter.created_before);
-  outbox::require_batch_size("size", page.size);
+  if (filter.created_after) core::require_time("created_after", *filter.created_after);
+  if (filter.created_before) core::require_time("created_before", *filter.created_before);
+  core::require_batch_size("size", page.size);
   std::vector<Join> found;
   database_->read(
       [&](storage::ReadSession& session) { found = database_->joins().list(session, filter, page); });
@@ -397,7 +392,7 @@ std::vector<Join> Joins::list(const JoinFilter& filter, const JoinPage& page) {
 }
 
 std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
-  outbox::require_batch_size("size", page.size);
+  core::require_batch_size("size", page.size);
   std::vector<JoinMember> found;
   database_->read(
       [&](storage::ReadSession& session) { found = database_->joins().members(session, join, page); });

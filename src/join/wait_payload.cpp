@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "outbox/new_messages.hpp"
+#include "core/require.hpp"
 
 namespace dovetail {
 namespace join {
@@ -62,11 +62,11 @@ WaitPayload parse_wait_payload(std::string_view json) {
 void require_continuation(const Continuation& continuation) {
   if (continuation.on_complete_topic.empty())
     throw std::invalid_argument("on_complete_topic must not be empty");
-  outbox::require_length("on_complete_topic", continuation.on_complete_topic, 255);
-  outbox::require_text("on_complete_payload", continuation.on_complete_payload);
+  core::require_length("on_complete_topic", continuation.on_complete_topic, 255);
+  core::require_text("on_complete_payload", continuation.on_complete_payload);
   if (continuation.on_fail_topic == "") throw std::invalid_argument("on_fail_topic must not be empty");
-  if (continuation.on_fail_topic) outbox::require_length("on_fail_topic", *continuation.on_fail_topic, 255);
-  if (continuation.on_fail_payload) outbox::require_text("on_fail_payload", *continuation.on_fail_payload);
+  if (continuation.on_fail_topic) core::require_length("on_fail_topic", *continuation.on_fail_topic, 255);
+  if (continuation.on_fail_payload) core::require_text("on_fail_payload", *continuation.on_fail_payload);
 }
 
 }  // namespace join

@@ -1,7 +1,7 @@
 #include <stdexcept>
 
+#include "core/require.hpp"
 #include "dovetail/lease.hpp"
-#include "outbox/new_messages.hpp"
 #include "storage/database.hpp"
 #include "storage/lease_store.hpp"
 
@@ -16,7 +16,7 @@ constexpr int portion = 1'000;
 
 void require_word(const char* what, std::string_view text) {
   if (text.empty()) throw std::invalid_argument(std::string{what} + " must not be empty");
-  outbox::require_length(what, text, max_characters);
+  core::require_length(what, text, max_characters);
 }
 
 void require_duration(std::chrono::milliseconds duration) {
@@ -82,12 +82,10 @@ std::optional<WallTime> Leases::renew(const Lease& lease, std::chrono::milliseco
 bool Leases::release(const Lease& lease, const std::stop_token& stop) {
   require_lease(lease);
   bool held = false;
-  bool again = false;
   database_->write({.single_statement = true, .repeatable = true, .service = true, .stop = stop},
                    [&](storage::WriteSession& session) {
-                     // A second run may find what the first one did.
-                     const bool now = database_->leases().release(session, lease);
-                     held = std::exchange(again, true) ? held || now : now;
+                     // A second run may find what the first one did: that was this call's doing.
+                     held = database_->leases().release(session, lease) || held;
                    });
   log_.write(
       LogLevel::info, "lease.released",
@@ -105,7 +103,7 @@ std::optional<Lease> Leases::get(std::string_view name) {
 }
 
 std::vector<Lease> Leases::list(const LeasePage& page) {
-  outbox::require_batch_size("size", page.size);
+  core::require_batch_size("size", page.size);
   std::vector<Lease> found;
   database_->read(
       [&](storage::ReadSession& session) { found = database_->leases().list(session, std::nullopt, page); });

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "core/headers.hpp"
-#include "core/text.hpp"
+#include "core/require.hpp"
 #include "dovetail/error.hpp"
 #include "storage/database.hpp"
 #include "storage/join_store.hpp"
@@ -12,12 +12,15 @@
 namespace dovetail::outbox {
 namespace {
 
+using core::require_length;
+using core::require_text;
+using core::require_time;
+
 constexpr std::size_t max_topic_characters = 255;
 constexpr std::size_t max_correlation_id_characters = 255;
 constexpr std::size_t max_unique_key_characters = 255;
 constexpr std::size_t max_headers = 64;
 constexpr std::size_t max_header_bytes = std::size_t{16} << 10;
-constexpr int max_batch_size = 10'000;
 
 void require_headers(const Headers& headers) {
   std::size_t bytes = 0;
@@ -36,40 +39,9 @@ void require_headers(const Headers& headers) {
 
 }  // namespace
 
-std::size_t require_text(const char* what, std::string_view text) {
-  const auto length = core::utf8_length(text);
-  if (!length) throw std::invalid_argument(std::string{what} + " must be valid UTF-8 without NUL");
-  return *length;
-}
-
-void require_length(const char* what, std::string_view text, std::size_t limit) {
-  const auto length = require_text(what, text);
-  if (length > limit) {
-    throw std::invalid_argument(std::string{what} + " must not exceed " + std::to_string(limit) +
-                                " characters, got " + std::to_string(length));
-  }
-}
-
 void require_topic(std::string_view topic) {
   if (topic.empty()) throw std::invalid_argument("topic must not be empty");
   require_length("topic", topic, max_topic_characters);
-}
-
-void require_time(const char* what, WallTime time) {
-  using std::chrono::January;
-  using std::chrono::year;
-  constexpr WallTime first = std::chrono::sys_days{year{1} / January / 1};
-  constexpr WallTime last = std::chrono::sys_days{year{10000} / January / 1};
-  if (time < first || time >= last) {
-    throw std::out_of_range(std::string{what} + " must lie in the years 1 to 9999");
-  }
-}
-
-void require_batch_size(const char* what, int size) {
-  if (size < 1 || size > max_batch_size) {
-    throw std::out_of_range(std::string{what} + " must be 1 to " + std::to_string(max_batch_size) + ", got " +
-                            std::to_string(size));
-  }
 }
 
 void require_joins(storage::Database& database, storage::WriteSession& session,

@@ -12,15 +12,8 @@
 
 namespace dovetail::outbox {
 
-// Each throws std::invalid_argument or std::out_of_range, with the limit in the text.
-
-/// Answers the number of characters.
-std::size_t require_text(const char* what, std::string_view text);
-void require_length(const char* what, std::string_view text, std::size_t limit);
+/// Throws std::invalid_argument, with the limit in the text.
 void require_topic(std::string_view topic);
-void require_time(const char* what, WallTime time);
-/// Of a batch or a page.
-void require_batch_size(const char* what, int size);
 
 /// Throws InvalidOperation when one of them does not exist.
 void require_joins(storage::Database& database, storage::WriteSession& session,

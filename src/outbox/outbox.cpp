@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/require.hpp"
 #include "core/text.hpp"
 #include "outbox/new_messages.hpp"
 #include "storage/database.hpp"
@@ -11,11 +12,11 @@
 namespace dovetail {
 namespace {
 
+using core::require_batch_size;
+using core::require_text;
+using core::require_time;
 using outbox::announcement_in;
 using outbox::checked;
-using outbox::require_batch_size;
-using outbox::require_text;
-using outbox::require_time;
 using outbox::require_topic;
 using storage::Announcement;
 

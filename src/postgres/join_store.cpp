@@ -1,41 +1,30 @@
 #include "postgres/join_store.hpp"
 
+#include "core/text.hpp"
 #include "postgres/session.hpp"
 #include "postgres/sql.hpp"
 
 namespace dovetail::postgres {
 namespace {
 
-std::optional<std::string> text_or_null(const Result& result, int row, int column) {
-  return result.is_null(row, column) ? std::nullopt : std::optional{result.text(row, column)};
-}
-
-std::optional<WallTime> time_or_null(const Result& result, int row, int column) {
-  return result.is_null(row, column) ? std::nullopt : std::optional{result.time(row, column)};
-}
-
 std::optional<bool> boolean_or_null(const Result& result) {
   return result.is_null(0, 0) ? std::nullopt : std::optional{result.boolean(0, 0)};
-}
-
-std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
-  return text ? std::optional<std::string_view>{*text} : std::nullopt;
 }
 
 Join read_join(const Result& result, int row) {
   Join join;
   join.id = JoinId{result.uuid(row, 0)};
-  join.grouping_key = text_or_null(result, row, 1);
+  join.grouping_key = result.text_or_null(row, 1);
   join.expected_steps = static_cast<int>(result.integer(row, 2));
   join.completed_steps = static_cast<int>(result.integer(row, 3));
   join.failed_steps = static_cast<int>(result.integer(row, 4));
   join.status = static_cast<JoinStatus>(result.integer(row, 5));
   join.created_at = result.time(row, 6);
   join.last_updated_at = result.time(row, 7);
-  join.finished_at = time_or_null(result, row, 8);
-  join.deadline = time_or_null(result, row, 9);
-  join.reason = text_or_null(result, row, 10);
-  join.metadata = text_or_null(result, row, 11);
+  join.finished_at = result.time_or_null(row, 8);
+  join.deadline = result.time_or_null(row, 9);
+  join.reason = result.text_or_null(row, 10);
+  join.metadata = result.text_or_null(row, 11);
   return join;
 }
 
@@ -135,7 +124,7 @@ std::optional<Join> JoinStore::get(storage::ReadSession& session, JoinId join) {
 std::vector<Join> JoinStore::list(storage::ReadSession& session, const JoinFilter& filter,
                                   const JoinPage& page) {
   Params params;
-  params.add(view_of(filter.grouping_key))
+  params.add(core::view_of(filter.grouping_key))
       .add(filter.status ? std::optional{static_cast<std::int32_t>(*filter.status)} : std::nullopt)
       .add(filter.created_after)
       .add(filter.created_before)

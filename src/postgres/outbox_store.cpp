@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/headers.hpp"
+#include "core/text.hpp"
 #include "postgres/session.hpp"
 #include "postgres/sql.hpp"
 
@@ -191,16 +192,12 @@ void add_ids(Params& params, std::optional<std::span<const OutboxMessageId>> ids
   params.add(std::span<const Uuid>{uuids});
 }
 
-std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
-  return text ? std::optional<std::string_view>{*text} : std::nullopt;
-}
-
 /// Which dead letters are meant.
 Params chosen_params(std::optional<std::span<const OutboxMessageId>> ids, const DeadLetterFilter& filter,
                      int most) {
   Params params;
   add_ids(params, ids);
-  params.add(view_of(filter.topic))
+  params.add(core::view_of(filter.topic))
       .add(filter.failed_after)
       .add(filter.failed_before)
       .add(std::int32_t{most});
@@ -214,14 +211,6 @@ std::size_t count_of(const Result& result) {
   return static_cast<std::size_t>(result.integer(0, 0));
 }
 
-std::optional<std::string> text_or_null(const Result& result, int row, int column) {
-  return result.is_null(row, column) ? std::nullopt : std::optional{result.text(row, column)};
-}
-
-std::optional<WallTime> time_or_null(const Result& result, int row, int column) {
-  return result.is_null(row, column) ? std::nullopt : std::optional{result.time(row, column)};
-}
-
 /// The columns that claimed and stored messages share, from the first on.
 OutboxMessage read_message(const Result& result, int row) {
   OutboxMessage message;
@@ -229,11 +218,11 @@ OutboxMessage read_message(const Result& result, int row) {
   message.message_id = OutboxMessageId{result.uuid(row, 0)};
   message.topic = result.text(row, 1);
   if (!result.is_null(row, 2)) message.payload = result.text(row, 2);
-  message.correlation_id = text_or_null(result, row, 3);
+  message.correlation_id = result.text_or_null(row, 3);
   if (!result.is_null(row, 4)) message.headers = core::headers_from_json(result.bytes(row, 4));
   message.created_at = result.time(row, 5);
-  message.due_at = time_or_null(result, row, 6);
-  message.expires_at = time_or_null(result, row, 7);
+  message.due_at = result.time_or_null(row, 6);
+  message.expires_at = result.time_or_null(row, 7);
   message.priority = static_cast<int>(result.integer(row, 8));
   message.attempts = static_cast<int>(result.integer(row, 9));
   return message;
@@ -262,12 +251,12 @@ StoredMessage read_stored(const Result& result, int row) {
   StoredMessage stored;
   stored.message = read_message(result, row);
   stored.status = static_cast<OutboxStatus>(result.integer(row, 11));
-  stored.processed_at = time_or_null(result, row, 12);
+  stored.processed_at = result.time_or_null(row, 12);
   if (!result.is_null(row, 13)) stored.processed_by = OwnerToken{result.uuid(row, 13)};
-  stored.last_error = text_or_null(result, row, 14);
+  stored.last_error = result.text_or_null(row, 14);
   stored.past_attempts = static_cast<int>(result.integer(row, 15));
-  stored.unique_key = text_or_null(result, row, 16);
-  stored.next_attempt_at = time_or_null(result, row, 17);
+  stored.unique_key = result.text_or_null(row, 16);
+  stored.next_attempt_at = result.time_or_null(row, 17);
   return stored;
 }
 
@@ -508,7 +497,7 @@ std::vector<StoredMessage> OutboxStore::dead_letters(storage::ReadSession& sessi
                                                      const DeadLetterFilter& filter,
                                                      const DeadLetterPage& page) {
   Params params;
-  params.add(view_of(filter.topic)).add(filter.failed_after).add(filter.failed_before);
+  params.add(core::view_of(filter.topic)).add(filter.failed_after).add(filter.failed_before);
   params.add(page.after ? std::optional{page.after->uuid()} : std::nullopt).add(std::int64_t{page.size});
   const auto result = ReadSession::of(session).run(texts_, sql::outbox_dead_letters, params);
   std::vector<StoredMessage> found;

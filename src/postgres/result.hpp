@@ -34,6 +34,12 @@ class Result {
   [[nodiscard]] bool boolean(int row, int column) const;
   [[nodiscard]] Uuid uuid(int row, int column) const;
   [[nodiscard]] WallTime time(int row, int column) const;
+  [[nodiscard]] std::optional<std::string> text_or_null(int row, int column) const {
+    return is_null(row, column) ? std::nullopt : std::optional{text(row, column)};
+  }
+  [[nodiscard]] std::optional<WallTime> time_or_null(int row, int column) const {
+    return is_null(row, column) ? std::nullopt : std::optional{time(row, column)};
+  }
 
   /// All rows, decoded by the types that the server names. Throws InvalidOperation for a type without a
   /// decoder.

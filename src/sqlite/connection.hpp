@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,12 @@ class Cursor {
   [[nodiscard]] std::string text(int column) const;
   [[nodiscard]] Uuid uuid(int column) const;
   [[nodiscard]] WallTime time(int column) const;
+  [[nodiscard]] std::optional<std::string> text_or_null(int column) const {
+    return is_null(column) ? std::nullopt : std::optional{text(column)};
+  }
+  [[nodiscard]] std::optional<WallTime> time_or_null(int column) const {
+    return is_null(column) ? std::nullopt : std::optional{time(column)};
+  }
   [[nodiscard]] Value value(int column) const;
   [[nodiscard]] Rows rows();
 

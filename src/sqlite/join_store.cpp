@@ -10,28 +10,20 @@ constexpr std::int64_t stored_done = 1;  // the outbox table's own numbers
 constexpr std::int64_t stored_failed = 3;
 constexpr std::int64_t most_steps_purged = 10'000;  // at once: nobody else can write meanwhile
 
-std::optional<std::string> text_or_null(const Cursor& row, int column) {
-  return row.is_null(column) ? std::nullopt : std::optional{row.text(column)};
-}
-
-std::optional<WallTime> time_or_null(const Cursor& row, int column) {
-  return row.is_null(column) ? std::nullopt : std::optional{row.time(column)};
-}
-
 Join read_join(const Cursor& row) {
   Join join;
   join.id = JoinId{row.uuid(0)};
-  join.grouping_key = text_or_null(row, 1);
+  join.grouping_key = row.text_or_null(1);
   join.expected_steps = static_cast<int>(row.integer(2));
   join.completed_steps = static_cast<int>(row.integer(3));
   join.failed_steps = static_cast<int>(row.integer(4));
   join.status = static_cast<JoinStatus>(row.integer(5));
   join.created_at = row.time(6);
   join.last_updated_at = row.time(7);
-  join.finished_at = time_or_null(row, 8);
-  join.deadline = time_or_null(row, 9);
-  join.reason = text_or_null(row, 10);
-  join.metadata = text_or_null(row, 11);
+  join.finished_at = row.time_or_null(8);
+  join.deadline = row.time_or_null(9);
+  join.reason = row.text_or_null(10);
+  join.metadata = row.text_or_null(11);
   return join;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/headers.hpp"
 #include "core/random.hpp"
+#include "core/text.hpp"
 #include "dovetail/backoff.hpp"
 #include "sqlite/session.hpp"
 #include "sqlite/sql.hpp"
@@ -18,18 +19,6 @@ constexpr std::size_t rows_at_once = 16;  // of the statements named …_many
 constexpr std::size_t shortest_run = 3;   // below it, the statements named …_run gain nothing
 constexpr std::string_view expired_error = "expired before it was handled";
 constexpr std::string_view lease_error = "its lease ran out, and with it its last attempt";
-
-std::optional<std::string> text_or_null(const Cursor& row, int column) {
-  return row.is_null(column) ? std::nullopt : std::optional{row.text(column)};
-}
-
-std::optional<WallTime> time_or_null(const Cursor& row, int column) {
-  return row.is_null(column) ? std::nullopt : std::optional{row.time(column)};
-}
-
-std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
-  return text ? std::optional<std::string_view>{*text} : std::nullopt;
-}
 
 /// How many claims one statement takes: it knows one epoch per id.
 std::size_t distinct_prefix(std::span<const Claim> claims) {
@@ -59,18 +48,18 @@ OutboxMessage read_message(const Cursor& row) {
   message.message_id = OutboxMessageId{row.uuid(0)};
   message.topic = row.text(1);
   if (!row.is_null(2)) message.payload = row.text(2);
-  message.correlation_id = text_or_null(row, 3);
+  message.correlation_id = row.text_or_null(3);
   if (!row.is_null(4)) message.headers = core::headers_from_json(row.text(4));
   message.created_at = row.time(5);
-  message.due_at = time_or_null(row, 6);
-  message.expires_at = time_or_null(row, 7);
+  message.due_at = row.time_or_null(6);
+  message.expires_at = row.time_or_null(7);
   message.priority = static_cast<int>(row.integer(8));
   message.attempts = static_cast<int>(row.integer(9));
   return message;
 }
 
 void bind_filter(Cursor& cursor, const DeadLetterFilter& filter, int most) {
-  cursor.bind(view_of(filter.topic))
+  cursor.bind(core::view_of(filter.topic))
       .bind(filter.failed_after)
       .bind(filter.failed_before)
       .bind(std::int64_t{most});
@@ -80,12 +69,12 @@ StoredMessage read_stored(const Cursor& row) {
   StoredMessage stored;
   stored.message = read_message(row);
   stored.status = static_cast<OutboxStatus>(row.integer(11));
-  stored.processed_at = time_or_null(row, 12);
+  stored.processed_at = row.time_or_null(12);
   if (!row.is_null(13)) stored.processed_by = OwnerToken{row.uuid(13)};
-  stored.last_error = text_or_null(row, 14);
+  stored.last_error = row.text_or_null(14);
   stored.past_attempts = static_cast<int>(row.integer(15));
-  stored.unique_key = text_or_null(row, 16);
-  stored.next_attempt_at = time_or_null(row, 17);
+  stored.unique_key = row.text_or_null(16);
+  stored.next_attempt_at = row.time_or_null(17);
   return stored;
 }
 
@@ -104,7 +93,7 @@ Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::New
         .bind(message.payload)
         .bind(message.correlation_id)
         .bind(message.due_at)
-        .bind(view_of(message.headers))
+        .bind(core::view_of(message.headers))
         .bind(message.expires_at)
         .bind(std::int64_t{message.priority})
         .bind(message.unique_key)
@@ -133,7 +122,7 @@ std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
         .bind(message.payload)
         .bind(message.correlation_id)
         .bind(message.due_at)
-        .bind(view_of(message.headers))
+        .bind(core::view_of(message.headers))
         .bind(message.expires_at)
         .bind(std::int64_t{message.priority})
         .bind(clock_->wall())
@@ -576,7 +565,7 @@ std::vector<StoredMessage> OutboxStore::dead_letters(storage::ReadSession& sessi
                                                      const DeadLetterFilter& filter,
                                                      const DeadLetterPage& page) {
   auto cursor = ReadSession::of(session).run(texts_, sql::outbox_dead_letters);
-  cursor.bind(view_of(filter.topic))
+  cursor.bind(core::view_of(filter.topic))
       .bind(filter.failed_after)
       .bind(filter.failed_before)
       .bind(page.after ? std::optional{page.after->uuid()} : std::nullopt)
