@@ -6,6 +6,7 @@
 #include "dovetail/error.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/ids.hpp"
+#include "dovetail/inbox.hpp"
 #include "dovetail/join.hpp"
 #include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"

@@ -27,6 +27,7 @@
 #include <stop_token>
 #include <string>
 
+#include "dovetail/inbox.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/transaction.hpp"
 
@@ -78,6 +79,8 @@ struct HandlerOptions {
 };
 
 using HandlerFunction = std::function<void(const OutboxMessage& message, HandlerContext& context)>;
+
+using InboxHandlerFunction = std::function<void(const InboxMessage& message, HandlerContext& context)>;
 
 /// A handler as a class, for those that carry state.
 class Handler {

@@ -24,6 +24,7 @@
 
 #include "dovetail/clock.hpp"
 #include "dovetail/handler.hpp"
+#include "dovetail/inbox.hpp"
 #include "dovetail/join.hpp"
 #include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"
@@ -58,13 +59,15 @@ struct PlatformOptions {
   /// Creates or upgrades the schema while opening.
   bool deploy_schema = false;
   /// Connections to hold at most (SQLite: for reading; it has one for writing). A started Platform holds up
-  /// to WorkerOptions::fetchers + 4 more of its own on PostgreSQL: handlers cannot keep it from renewing leases.
+  /// to WorkerOptions::fetchers + 4 more of its own on PostgreSQL, and as many again with handlers for the inbox: handlers
+  /// cannot keep it from renewing leases.
   std::size_t max_connections = 8;
   /// PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;
   /// How long a write to SQLite waits for another writer.
   std::chrono::milliseconds busy_timeout{10'000};
   OutboxOptions outbox{};
+  InboxOptions inbox{};
   JoinOptions joins{};
   WorkerOptions worker{};
   std::shared_ptr<LogSink> log_sink{};     ///< Absent: spdlog, warnings and errors to standard error.
@@ -98,6 +101,7 @@ class Platform {
   [[nodiscard]] Transaction begin();
 
   [[nodiscard]] Outbox& outbox();
+  [[nodiscard]] Inbox& inbox();
   [[nodiscard]] Joins& joins();
   [[nodiscard]] Leases& leases();
 
@@ -108,6 +112,11 @@ class Platform {
   /// Handles the messages of all topics that have no handler of their own. Without it they are tried again
   /// like failed ones, and end as dead letters.
   void on_any(HandlerFunction function, HandlerOptions options = {});
+
+  /// The same for messages of the inbox's queue. They have topics of their own, and as many threads beside those of the
+  /// outbox, from the first such handler on.
+  void on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options = {});
+  void on_any_inbox(InboxHandlerFunction function, HandlerOptions options = {});
 
   /// Begins to hand messages to the handlers, on threads of its own. Throws InvalidOperation when it was
   /// started before.

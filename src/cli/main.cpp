@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   cli::add_work(app, globals);
   cli::add_status(app, globals);
   cli::add_dead_letters(app, globals);
+  cli::add_inbox(app, globals);
   cli::add_joins(app, globals);
   cli::add_leases(app, globals);
   cli::add_topics(app, globals);

@@ -12,6 +12,7 @@ namespace dovetail::cli {
 /// Without the payload, which lists do not have.
 [[nodiscard]] nlohmann::ordered_json to_json(const StoredMessage& stored);
 
+[[nodiscard]] nlohmann::ordered_json to_json(const InboxEntry& entry);
 [[nodiscard]] nlohmann::ordered_json to_json(const Join& join);
 [[nodiscard]] nlohmann::ordered_json to_json(const JoinMember& member);
 

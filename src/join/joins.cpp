@@ -10,6 +10,7 @@
 #include "outbox/new_messages.hpp"
 #include "storage/database.hpp"
 #include "storage/join_store.hpp"
+#include "storage/portions.hpp"
 
 namespace dovetail {
 namespace {
@@ -399,21 +400,11 @@ std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
   return found;
 }
 
-/// Calls `call(session)` in one transaction after the other until it answers less than a portion.
-template <class Call>
-static std::size_t in_portions(storage::Database& database, const std::stop_token& stop, const Call& call) {
-  std::size_t total = 0;
-  for (std::size_t count = portion; count >= portion && !stop.stop_requested(); total += count) {
-    database.write({.single_statement = true, .service = true, .stop = stop},
-                   [&](storage::WriteSession& session) { count = call(session); });
-  }
-  return total;
-}
-
 std::size_t Joins::fail_overdue(const std::stop_token& stop) {
-  const auto count = in_portions(*database_, stop, [&](storage::WriteSession& session) {
-    return database_->joins().fail_overdue(session, portion);
-  });
+  const auto count = storage::in_portions(
+      *database_, portion,
+      [&](storage::WriteSession& session) { return database_->joins().fail_overdue(session, portion); },
+      stop);
   if (count > 0) {
     metrics_.count("join.overdue", count, {{"store", database_->name()}});
     log_.write(LogLevel::info, "join.overdue", {{"store", database_->name()}, {"count", count}});

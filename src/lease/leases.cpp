@@ -4,6 +4,7 @@
 #include "dovetail/lease.hpp"
 #include "storage/database.hpp"
 #include "storage/lease_store.hpp"
+#include "storage/portions.hpp"
 
 namespace dovetail {
 namespace {
@@ -114,13 +115,9 @@ std::size_t Leases::purge(std::chrono::seconds age, const std::stop_token& stop)
   if (age < std::chrono::seconds::zero() || age > std::chrono::hours{24 * 3650}) {
     throw std::out_of_range("age must be zero to ten years");
   }
-  std::size_t total = 0;
-  for (std::size_t count = portion; count >= portion && !stop.stop_requested(); total += count) {
-    database_->write(
-        {.single_statement = true, .service = true, .stop = stop},
-        [&](storage::WriteSession& session) { count = database_->leases().purge(session, age, portion); });
-  }
-  return total;
+  return storage::in_portions(
+      *database_, portion,
+      [&](storage::WriteSession& session) { return database_->leases().purge(session, age, portion); }, stop);
 }
 
 }  // namespace dovetail

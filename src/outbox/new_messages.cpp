@@ -52,43 +52,52 @@ void require_joins(storage::Database& database, storage::WriteSession& session,
   }
 }
 
-/// Checks every limit; what it returns points into `request`.
-storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& options) {
-  require_topic(request.topic);
-  if (request.payload.size() > options.max_payload_bytes) {
+storage::NewMessage checked(const MessageParts& parts, const OutboxOptions& options) {
+  require_topic(parts.topic);
+  if (parts.payload.size() > options.max_payload_bytes) {
     throw std::invalid_argument("payload must not exceed " + std::to_string(options.max_payload_bytes) +
-                                " bytes, got " + std::to_string(request.payload.size()));
+                                " bytes, got " + std::to_string(parts.payload.size()));
   }
-  require_text("payload", request.payload);
-  if (request.due_at) require_time("due_at", *request.due_at);
-  if (request.expires_at) require_time("expires_at", *request.expires_at);
-  if (request.priority < storage::lowest_priority || request.priority > storage::highest_priority) {
-    throw std::out_of_range("priority must be -5 to 5, got " + std::to_string(request.priority));
+  require_text("payload", parts.payload);
+  if (parts.due_at) require_time("due_at", *parts.due_at);
+  if (parts.expires_at) require_time("expires_at", *parts.expires_at);
+  if (parts.priority < storage::lowest_priority || parts.priority > storage::highest_priority) {
+    throw std::out_of_range("priority must be -5 to 5, got " + std::to_string(parts.priority));
   }
-
-  storage::NewMessage message{.id = request.message_id ? *request.message_id : OutboxMessageId::generate(),
-                              .fresh = !request.message_id,
-                              .topic = request.topic,
-                              .payload = request.payload,
+  storage::NewMessage message{.id = OutboxMessageId::generate(),
+                              .fresh = true,
+                              .topic = parts.topic,
+                              .payload = parts.payload,
                               .correlation_id = std::nullopt,
-                              .due_at = request.due_at,
+                              .due_at = parts.due_at,
                               .headers = std::nullopt,
-                              .expires_at = request.expires_at,
-                              .priority = request.priority,
+                              .expires_at = parts.expires_at,
+                              .priority = parts.priority,
                               .unique_key = std::nullopt};
-  if (request.correlation_id && !request.correlation_id->empty()) {
-    require_length("correlation_id", *request.correlation_id, max_correlation_id_characters);
-    message.correlation_id = *request.correlation_id;
+  if (parts.correlation_id && !parts.correlation_id->empty()) {
+    require_length("correlation_id", *parts.correlation_id, max_correlation_id_characters);
+    message.correlation_id = *parts.correlation_id;
+  }
+  if (!parts.headers.empty()) {
+    require_headers(parts.headers);
+    message.headers = core::to_json(parts.headers);
+  }
+  return message;
+}
+
+storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& options) {
+  auto message = checked(MessageParts{request.topic, request.payload, request.correlation_id, request.due_at,
+                                      request.headers, request.expires_at, request.priority},
+                         options);
+  if (request.message_id) {
+    if (request.message_id->is_nil()) throw std::invalid_argument("message_id must not be the nil UUID");
+    message.id = *request.message_id;
+    message.fresh = false;
   }
   if (request.unique_key && !request.unique_key->empty()) {
     require_length("unique_key", *request.unique_key, max_unique_key_characters);
     message.unique_key = *request.unique_key;
   }
-  if (!request.headers.empty()) {
-    require_headers(request.headers);
-    message.headers = core::to_json(request.headers);
-  }
-  if (message.id.is_nil()) throw std::invalid_argument("message_id must not be the nil UUID");
   if (std::ranges::any_of(request.joins, &JoinId::is_nil)) {
     throw std::invalid_argument("joins must not hold the nil UUID");
   }

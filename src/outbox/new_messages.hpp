@@ -8,7 +8,7 @@
 #include "dovetail/outbox.hpp"
 #include "dovetail/transaction.hpp"
 #include "storage/join_store.hpp"
-#include "storage/outbox_store.hpp"
+#include "storage/queue_store.hpp"
 
 namespace dovetail::outbox {
 
@@ -22,6 +22,20 @@ void require_joins(storage::Database& database, storage::WriteSession& session,
 /// Attaches messages that this transaction has enqueued, or found there. Throws InvalidOperation when that cannot be.
 void attach(storage::Database& database, storage::WriteSession& session,
             std::span<const storage::Membership> members);
+
+/// What messages of every queue have.
+struct MessageParts {
+  std::string_view topic;
+  std::string_view payload;
+  const std::optional<std::string>& correlation_id;
+  std::optional<WallTime> due_at;
+  const Headers& headers;
+  std::optional<WallTime> expires_at;
+  int priority = 0;
+};
+
+/// Checks every limit; what it returns, with an id of its own, points into `parts`.
+storage::NewMessage checked(const MessageParts& parts, const OutboxOptions& options);
 
 /// Checks every limit; what it returns points into `request`.
 storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& options);

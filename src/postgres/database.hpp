@@ -5,11 +5,12 @@
 #include <string>
 
 #include "postgres/connection.hpp"
+#include "postgres/inbox_store.hpp"
 #include "postgres/join_store.hpp"
 #include "postgres/lease_store.hpp"
 #include "postgres/migration_store.hpp"
 #include "postgres/notifier.hpp"
-#include "postgres/outbox_store.hpp"
+#include "postgres/queue_store.hpp"
 #include "postgres/session.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
@@ -29,7 +30,9 @@ class Database final : public storage::Database {
   bool announces_inside() override { return notifier_.take_turn(); }
   void announce() override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
-  storage::OutboxStore& outbox() override { return outbox_; }
+  storage::QueueStore& outbox() override { return outbox_; }
+  storage::InboxStore& inbox() override { return inbox_; }
+  storage::QueueStore& inbox_queue() override { return inbox_queue_; }
   storage::JoinStore& joins() override { return joins_; }
   storage::LeaseStore& leases() override { return leases_; }
   storage::MigrationStore& migrations() override { return migrations_; }
@@ -46,7 +49,9 @@ class Database final : public storage::Database {
   storage::StatementTexts texts_;
   storage::Pool<Connection> pool_;
   storage::Pool<Connection> service_pool_;  // for the dispatcher: handlers may hold all of the other
-  OutboxStore outbox_;
+  QueueStore outbox_;
+  InboxStore inbox_;
+  QueueStore inbox_queue_;
   JoinStore joins_;
   LeaseStore leases_;
   MigrationStore migrations_;

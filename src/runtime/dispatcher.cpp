@@ -59,16 +59,20 @@ bool may_pass(const std::exception& error) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegistry& handlers,
-                       WorkerOptions options, std::vector<Chore> chores, Logger log, Metrics metrics)
+Dispatcher::Dispatcher(storage::Database& database, storage::QueueStore& store, WorkQueue& queue,
+                       HandlerRegistry& handlers, WorkerOptions options, Listener& listener,
+                       std::vector<Chore> chores, Logger log, Metrics metrics)
     : database_(database),
-      outbox_(outbox),
+      store_(store),
+      queue_(queue),
       handlers_(handlers),
       options_(options),
+      listener_(listener),
       chores_(std::move(chores)),
       log_(std::move(log)),
       metrics_(std::move(metrics)),
-      scope_{database, owner_, outbox.options().retain_done.count() > 0, log_, metrics_} {
+      scope_{database, store,   queue.name() + ".", owner_, queue.options().retain_done.count() > 0,
+             log_,     metrics_} {
   require(options_.threads >= 1 && options_.threads <= 1'000, "threads must be 0 (as many as fit) to 1000");
   require(options_.batch_size >= 1 && options_.batch_size <= 10'000, "batch_size must be 1 to 10000");
   require(options_.fetchers >= 1 && options_.fetchers <= 32, "fetchers must be 1 to 32");
@@ -93,6 +97,11 @@ void Dispatcher::start() {
     rung_ = true;
     fetcher_wakes_.notify_one();
   });
+  hearing_.emplace(listener_, [this] {
+    std::lock_guard lock(mutex_);
+    poll_at_ = std::min<MonoTime>(poll_at_, Steady::now() + options_.poll_interval);
+    fetcher_wakes_.notify_one();
+  });
   {
     std::lock_guard lock(mutex_);
     for (int i = 0; i < options_.threads; ++i) add_worker();
@@ -105,19 +114,6 @@ void Dispatcher::start() {
   serve(&Dispatcher::renew);
   serve(&Dispatcher::keep_time);
   serve(&Dispatcher::keep_house);
-  services_.emplace_back([this](const std::stop_token& stop) {
-    try {
-      database_.listen(stop, [this](bool hears) {
-        hears_others_ = hears;
-        std::lock_guard lock(mutex_);
-        poll_at_ = std::min<MonoTime>(poll_at_, Steady::now() + options_.poll_interval);
-        fetcher_wakes_.notify_one();
-      });
-    } catch (const std::exception& error) {
-      log_error("outbox.listener_failed", error);
-    }
-    hears_others_ = false;
-  });
 }
 
 bool Dispatcher::stop(milliseconds deadline) {
@@ -140,7 +136,7 @@ bool Dispatcher::stop(milliseconds deadline) {
     fetcher_wakes_.notify_all();
   }
   if (first) {
-    log_.write(LogLevel::info, "outbox.stopping",
+    log_.write(LogLevel::info, event("stopping"),
                {{"store", database_.name()}, {"running", running}, {"waiting", waiting}});
   }
   for (const auto& job : told) job->stop.request_stop();
@@ -161,6 +157,7 @@ bool Dispatcher::stop(milliseconds deadline) {
     fetchers_.clear();  // joins
   }
   bell_.reset();
+  hearing_.reset();
   hurry_.request_stop();
   for (auto& service : services_) service.request_stop();
   services_.clear();
@@ -184,10 +181,10 @@ void Dispatcher::settle_the_late() {
   if (late.empty()) return;
   try {
     database_.write({.single_statement = true, .service = true}, [&](storage::WriteSession& session) {
-      database_.outbox().work(session, owner_, late, scope_.keep_done, nullptr);
+      store_.work(session, owner_, late, scope_.keep_done, nullptr);
     });
   } catch (const std::exception& error) {
-    log_error("outbox.round_trip_failed", error);
+    log_error("round_trip_failed", error);
   }
 }
 
@@ -293,22 +290,22 @@ void Dispatcher::travel(Trip& trip) {
   try {
     database_.write({.single_statement = true, .service = true, .stop = hurry_.get_token()},
                     [&](storage::WriteSession& session) {
-                      answer = database_.outbox().work(session, owner_, trip.settlements, scope_.keep_done,
-                                                       trip.wanted > 0 ? &order : nullptr);
+                      answer = store_.work(session, owner_, trip.settlements, scope_.keep_done,
+                                           trip.wanted > 0 ? &order : nullptr);
                     });
   } catch (const std::exception& error) {
-    log_error("outbox.round_trip_failed", error);
+    log_error("round_trip_failed", error);
     if (!may_pass(error)) settle_one_by_one(std::exchange(trip.settlements, {}));
     put_back(trip);
     return;
   }
-  metrics_.time("outbox.round_trip", Steady::now() - sent_at, {{"store", database_.name()}});
+  metrics_.time(event("round_trip"), Steady::now() - sent_at, {{"store", database_.name()}});
   note_settled(trip, answer.settled);
   if (trip.wanted == 0) return;
-  metrics_.count("outbox.claimed", answer.claimed.size(), {{"store", database_.name()}});
+  metrics_.count(event("claimed"), answer.claimed.size(), {{"store", database_.name()}});
   if (log_.enabled(LogLevel::debug)) {
     log_.write(
-        LogLevel::debug, "outbox.claimed",
+        LogLevel::debug, event("claimed"),
         {{"store", database_.name()}, {"owner", owner_.to_string()}, {"count", answer.claimed.size()}});
   }
   take_in(answer.claimed, sent_at);
@@ -322,18 +319,17 @@ void Dispatcher::settle_one_by_one(const Settlements& settlements) {
     single.settlements = {each};
     try {
       std::size_t settled = 0;
-      database_.write({.single_statement = true, .service = true, .stop = hurry_.get_token()},
-                      [&](storage::WriteSession& session) {
-                        settled = database_.outbox()
-                                      .work(session, owner_, single.settlements, scope_.keep_done, nullptr)
-                                      .settled;
-                      });
+      database_.write(
+          {.single_statement = true, .service = true, .stop = hurry_.get_token()},
+          [&](storage::WriteSession& session) {
+            settled = store_.work(session, owner_, single.settlements, scope_.keep_done, nullptr).settled;
+          });
       note_settled(single, settled);
     } catch (const std::exception& error) {
       if (may_pass(error)) {
         put_back(single);
       } else {
-        log_.write(LogLevel::error, "outbox.settlement_refused",
+        log_.write(LogLevel::error, event("settlement_refused"),
                    {{"store", database_.name()}, {"id", each.claim.id.to_string()}, {"error", error.what()}});
       }
     }
@@ -342,10 +338,10 @@ void Dispatcher::settle_one_by_one(const Settlements& settlements) {
 
 void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
   const auto lost = trip.settlements.size() - std::min(settled, trip.settlements.size());
-  metrics_.count("outbox.settled", settled, {{"store", database_.name()}});
-  metrics_.count("outbox.lease_lost", lost, {{"store", database_.name()}});
+  metrics_.count(event("settled"), settled, {{"store", database_.name()}});
+  metrics_.count(event("lease_lost"), lost, {{"store", database_.name()}});
   if (lost > 0) {
-    log_.write(LogLevel::warn, "outbox.lease_lost", {{"store", database_.name()}, {"count", lost}});
+    log_.write(LogLevel::warn, event("lease_lost"), {{"store", database_.name()}, {"count", lost}});
   }
   std::lock_guard lock(mutex_);
   failures_ = 0;
@@ -376,11 +372,11 @@ JobPtr Dispatcher::to_job(const storage::ClaimedEntry& entry, MonoTime sent_at, 
   const auto& claim = entry.claimed.claim;
   const auto* handler = handlers_.find(message.topic);
   if (handler == nullptr) {
-    log_.write(LogLevel::warn, "outbox.unknown_topic",
+    log_.write(LogLevel::warn, event("unknown_topic"),
                {{"store", database_.name()},
                 {"topic", message.topic},
                 {"message_id", message.message_id.to_string()}});
-    metrics_.count("outbox.unknown_topic", 1, {{"store", database_.name()}});
+    metrics_.count(event("unknown_topic"), 1, {{"store", database_.name()}});
     const RegisteredHandler nobody{{}, {}, handlers_.default_attempts()};
     unfit.push_back(failed_try(nobody, claim, message.attempts, "no handler for this topic"));
     return nullptr;
@@ -501,7 +497,7 @@ void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, 
   more_ = full;
   idle_polls_ = claimed > 0 ? 0 : idle_polls_ + 1;
   // With nothing to do and a listener that would tell us, we look less and less often.
-  const auto patience = hears_others_ ? options_.idle_poll_interval : options_.poll_interval;
+  const auto patience = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
   auto pause =
       std::min<MonoDuration>(patience, options_.poll_interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
   if (answer.next_due) {
@@ -690,12 +686,12 @@ void Dispatcher::renew(const std::stop_token& stop) {
       database_.write(
           {.single_statement = true, .repeatable = true, .service = true, .stop = hurry_.get_token()},
           [&](storage::WriteSession& session) {
-            held = database_.outbox().renew(session, owner_, claims, options_.lease);
+            held = store_.renew(session, owner_, claims, options_.lease);
           });
-      metrics_.count("outbox.renewed", held.size(), {{"store", database_.name()}});
+      metrics_.count(event("renewed"), held.size(), {{"store", database_.name()}});
       note_renewal(claims, held, sent_at);
     } catch (const std::exception& error) {
-      log_error("outbox.renewal_failed", error);
+      log_error("renewal_failed", error);
     }
   }
 }
@@ -757,14 +753,14 @@ MonoTime Dispatcher::fire_due_stops(MonoTime now) {
       const auto times_up = timeout.count() > 0 ? job->started + timeout : MonoTime::max();
       if (!job->stop_requested && std::min(lost_at, times_up) <= now) {
         job->stop_requested = true;
-        due.emplace_back(job, lost_at <= now ? "outbox.lease_ending" : "outbox.handler_timeout");
+        due.emplace_back(job, lost_at <= now ? "lease_ending" : "handler_timeout");
       }
       if (!job->stop_requested) next = std::min({next, lost_at, times_up});
       if (timeout.count() > 0) {
         const auto hangs_at = times_up + options_.lease;
         if (hangs_at <= now) {
           hanging.push_back(job);
-          due.emplace_back(job, "outbox.handler_hangs");
+          due.emplace_back(job, "handler_hangs");
         } else {
           next = std::min<MonoTime>(next, hangs_at);
         }
@@ -778,9 +774,9 @@ MonoTime Dispatcher::fire_due_stops(MonoTime now) {
     }
   }
   ended.clear();  // joins
-  for (const auto& [job, event] : due) {
-    log_job(LogLevel::error, event, *job);
-    metrics_.count(event, 1, {{"store", database_.name()}, {"topic", job->claimed.message.topic}});
+  for (const auto& [job, what] : due) {
+    log_job(LogLevel::error, what, *job);
+    metrics_.count(event(what), 1, {{"store", database_.name()}, {"topic", job->claimed.message.topic}});
     job->stop.request_stop();
   }
   return next;
@@ -803,11 +799,11 @@ void Dispatcher::keep_house(const std::stop_token& stop) {
   };
   while (system_clock()->sleep_for(pause(), stop)) {
     try {
-      outbox_.reap_expired(
+      queue_.reap_expired(
           {.max_attempts = handlers_.most_attempts(), .look_at = reaper_looks_at, .stop = stop});
-      if (scope_.keep_done) outbox_.purge_done(outbox_.options().retain_done, stop);
+      if (scope_.keep_done) queue_.purge_done(queue_.options().retain_done, stop);
     } catch (const std::exception& error) {
-      if (!stop.stop_requested()) log_error("outbox.housekeeping_failed", error);
+      if (!stop.stop_requested()) log_error("housekeeping_failed", error);
     }
     do_chores(stop);
     try {
@@ -816,12 +812,12 @@ void Dispatcher::keep_house(const std::stop_token& stop) {
       while (back == unpark_portion && !stop.stop_requested()) {
         database_.write({.single_statement = true, .service = true, .stop = stop},
                         [&](storage::WriteSession& session) {
-                          back = database_.outbox().unpark(session, std::nullopt, unpark_portion);
+                          back = store_.unpark(session, std::nullopt, unpark_portion);
                         });
         if (back > 0) database_.announce();
       }
     } catch (const std::exception& error) {
-      if (!stop.stop_requested()) log_error("outbox.housekeeping_failed", error);
+      if (!stop.stop_requested()) log_error("housekeeping_failed", error);
     }
   }
 }
@@ -841,12 +837,12 @@ void Dispatcher::do_chores(const std::stop_token& stop) {
   }
 }
 
-void Dispatcher::log_error(std::string_view event, const std::exception& error) const {
-  log_.write(LogLevel::error, event, {{"store", database_.name()}, {"error", error.what()}});
+void Dispatcher::log_error(std::string_view what, const std::exception& error) const {
+  log_.write(LogLevel::error, event(what), {{"store", database_.name()}, {"error", error.what()}});
 }
 
-void Dispatcher::log_job(LogLevel level, std::string_view event, const Job& job) const {
-  log_.write(level, event,
+void Dispatcher::log_job(LogLevel level, std::string_view what, const Job& job) const {
+  log_.write(level, event(what),
              {{"store", database_.name()},
               {"topic", job.claimed.message.topic},
               {"message_id", job.claimed.message.message_id.to_string()}});

@@ -1,4 +1,4 @@
-// Claims messages, hands them to the handlers, and settles them: the background service of a Platform.
+// Claims messages of one queue, hands them to the handlers, and settles them: the background service of a Platform.
 //
 // Its threads, and what each must never do:
 //   * the workers call handlers; nothing else waits for them.
@@ -7,7 +7,6 @@
 //   * the renewer renews leases when a third of them has passed; no handler can hold it up.
 //   * the timekeeper fires stop tokens, before a lease is lost and when a handler's time is up; it does no
 //     I/O.
-//   * the listener waits for other processes' announcements; without it the fetchers poll.
 //   * the housekeeper takes back the leases of the dead, deletes old history, and does the other components' chores.
 //
 // All times here are of the system's monotonic clock: they only bound how long this process waits. What
@@ -32,8 +31,9 @@
 #include "runtime/handler_registry.hpp"
 #include "runtime/invocation.hpp"
 #include "runtime/job.hpp"
+#include "runtime/listener.hpp"
 #include "storage/database.hpp"
-#include "storage/outbox_store.hpp"
+#include "storage/queue_store.hpp"
 
 namespace dovetail::runtime {
 
@@ -46,8 +46,9 @@ struct Chore {
 class Dispatcher {
  public:
   /// `options.threads` is at least 1 here. Throws std::out_of_range for options that cannot work.
-  Dispatcher(storage::Database& database, Outbox& outbox, HandlerRegistry& handlers, WorkerOptions options,
-             std::vector<Chore> chores, Logger log, Metrics metrics);
+  Dispatcher(storage::Database& database, storage::QueueStore& store, WorkQueue& queue,
+             HandlerRegistry& handlers, WorkerOptions options, Listener& listener, std::vector<Chore> chores,
+             Logger log, Metrics metrics);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
   /// Stops, and waits for handlers for as long as they take.
@@ -114,13 +115,16 @@ class Dispatcher {
   [[nodiscard]] std::size_t low_water() const { return static_cast<std::size_t>(options_.batch_size); }
   [[nodiscard]] std::size_t largest_window() const;
   [[nodiscard]] MonoDuration safety_margin() const;
-  void log_error(std::string_view event, const std::exception& error) const;
-  void log_job(LogLevel level, std::string_view event, const Job& job) const;
+  [[nodiscard]] std::string event(std::string_view what) const { return scope_.event(what); }
+  void log_error(std::string_view what, const std::exception& error) const;
+  void log_job(LogLevel level, std::string_view what, const Job& job) const;
 
   storage::Database& database_;
-  Outbox& outbox_;
+  storage::QueueStore& store_;
+  WorkQueue& queue_;
   HandlerRegistry& handlers_;
   const WorkerOptions options_;
+  Listener& listener_;
   const std::vector<Chore> chores_;
   const OwnerToken owner_ = OwnerToken::generate();
   const Logger log_;
@@ -164,7 +168,6 @@ class Dispatcher {
   int idle_polls_ = 0;
   int blocked_rounds_ = 0;  // claims in a row that brought only what must wait for its handler
   int failures_ = 0;
-  std::atomic<bool> hears_others_{false};
 
   // Where to claim. Under the mutex.
   storage::QueueMarks marks_{};
@@ -175,6 +178,7 @@ class Dispatcher {
 
   std::stop_source hurry_;  // ends I/O when the deadline of stop() has passed
   std::optional<storage::Doorbell::Subscription> bell_;
+  std::optional<Listener::Subscription> hearing_;
   std::vector<std::jthread> services_;
   std::vector<std::jthread> fetchers_;
   std::list<std::jthread> workers_;

@@ -28,6 +28,7 @@ class HandlerRegistry {
   void add_fallback(HandlerFunction function, HandlerOptions options);
 
   [[nodiscard]] const RegisteredHandler* find(std::string_view topic) const;
+  [[nodiscard]] bool empty() const { return handlers_.empty() && !fallback_; }
   /// The most attempts that any handler grants.
   [[nodiscard]] int most_attempts() const;
   /// Whether any handler has a limit of its own.

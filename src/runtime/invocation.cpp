@@ -6,6 +6,7 @@
 #include "core/text.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/error.hpp"
+#include "storage/lent_transaction.hpp"
 
 namespace dovetail::runtime {
 namespace {
@@ -14,23 +15,6 @@ using Kind = storage::Settlement::Kind;
 
 constexpr std::size_t max_error_bytes = 2048;
 constexpr std::chrono::milliseconds longest_delay = std::chrono::hours{24 * 365};
-
-/// The handler's transaction as it is lent to the handler: its end is the dispatcher's to decide.
-class LentTransaction final : public storage::TransactionHandle {
- public:
-  explicit LentTransaction(storage::TransactionHandle& inner) : inner_(inner) {}
-  storage::WriteSession& session() override { return inner_.session(); }
-  void commit() override { refuse(); }
-  void rollback() override { refuse(); }
-  void announce_at_commit() override { inner_.announce_at_commit(); }
-
- private:
-  [[noreturn]] static void refuse() {
-    throw InvalidOperation(
-        "ctx.transaction() ends with the handler: return to commit it, throw to roll it back");
-  }
-  storage::TransactionHandle& inner_;
-};
 
 class Context final : public HandlerContext {
  public:
@@ -42,7 +26,7 @@ class Context final : public HandlerContext {
     if (!lent_) {
       own_ = scope_.database.begin();
       if (scope_.database.transactions_exclude_writers()) hold_lease();
-      lent_.emplace(std::make_unique<LentTransaction>(*own_));
+      lent_.emplace(std::make_unique<storage::LentTransaction>(*own_));
     }
     return *lent_;
   }
@@ -71,9 +55,7 @@ class Context final : public HandlerContext {
   /// transaction itself, for as long as that may last.
   void hold_lease() {
     const std::array claims{job_.claimed.claim};
-    if (scope_.database.outbox()
-            .renew(own_->session(), scope_.owner, claims, std::chrono::hours{24})
-            .empty()) {
+    if (scope_.store.renew(own_->session(), scope_.owner, claims, std::chrono::hours{24}).empty()) {
       own_.reset();
       throw std::runtime_error("the lease was lost before the handler's transaction began");
     }
@@ -101,8 +83,8 @@ bool commit_with(Context& context, Job& job, const Settle& settle) {
 }
 
 void log_lost_lease(const InvocationScope& scope, const OutboxMessage& message) {
-  scope.metrics.count("outbox.lease_lost", 1, {{"store", scope.database.name()}});
-  scope.log.write(LogLevel::warn, "outbox.lease_lost",
+  scope.metrics.count(scope.event("lease_lost"), 1, {{"store", scope.database.name()}});
+  scope.log.write(LogLevel::warn, scope.event("lease_lost"),
                   {{"store", scope.database.name()},
                    {"topic", message.topic},
                    {"message_id", message.message_id.to_string()}});
@@ -118,19 +100,19 @@ std::optional<storage::Settlement> call(const InvocationScope& scope, Job& job, 
     if (!context.snoozed()) return storage::Settlement{.kind = Kind::ack, .claim = claim};
     return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = *context.snoozed()};
   }
-  auto& outbox = scope.database.outbox();
+  auto& store = scope.store;
   const bool held =
       commit_with(context, job, [&](storage::WriteSession& session, std::span<const Claim> claims) {
-        return context.snoozed() ? outbox.snooze(session, scope.owner, claims, context.snoozed())
-                                 : outbox.ack(session, scope.owner, claims, scope.keep_done);
+        return context.snoozed() ? store.snooze(session, scope.owner, claims, context.snoozed())
+                                 : store.ack(session, scope.owner, claims, scope.keep_done);
       });
   if (!held) {
     log_lost_lease(scope, message);
   } else if (context.snoozed()) {
-    scope.metrics.count("outbox.snoozed", 1, {{"store", scope.database.name()}});
+    scope.metrics.count(scope.event("snoozed"), 1, {{"store", scope.database.name()}});
     scope.database.doorbell().ring();  // somebody has to note when it comes back
   } else {
-    scope.metrics.count("outbox.acked", 1, {{"store", scope.database.name()}});
+    scope.metrics.count(scope.event("acked"), 1, {{"store", scope.database.name()}});
   }
   return std::nullopt;
 }
@@ -159,7 +141,7 @@ std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job
   const auto& claim = job.claimed.claim;
   const auto& store = scope.database.name();
   if (scope.log.enabled(LogLevel::info)) {
-    scope.log.write(LogLevel::info, "outbox.handling",
+    scope.log.write(LogLevel::info, scope.event("handling"),
                     {{"store", store},
                      {"topic", message.topic},
                      {"message_id", message.message_id.to_string()},
@@ -167,7 +149,7 @@ std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job
   }
   const auto begun = std::chrono::steady_clock::now();
   const auto log_failure = [&](std::string_view error) {
-    scope.log.write(LogLevel::error, "outbox.handler_failed",
+    scope.log.write(LogLevel::error, scope.event("handler_failed"),
                     {{"store", store},
                      {"topic", message.topic},
                      {"message_id", message.message_id.to_string()},
@@ -196,7 +178,7 @@ std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job
   } catch (...) {
     settlement = tried("the handler threw something that is no std::exception");
   }
-  scope.metrics.time("outbox.handler_time", std::chrono::steady_clock::now() - begun,
+  scope.metrics.time(scope.event("handler_time"), std::chrono::steady_clock::now() - begun,
                      {{"store", store}, {"topic", message.topic}});
   return settlement;  // an open transaction is rolled back with the context
 }

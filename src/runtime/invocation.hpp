@@ -2,22 +2,27 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
 #include "runtime/job.hpp"
 #include "storage/database.hpp"
-#include "storage/outbox_store.hpp"
+#include "storage/queue_store.hpp"
 
 namespace dovetail::runtime {
 
 /// What invocations share.
 struct InvocationScope {
   storage::Database& database;
+  storage::QueueStore& store;
+  std::string prefix;  // of events: "outbox."
   OwnerToken owner;
   bool keep_done = true;
   Logger log;
   Metrics metrics;
+
+  [[nodiscard]] std::string event(std::string_view what) const { return prefix + std::string{what}; }
 };
 
 /// Calls the handler and answers how to settle the message; nothing when that has happened with the handler's

@@ -8,19 +8,21 @@
 #include "runtime/dispatcher.hpp"
 #include "runtime/engines.hpp"
 #include "runtime/handler_registry.hpp"
+#include "runtime/listener.hpp"
 #include "storage/migrator.hpp"
 
 namespace dovetail {
 namespace {
 
 constexpr std::chrono::hours expired_leases_kept{1};
+constexpr int most_stuck = 1'000;  // counted at once
 
 std::unique_ptr<storage::Database> open_database(std::string_view url, const PlatformOptions& options) {
   return runtime::open_database(
       url, {.schema = options.schema,
             .max_connections = options.max_connections,
-            // Beside the fetchers: renewals, housekeeping, the notifier.
-            .service_connections = static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 3,
+            // Beside the fetchers: renewals, housekeeping, the notifier; of the outbox and of the inbox.
+            .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 5,
             .pooled = options.pooled,
             .busy_timeout = options.busy_timeout,
             .clock = options.clock ? options.clock : system_clock(),
@@ -47,9 +49,12 @@ struct Platform::State {
         metrics(options.metrics),
         database(std::move(opened)),
         outbox(*database, options.outbox, log, metrics),
+        inbox(*database, options.inbox, log, metrics),
         joins(*database, outbox, options.joins, log, metrics),
         leases(*database, log, metrics),
-        handlers(options.outbox.max_attempts) {
+        listener(*database, log),
+        handlers(options.outbox.max_attempts),
+        inbox_handlers(options.inbox.queue.max_attempts) {
     add(std::make_shared<join::WaitHandler>(*database, outbox, joins.options(), log, metrics));
   }
 
@@ -72,7 +77,30 @@ struct Platform::State {
                const auto age = joins.options().retain_finished;
                if (age.count() > 0) joins.purge(age, stop);
              }},
+            {"inbox",
+             [this](const std::stop_token& stop) {
+               inbox.forget(inbox.options().remember, stop);
+               warn_of_stuck();
+             }},
             {"leases", [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }}};
+  }
+
+  void warn_of_stuck() {
+    const auto stuck = inbox.stuck(inbox.options().stuck_after, most_stuck);
+    metrics.count("inbox.stuck", stuck.size(), {{"store", database->name()}});
+    if (stuck.empty()) return;
+    log.write(LogLevel::warn, "inbox.stuck",
+              {{"store", database->name()},
+               {"count", stuck.size()},
+               {"source", stuck.front().source},
+               {"message_id", stuck.front().message_id}});
+  }
+
+  std::unique_ptr<runtime::Dispatcher> make_dispatcher(storage::QueueStore& store, WorkQueue& queue,
+                                                       runtime::HandlerRegistry& registry,
+                                                       std::vector<runtime::Chore> beside) {
+    return std::make_unique<runtime::Dispatcher>(*database, store, queue, registry, options.worker, listener,
+                                                 std::move(beside), log, metrics);
   }
 
   void require_not_started() const {
@@ -84,10 +112,14 @@ struct Platform::State {
   Metrics metrics;
   std::unique_ptr<storage::Database> database;
   Outbox outbox;
+  Inbox inbox;
   Joins joins;
   Leases leases;
+  runtime::Listener listener;
   runtime::HandlerRegistry handlers;
+  runtime::HandlerRegistry inbox_handlers;
   std::unique_ptr<runtime::Dispatcher> dispatcher;
+  std::unique_ptr<runtime::Dispatcher> inbox_dispatcher;  // with handlers only
 };
 
 Platform Platform::open(std::string_view url, PlatformOptions options) {
@@ -131,6 +163,27 @@ void Platform::on_any(HandlerFunction function, HandlerOptions options) {
   state_->handlers.add_fallback(std::move(function), std::move(options));
 }
 
+namespace {
+
+HandlerFunction adapted(InboxHandlerFunction function) {
+  if (!function) return {};
+  return [function = std::move(function)](const OutboxMessage& message, HandlerContext& context) {
+    function(InboxMessage::from(message), context);
+  };
+}
+
+}  // namespace
+
+void Platform::on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options) {
+  state_->require_not_started();
+  state_->inbox_handlers.add(topic, adapted(std::move(function)), std::move(options));
+}
+
+void Platform::on_any_inbox(InboxHandlerFunction function, HandlerOptions options) {
+  state_->require_not_started();
+  state_->inbox_handlers.add_fallback(adapted(std::move(function)), std::move(options));
+}
+
 void Platform::start() {
   state_->require_not_started();
   auto& worker = state_->options.worker;
@@ -138,15 +191,33 @@ void Platform::start() {
     const auto cores = std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
     worker.threads = std::clamp(static_cast<int>(state_->options.max_connections) - 1, 1, cores);
   }
-  state_->dispatcher = std::make_unique<runtime::Dispatcher>(*state_->database, state_->outbox,
-                                                             state_->handlers, state_->options.worker,
-                                                             state_->chores(), state_->log, state_->metrics);
-  state_->dispatcher->start();
+  auto& state = *state_;
+  state.dispatcher =
+      state.make_dispatcher(state.database->outbox(), state.outbox, state.handlers, state.chores());
+  if (!state.inbox_handlers.empty()) {
+    state.inbox_dispatcher =
+        state.make_dispatcher(state.database->inbox_queue(), state.inbox.queue(), state.inbox_handlers, {});
+  }
+  state.dispatcher->start();
+  if (state.inbox_dispatcher) state.inbox_dispatcher->start();
+  state.listener.start();
 }
 
 bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
-  if (!state_->dispatcher) return true;
-  return state_->dispatcher->stop(deadline.value_or(state_->options.worker.drain));
+  auto& state = *state_;
+  if (!state.dispatcher) return true;
+  const auto patience = deadline.value_or(state.options.worker.drain);
+  bool ended = true;
+  bool inbox_ended = true;
+  {
+    // Both at once: neither waits for the handlers of the other.
+    const std::jthread beside([&] {
+      if (state.inbox_dispatcher) inbox_ended = state.inbox_dispatcher->stop(patience);
+    });
+    ended = state.dispatcher->stop(patience);
+  }
+  state.listener.stop();
+  return ended && inbox_ended;
 }
 
 Transaction Platform::begin() {
@@ -154,6 +225,9 @@ Transaction Platform::begin() {
 }
 Outbox& Platform::outbox() {
   return state_->outbox;
+}
+Inbox& Platform::inbox() {
+  return state_->inbox;
 }
 Joins& Platform::joins() {
   return state_->joins;

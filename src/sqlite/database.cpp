@@ -113,8 +113,12 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                }),
       joins_(texts_, options_.clock, doorbell()),
       leases_(texts_, options_.clock),
-      outbox_(texts_, options_.clock, joins_),
-      migrations_(texts_, options_.schema) {}
+      outbox_(texts_, sql::outbox, options_.clock, joins_),
+      inbox_(texts_, options_.clock),
+      inbox_queue_(texts_, sql::inbox, options_.clock, inbox_),
+      migrations_(texts_, options_.schema) {
+  inbox_.use(inbox_queue_);
+}
 
 bool Database::exists() const {
   return std::filesystem::exists(path_);

@@ -6,10 +6,11 @@
 #include <string>
 
 #include "sqlite/connection.hpp"
+#include "sqlite/inbox_store.hpp"
 #include "sqlite/join_store.hpp"
 #include "sqlite/lease_store.hpp"
 #include "sqlite/migration_store.hpp"
-#include "sqlite/outbox_store.hpp"
+#include "sqlite/queue_store.hpp"
 #include "sqlite/writer.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
@@ -29,7 +30,9 @@ class Database final : public storage::Database {
   std::unique_ptr<storage::TransactionHandle> begin() override;
   void announce() override { doorbell().ring(); }  // other processes watch the file
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
-  storage::OutboxStore& outbox() override { return outbox_; }
+  storage::QueueStore& outbox() override { return outbox_; }
+  storage::InboxStore& inbox() override { return inbox_; }
+  storage::QueueStore& inbox_queue() override { return inbox_queue_; }
   storage::JoinStore& joins() override { return joins_; }
   storage::LeaseStore& leases() override { return leases_; }
   storage::MigrationStore& migrations() override { return migrations_; }
@@ -48,7 +51,9 @@ class Database final : public storage::Database {
   std::unique_ptr<Writer> writer_;
   JoinStore joins_;
   LeaseStore leases_;
-  OutboxStore outbox_;
+  QueueStore outbox_;
+  InboxStore inbox_;
+  QueueStore inbox_queue_;
   MigrationStore migrations_;
 };
 

@@ -32,7 +32,7 @@ Join read_join(const Cursor& row) {
 // --- counting
 // ------------------------------------------------------------------------------------------------
 
-bool JoinStore::any_pending(Connection& connection) {
+bool JoinStore::watches_any(Connection& connection) {
   {
     auto exists = connection.run(texts_, sql::join_report_step_installed);
     exists.step();
@@ -43,8 +43,16 @@ bool JoinStore::any_pending(Connection& connection) {
   return any.integer(0) != 0;
 }
 
-bool JoinStore::is_awaited(Connection& connection, const Uuid& message) {
+bool JoinStore::watches(Connection& connection, const Uuid& message) {
   return connection.run(texts_, sql::join_report_step_joins).bind(message).step();
+}
+
+void JoinStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) {
+  Tally tally(*this, connection);
+  for (const auto& message : messages) {
+    tally.add(message, ending == Ending::done ? StepStatus::completed : StepStatus::failed);
+  }
+  tally.count(now);
 }
 
 void JoinStore::Tally::add(const Uuid& message, StepStatus status) {

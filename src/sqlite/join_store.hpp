@@ -5,13 +5,14 @@
 
 #include "dovetail/clock.hpp"
 #include "sqlite/connection.hpp"
+#include "sqlite/queue_watcher.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/join_store.hpp"
 #include "storage/statement.hpp"
 
 namespace dovetail::sqlite {
 
-class JoinStore final : public storage::JoinStore {
+class JoinStore final : public storage::JoinStore, public QueueWatcher {
  public:
   /// `bell` is rung for messages that a join's end makes ready: a claim that follows waits for the writer, and so for the
   /// transaction that did it.
@@ -36,13 +37,16 @@ class JoinStore final : public storage::JoinStore {
   std::vector<JoinMember> members(storage::ReadSession& session, JoinId join,
                                   const MemberPage& page) override;
 
-  // For whatever ends messages.
+  // Of the outbox's messages.
 
-  /// Whether any message is waited for; false also where the joins' tables have been removed.
-  bool any_pending(Connection& connection);
-  /// Whether this one is.
-  bool is_awaited(Connection& connection, const Uuid& message);
+  /// False also where the joins' tables have been removed.
+  bool watches_any(Connection& connection) override;
+  bool watches(Connection& connection, const Uuid& message) override;
+  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override;
+  /// A step that has been counted stays so.
+  void revived(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
 
+ private:
   /// Steps that have ended, to be counted with one update per join.
   class Tally {
    public:
@@ -63,7 +67,6 @@ class JoinStore final : public storage::JoinStore {
     std::map<JoinId, Steps> joins_;
   };
 
- private:
   void wake(Connection& connection, const JoinId& join, WallTime now);
   void fail_for_deadline(Connection& connection, const JoinId& join, WallTime now);
   std::optional<Join> find(Connection& connection, const JoinId& join);

@@ -14,7 +14,8 @@
 
 namespace dovetail::storage {
 
-class OutboxStore;
+class QueueStore;
+class InboxStore;
 class JoinStore;
 class LeaseStore;
 class MigrationStore;
@@ -83,7 +84,9 @@ class Database {
   /// to hear them and with false when it no longer does. Returns at once when there is no way to hear them.
   virtual void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) = 0;
 
-  virtual OutboxStore& outbox() = 0;
+  virtual QueueStore& outbox() = 0;
+  virtual InboxStore& inbox() = 0;
+  virtual QueueStore& inbox_queue() = 0;
   virtual JoinStore& joins() = 0;
   virtual LeaseStore& leases() = 0;
   virtual MigrationStore& migrations() = 0;

@@ -2,7 +2,7 @@
 #include "postgres/sql.hpp"
 #include "sqlite/sql.hpp"
 #include "storage/migrator.hpp"
-#include "storage/outbox_store.hpp"
+#include "storage/queue_store.hpp"
 #include "support/backend.hpp"
 #include "support/process.hpp"
 

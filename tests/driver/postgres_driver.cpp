@@ -3,7 +3,7 @@
 
 #include "postgres/connection.hpp"
 #include "postgres/session.hpp"
-#include "storage/outbox_store.hpp"
+#include "storage/queue_store.hpp"
 #include "support/backend.hpp"
 #include "support/cutting_proxy.hpp"
 

@@ -3,7 +3,7 @@
 #include <future>
 #include <thread>
 
-#include "storage/outbox_store.hpp"
+#include "storage/queue_store.hpp"
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
 

@@ -1,6 +1,8 @@
 // Log records as lines of text: "info join.started store=… expected_steps=3".
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -32,6 +34,14 @@ class RecordedLines final : public LogSink {
   [[nodiscard]] std::vector<std::string> all() {
     std::lock_guard lock(mutex_);
     return lines_;
+  }
+  /// How many are of this event.
+  [[nodiscard]] std::ptrdiff_t count(const std::string& event) {
+    const auto lines = all();
+    return std::ranges::count_if(lines, [&](const std::string& line) {
+      const auto begin = line.find(' ') + 1;
+      return line.substr(begin, line.find(' ', begin) - begin) == event;
+    });
   }
 
  private:

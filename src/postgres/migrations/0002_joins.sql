@@ -9,7 +9,7 @@
 -- No index holds a column that counting changes, so that counting a step is a HOT update.
 create table {schema}.outbox_join (
   join_id         uuid        not null,
-  grouping_key    {schema}.outbox_name,
+  grouping_key    {schema}.queue_name,
   expected_steps  integer     not null,
   completed_steps integer     not null default 0,
   failed_steps    integer     not null default 0,
@@ -17,7 +17,7 @@ create table {schema}.outbox_join (
   created_at      timestamptz not null default {schema}.clock(),
   last_updated_at timestamptz not null default {schema}.clock(),
   finished_at     timestamptz,                      -- since when it is not pending any more
-  deadline        {schema}.outbox_time,             -- pending until then, it fails
+  deadline        {schema}.queue_time,             -- pending until then, it fails
   reason          text,                             -- why it failed, if not by its steps
   metadata        text,
   constraint outbox_join_pkey primary key (join_id),

@@ -1,13 +1,14 @@
 #pragma once
 
-#include "storage/outbox_store.hpp"
+#include "postgres/sql.hpp"
+#include "storage/queue_store.hpp"
 #include "storage/statement.hpp"
 
 namespace dovetail::postgres {
 
-class OutboxStore final : public storage::OutboxStore {
+class QueueStore final : public storage::QueueStore {
  public:
-  explicit OutboxStore(const storage::StatementTexts& texts) : texts_(texts) {}
+  QueueStore(const storage::StatementTexts& texts, const sql::Queue& queue) : texts_(texts), sql_(queue) {}
 
   Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message,
                    storage::Announcement announcement) override;
@@ -52,6 +53,7 @@ class OutboxStore final : public storage::OutboxStore {
 
  private:
   const storage::StatementTexts& texts_;
+  const sql::Queue& sql_;
 };
 
 }  // namespace dovetail::postgres

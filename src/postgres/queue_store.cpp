@@ -1,11 +1,10 @@
-#include "postgres/outbox_store.hpp"
+#include "postgres/queue_store.hpp"
 
 #include <algorithm>
 
 #include "core/headers.hpp"
 #include "core/text.hpp"
 #include "postgres/session.hpp"
-#include "postgres/sql.hpp"
 
 namespace dovetail::postgres {
 namespace {
@@ -265,33 +264,32 @@ StoredMessage read_stored(const Result& result, int row) {
 // --- enqueue
 // -------------------------------------------------------------------------------------------------
 
-Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
-                              storage::Announcement announcement) {
+Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
+                             storage::Announcement announcement) {
   auto& core = WriteSession::of(session);
   if (message.fresh && !message.unique_key && announcement != storage::Announcement::edge) {
     const bool silent = announcement == storage::Announcement::later;
-    core.run(texts_, silent ? sql::outbox_enqueue_step_fresh : sql::outbox_enqueue_step_fresh_aloud,
-             fresh_params(message));
+    core.run(texts_, silent ? sql_.enqueue_step_fresh : sql_.enqueue_step_fresh_aloud, fresh_params(message));
     return {message.id, true};
   }
-  const auto result = core.run(texts_, sql::outbox_enqueue, enqueue_params(message, announcement));
+  const auto result = core.run(texts_, sql_.enqueue, enqueue_params(message, announcement));
   return {OutboxMessageId{result.uuid(0, 0)}, result.boolean(0, 1)};
 }
 
-std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
-                                                std::span<const storage::NewMessage> messages, bool repeated,
-                                                storage::Announcement announcement) {
+std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
+                                               std::span<const storage::NewMessage> messages, bool repeated,
+                                               storage::Announcement announcement) {
   const bool fresh = !repeated && std::ranges::all_of(messages, &storage::NewMessage::fresh);
   auto& core = WriteSession::of(session);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
   if (messages.size() >= copy_from && !repeated && !core.is_borrowed() &&
       std::ranges::all_of(messages, is_plain)) {
-    const auto now = core.run(texts_, sql::outbox_clock, {}).time(0, 0);
+    const auto now = core.run(texts_, sql_.clock, {}).time(0, 0);
     for (auto left = messages; !left.empty();) {
       const auto some = next_portion(left);
       left = left.subspan(some.size());
-      core.copy_in(texts_, sql::outbox_enqueue_many_step_copy, copy_data(some, now));
+      core.copy_in(texts_, sql_.enqueue_many_step_copy, copy_data(some, now));
     }
     for (const auto& message : messages) answers.emplace_back(message.id, true);
     return answers;
@@ -299,7 +297,7 @@ std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
   while (!messages.empty()) {
     const auto some = next_portion(messages);
     messages = messages.subspan(some.size());
-    const auto others = core.run(texts_, sql::outbox_enqueue_many,
+    const auto others = core.run(texts_, sql_.enqueue_many,
                                  bulk_params(some, fresh, announcement != storage::Announcement::later));
     const auto first = answers.size();
     for (const auto& message : some) answers.emplace_back(message.id, true);
@@ -314,14 +312,14 @@ std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
 // --- claim and settle
 // ----------------------------------------------------------------------------------------
 
-std::vector<storage::ClaimedEntry> OutboxStore::claim(storage::WriteSession& session,
-                                                      const storage::ClaimOrder& order) {
-  return read_claimed(WriteSession::of(session).run(texts_, sql::outbox_claim, claim_params(order)));
+std::vector<storage::ClaimedEntry> QueueStore::claim(storage::WriteSession& session,
+                                                     const storage::ClaimOrder& order) {
+  return read_claimed(WriteSession::of(session).run(texts_, sql_.claim, claim_params(order)));
 }
 
-storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken owner,
-                                      std::span<const storage::Settlement> settlements, bool keep_done,
-                                      const storage::ClaimOrder* order) {
+storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken owner,
+                                     std::span<const storage::Settlement> settlements, bool keep_done,
+                                     const storage::ClaimOrder* order) {
   using Kind = storage::Settlement::Kind;
   std::vector<SessionCore::Call> calls;
   std::vector<Claim> acks;
@@ -334,11 +332,11 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
   if (mixed) {
     std::vector<Claim> all;
     for (const auto& each : settlements) all.push_back(each.claim);
-    calls.push_back({&sql::outbox_ack_step_lock, claims_params(owner, all)});
+    calls.push_back({&sql_.ack_step_lock, claims_params(owner, all)});
   }
   const auto first = calls.size();
   if (!acks.empty()) {
-    calls.push_back({&sql::outbox_ack, claims_params(owner, acks)});
+    calls.push_back({&sql_.ack, claims_params(owner, acks)});
     calls.back().params.add(keep_done);
   }
   for (const auto& each : settlements) {
@@ -348,21 +346,21 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
         break;
       case Kind::abandon:
         calls.push_back(
-            {&sql::outbox_abandon, abandon_params(owner, claim, each.error, each.delay, each.max_attempts)});
+            {&sql_.abandon, abandon_params(owner, claim, each.error, each.delay, each.max_attempts)});
         break;
       case Kind::fail:
-        calls.push_back({&sql::outbox_fail, claims_params(owner, claim)});
+        calls.push_back({&sql_.fail, claims_params(owner, claim)});
         calls.back().params.add(std::string_view{each.error}).add(std::int32_t{each.charge});
         break;
       case Kind::snooze:
-        calls.push_back({&sql::outbox_snooze, claims_params(owner, claim)});
+        calls.push_back({&sql_.snooze, claims_params(owner, claim)});
         calls.back().params.add(micros(each.delay));
         break;
     }
   }
   const auto settling = calls.size();
-  if (order != nullptr) calls.push_back({&sql::outbox_claim, claim_params(*order)});
-  if (order != nullptr && order->asks_next_due) calls.push_back({&sql::outbox_next_due, {}});
+  if (order != nullptr) calls.push_back({&sql_.claim, claim_params(*order)});
+  if (order != nullptr && order->asks_next_due) calls.push_back({&sql_.next_due, {}});
   storage::WorkAnswer answer;
   if (calls.empty()) return answer;
   const auto results = WriteSession::of(session).run_all(texts_, calls);
@@ -375,41 +373,41 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
   return answer;
 }
 
-std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                             bool keep) {
+std::size_t QueueStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                            bool keep) {
   auto params = claims_params(owner, claims);
   params.add(keep);
-  return count_of(WriteSession::of(session).run(texts_, sql::outbox_ack, params));
+  return count_of(WriteSession::of(session).run(texts_, sql_.ack, params));
 }
 
-std::size_t OutboxStore::abandon(storage::WriteSession& session, OwnerToken owner,
-                                 std::span<const Claim> claims, std::string_view error,
-                                 std::optional<std::chrono::microseconds> delay, int max_attempts) {
-  return count_of(WriteSession::of(session).run(texts_, sql::outbox_abandon,
+std::size_t QueueStore::abandon(storage::WriteSession& session, OwnerToken owner,
+                                std::span<const Claim> claims, std::string_view error,
+                                std::optional<std::chrono::microseconds> delay, int max_attempts) {
+  return count_of(WriteSession::of(session).run(texts_, sql_.abandon,
                                                 abandon_params(owner, claims, error, delay, max_attempts)));
 }
 
-std::size_t OutboxStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                              std::string_view error, int charge) {
+std::size_t QueueStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                             std::string_view error, int charge) {
   auto params = claims_params(owner, claims);
   params.add(error).add(std::int32_t{charge});
-  return count_of(WriteSession::of(session).run(texts_, sql::outbox_fail, params));
+  return count_of(WriteSession::of(session).run(texts_, sql_.fail, params));
 }
 
-std::size_t OutboxStore::snooze(storage::WriteSession& session, OwnerToken owner,
-                                std::span<const Claim> claims,
-                                std::optional<std::chrono::microseconds> delay) {
+std::size_t QueueStore::snooze(storage::WriteSession& session, OwnerToken owner,
+                               std::span<const Claim> claims,
+                               std::optional<std::chrono::microseconds> delay) {
   auto params = claims_params(owner, claims);
   params.add(micros(delay));
-  return count_of(WriteSession::of(session).run(texts_, sql::outbox_snooze, params));
+  return count_of(WriteSession::of(session).run(texts_, sql_.snooze, params));
 }
 
-std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session, OwnerToken owner,
-                                                 std::span<const Claim> claims,
-                                                 std::chrono::microseconds lease) {
+std::vector<OutboxWorkItemId> QueueStore::renew(storage::WriteSession& session, OwnerToken owner,
+                                                std::span<const Claim> claims,
+                                                std::chrono::microseconds lease) {
   auto params = claims_params(owner, claims);
   params.add(std::int64_t{lease.count()});
-  const auto result = WriteSession::of(session).run(texts_, sql::outbox_renew, params);
+  const auto result = WriteSession::of(session).run(texts_, sql_.renew, params);
   std::vector<OutboxWorkItemId> held;
   held.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) held.emplace_back(result.uuid(row, 0));
@@ -419,61 +417,59 @@ std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session,
 // --- operating
 // -----------------------------------------------------------------------------------------------
 
-std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_attempts, int most,
-                                      std::optional<int> look_at) {
+std::size_t QueueStore::reap_expired(storage::WriteSession& session, int max_attempts, int most,
+                                     std::optional<int> look_at) {
   Params params;
   params.add(std::int32_t{max_attempts}).add(std::int32_t{most});
   params.add(look_at ? std::optional{std::int32_t{*look_at}} : std::nullopt);
-  return count_of(WriteSession::of(session).run(texts_, sql::outbox_reap_expired, params));
+  return count_of(WriteSession::of(session).run(texts_, sql_.reap_expired, params));
 }
 
-std::size_t OutboxStore::replay(storage::WriteSession& session,
-                                std::optional<std::span<const OutboxMessageId>> ids,
-                                const DeadLetterFilter& filter, int most) {
-  return count_of(
-      WriteSession::of(session).run(texts_, sql::outbox_replay, chosen_params(ids, filter, most)));
+std::size_t QueueStore::replay(storage::WriteSession& session,
+                               std::optional<std::span<const OutboxMessageId>> ids,
+                               const DeadLetterFilter& filter, int most) {
+  return count_of(WriteSession::of(session).run(texts_, sql_.replay, chosen_params(ids, filter, most)));
 }
 
-std::size_t OutboxStore::purge_failed(storage::WriteSession& session,
-                                      std::optional<std::span<const OutboxMessageId>> ids,
-                                      const DeadLetterFilter& filter, int most) {
-  return count_of(
-      WriteSession::of(session).run(texts_, sql::outbox_purge_failed, chosen_params(ids, filter, most)));
+std::size_t QueueStore::purge_failed(storage::WriteSession& session,
+                                     std::optional<std::span<const OutboxMessageId>> ids,
+                                     const DeadLetterFilter& filter, int most) {
+  return count_of(WriteSession::of(session).run(texts_, sql_.purge_failed, chosen_params(ids, filter, most)));
 }
 
-std::size_t OutboxStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t QueueStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) {
   Params params;
   params.add(std::int64_t{age.count()}).add(std::int32_t{most});
-  return count_of(WriteSession::of(session).run(texts_, sql::outbox_purge_done, params));
+  return count_of(WriteSession::of(session).run(texts_, sql_.purge_done, params));
 }
 
-bool OutboxStore::pause(storage::WriteSession& session, std::string_view topic) {
+bool QueueStore::pause(storage::WriteSession& session, std::string_view topic) {
   Params params;
   params.add(topic);
-  return WriteSession::of(session).run(texts_, sql::outbox_pause, params).boolean(0, 0);
+  return WriteSession::of(session).run(texts_, sql_.pause, params).boolean(0, 0);
 }
 
-bool OutboxStore::resume(storage::WriteSession& session, std::string_view topic) {
+bool QueueStore::resume(storage::WriteSession& session, std::string_view topic) {
   Params params;
   params.add(topic);
-  return WriteSession::of(session).run(texts_, sql::outbox_resume, params).boolean(0, 0);
+  return WriteSession::of(session).run(texts_, sql_.resume, params).boolean(0, 0);
 }
 
-std::size_t OutboxStore::unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
-                                int most) {
+std::size_t QueueStore::unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
+                               int most) {
   Params params;
   params.add(topic).add(std::int32_t{most});
-  return count_of(WriteSession::of(session).run(texts_, sql::outbox_unpark, params));
+  return count_of(WriteSession::of(session).run(texts_, sql_.unpark, params));
 }
 
-WallTime OutboxStore::now(storage::ReadSession& session) {
-  return ReadSession::of(session).run(texts_, sql::outbox_clock, {}).time(0, 0);
+WallTime QueueStore::now(storage::ReadSession& session) {
+  return ReadSession::of(session).run(texts_, sql_.clock, {}).time(0, 0);
 }
 
-OutboxCounts OutboxStore::counts(storage::ReadSession& session) {
+OutboxCounts QueueStore::counts(storage::ReadSession& session) {
   Params params;
   params.add(count_limit);
-  const auto result = ReadSession::of(session).run(texts_, sql::outbox_counts, params);
+  const auto result = ReadSession::of(session).run(texts_, sql_.counts, params);
   OutboxCounts counts;
   counts.ready = result.integer(0, 0);
   counts.scheduled = result.integer(0, 1);
@@ -486,28 +482,28 @@ OutboxCounts OutboxStore::counts(storage::ReadSession& session) {
   return counts;
 }
 
-std::optional<StoredMessage> OutboxStore::find(storage::ReadSession& session, OutboxMessageId id) {
+std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, OutboxMessageId id) {
   Params params;
   params.add(id.uuid());
-  const auto result = ReadSession::of(session).run(texts_, sql::outbox_find, params);
+  const auto result = ReadSession::of(session).run(texts_, sql_.find, params);
   return result.rows() == 0 ? std::nullopt : std::optional{read_stored(result, 0)};
 }
 
-std::vector<StoredMessage> OutboxStore::dead_letters(storage::ReadSession& session,
-                                                     const DeadLetterFilter& filter,
-                                                     const DeadLetterPage& page) {
+std::vector<StoredMessage> QueueStore::dead_letters(storage::ReadSession& session,
+                                                    const DeadLetterFilter& filter,
+                                                    const DeadLetterPage& page) {
   Params params;
   params.add(core::view_of(filter.topic)).add(filter.failed_after).add(filter.failed_before);
   params.add(page.after ? std::optional{page.after->uuid()} : std::nullopt).add(std::int64_t{page.size});
-  const auto result = ReadSession::of(session).run(texts_, sql::outbox_dead_letters, params);
+  const auto result = ReadSession::of(session).run(texts_, sql_.dead_letters, params);
   std::vector<StoredMessage> found;
   found.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) found.push_back(read_stored(result, row));
   return found;
 }
 
-std::vector<PausedTopic> OutboxStore::paused(storage::ReadSession& session) {
-  const auto result = ReadSession::of(session).run(texts_, sql::outbox_paused, {});
+std::vector<PausedTopic> QueueStore::paused(storage::ReadSession& session) {
+  const auto result = ReadSession::of(session).run(texts_, sql_.paused, {});
   std::vector<PausedTopic> paused;
   paused.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) paused.push_back({result.text(row, 0), result.time(row, 1)});

@@ -82,9 +82,9 @@ enum class Announcement {
          ///< ends we do not see.
 };
 
-class OutboxStore {
+class QueueStore {
  public:
-  virtual ~OutboxStore() = default;
+  virtual ~QueueStore() = default;
 
   /// Stores a message unless its id or its unique key is there already; answers what is there.
   virtual Enqueued enqueue(WriteSession& session, const NewMessage& message, Announcement announcement) = 0;

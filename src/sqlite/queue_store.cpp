@@ -1,4 +1,4 @@
-#include "sqlite/outbox_store.hpp"
+#include "sqlite/queue_store.hpp"
 
 #include <algorithm>
 #include <set>
@@ -8,7 +8,6 @@
 #include "core/text.hpp"
 #include "dovetail/backoff.hpp"
 #include "sqlite/session.hpp"
-#include "sqlite/sql.hpp"
 
 namespace dovetail::sqlite {
 namespace {
@@ -83,11 +82,11 @@ StoredMessage read_stored(const Cursor& row) {
 // --- enqueue
 // -------------------------------------------------------------------------------------------------
 
-Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
-                              storage::Announcement /*announcement*/) {
+Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
+                             storage::Announcement /*announcement*/) {
   auto& connection = WriteSession::of(session);
   {
-    auto cursor = connection.run(texts_, sql::outbox_enqueue);
+    auto cursor = connection.run(texts_, sql_.enqueue);
     cursor.bind(message.id.uuid())
         .bind(message.topic)
         .bind(message.payload)
@@ -100,14 +99,14 @@ Enqueued OutboxStore::enqueue(storage::WriteSession& session, const storage::New
         .bind(clock_->wall());
     if (cursor.run() == 1) return {message.id, true};
   }
-  auto existing = connection.run(texts_, sql::outbox_enqueue_step_existing);
+  auto existing = connection.run(texts_, sql_.enqueue_step_existing);
   existing.bind(message.id.uuid()).bind(message.unique_key).step();
   return {OutboxMessageId{existing.uuid(0)}, false};
 }
 
-std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
-                                                std::span<const storage::NewMessage> messages, bool repeated,
-                                                storage::Announcement announcement) {
+std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
+                                               std::span<const storage::NewMessage> messages, bool repeated,
+                                               storage::Announcement announcement) {
   auto& connection = WriteSession::of(session);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
@@ -116,7 +115,7 @@ std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
       answers.push_back(enqueue(session, message, announcement));
       continue;
     }
-    auto cursor = connection.run(texts_, sql::outbox_enqueue_many);
+    auto cursor = connection.run(texts_, sql_.enqueue_many);
     cursor.bind(message.id.uuid())
         .bind(message.topic)
         .bind(message.payload)
@@ -135,11 +134,11 @@ std::vector<Enqueued> OutboxStore::enqueue_many(storage::WriteSession& session,
 // --- claim and settle
 // ----------------------------------------------------------------------------------------
 
-std::vector<OutboxStore::DueRow> OutboxStore::due_rows(Connection& connection, std::int64_t lane,
-                                                       WallTime now, WallTime from, std::size_t most) {
+std::vector<QueueStore::DueRow> QueueStore::due_rows(Connection& connection, std::int64_t lane, WallTime now,
+                                                     WallTime from, std::size_t most) {
   std::vector<DueRow> rows;
   rows.reserve(most);
-  auto cursor = connection.run(texts_, sql::outbox_claim);
+  auto cursor = connection.run(texts_, sql_.claim);
   cursor.bind(lane).bind(now).bind(from).bind(static_cast<std::int64_t>(most));
   while (cursor.step()) {
     DueRow row;
@@ -154,8 +153,8 @@ std::vector<OutboxStore::DueRow> OutboxStore::due_rows(Connection& connection, s
   return rows;
 }
 
-bool OutboxStore::may_have(Connection& connection, const storage::ClaimOrder& order,
-                           const PausedTopics& paused, WallTime now, DueRow& row) {
+bool QueueStore::may_have(Connection& connection, const storage::ClaimOrder& order,
+                          const PausedTopics& paused, WallTime now, DueRow& row) {
   auto& message = row.entry.claimed.message;
   if (message.expires_at && *message.expires_at <= now) {
     fail_row(connection, row.seq, 0, expired_error, std::nullopt, now);
@@ -166,31 +165,31 @@ bool OutboxStore::may_have(Connection& connection, const storage::ClaimOrder& or
       fail_row(connection, row.seq, 1, lease_error, std::nullopt, now);
       return false;
     }
-    connection.run(texts_, sql::outbox_reap_expired_step_release).bind(row.seq).run();
+    connection.run(texts_, sql_.reap_expired_step_release).bind(row.seq).run();
     ++message.attempts;
     ++row.entry.lost_leases;
   }
   if (!paused.empty() && paused.contains(message.topic)) {
-    connection.run(texts_, sql::outbox_claim_step_park).bind(row.seq).run();
+    connection.run(texts_, sql_.claim_step_park).bind(row.seq).run();
     return false;
   }
   return true;
 }
 
-void OutboxStore::lease(Connection& connection, const storage::ClaimOrder& order, WallTime until,
-                        std::span<const std::int64_t> rows) {
+void QueueStore::lease(Connection& connection, const storage::ClaimOrder& order, WallTime until,
+                       std::span<const std::int64_t> rows) {
   while (!rows.empty()) {
     std::size_t count = 1;
     while (count < rows.size() && rows[count] == rows[count - 1] + 1) ++count;
-    auto cursor = connection.run(texts_, sql::outbox_claim_step_lease);
+    auto cursor = connection.run(texts_, sql_.claim_step_lease);
     cursor.bind(order.owner.uuid()).bind(until).bind(rows.front()).bind(rows[count - 1]).run();
     rows = rows.subspan(count);
   }
 }
 
-void OutboxStore::claim_lane(Connection& connection, const storage::ClaimOrder& order, std::int64_t lane,
-                             WallTime now, const PausedTopics& paused,
-                             std::vector<storage::ClaimedEntry>& claimed) {
+void QueueStore::claim_lane(Connection& connection, const storage::ClaimOrder& order, std::int64_t lane,
+                            WallTime now, const PausedTopics& paused,
+                            std::vector<storage::ClaimedEntry>& claimed) {
   const auto wanted = static_cast<std::size_t>(order.batch_size);
   const auto mark = order.after != nullptr
                         ? (*order.after)[static_cast<std::size_t>(lane - storage::lowest_priority)]
@@ -213,21 +212,20 @@ void OutboxStore::claim_lane(Connection& connection, const storage::ClaimOrder& 
   }
 }
 
-std::optional<std::int64_t> OutboxStore::lane_below(Connection& connection, std::int64_t lane) {
-  auto cursor = connection.run(texts_, sql::outbox_claim_step_next_lane);
+std::optional<std::int64_t> QueueStore::lane_below(Connection& connection, std::int64_t lane) {
+  auto cursor = connection.run(texts_, sql_.claim_step_next_lane);
   cursor.bind(lane).step();
   return cursor.is_null(0) ? std::nullopt : std::optional{cursor.integer(0)};
 }
 
-std::vector<storage::ClaimedEntry> OutboxStore::claim(storage::WriteSession& session,
-                                                      const storage::ClaimOrder& order) {
+std::vector<storage::ClaimedEntry> QueueStore::claim(storage::WriteSession& session,
+                                                     const storage::ClaimOrder& order) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<storage::ClaimedEntry> claimed;
   claimed.reserve(static_cast<std::size_t>(order.batch_size));
   PausedTopics paused;
-  for (auto cursor = connection.run(texts_, sql::outbox_paused); cursor.step();)
-    paused.insert(cursor.text(0));
+  for (auto cursor = connection.run(texts_, sql_.paused); cursor.step();) paused.insert(cursor.text(0));
   for (auto lane = lane_below(connection, storage::highest_priority + 1);
        lane && claimed.size() < static_cast<std::size_t>(order.batch_size);
        lane = lane_below(connection, *lane)) {
@@ -236,9 +234,9 @@ std::vector<storage::ClaimedEntry> OutboxStore::claim(storage::WriteSession& ses
   return claimed;
 }
 
-storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken owner,
-                                      std::span<const storage::Settlement> settlements, bool keep_done,
-                                      const storage::ClaimOrder* order) {
+storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken owner,
+                                     std::span<const storage::Settlement> settlements, bool keep_done,
+                                     const storage::ClaimOrder* order) {
   using Kind = storage::Settlement::Kind;
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
@@ -268,41 +266,39 @@ storage::WorkAnswer OutboxStore::work(storage::WriteSession& session, OwnerToken
   if (order == nullptr) return answer;
   answer.claimed = claim(session, *order);
   if (order->asks_next_due) {
-    auto cursor = connection.run(texts_, sql::outbox_next_due);
+    auto cursor = connection.run(texts_, sql_.next_due);
     cursor.bind(now).step();
     if (!cursor.is_null(0)) answer.next_due = std::chrono::microseconds{cursor.integer(0)};
   }
   return answer;
 }
 
-std::optional<OutboxStore::ClaimedRow> OutboxStore::find_claimed(Connection& connection, OwnerToken owner,
-                                                                 const Claim& claim, WallTime now) {
-  auto cursor = connection.run(texts_, sql::outbox_abandon_step_claimed);
+std::optional<QueueStore::ClaimedRow> QueueStore::find_claimed(Connection& connection, OwnerToken owner,
+                                                               const Claim& claim, WallTime now) {
+  auto cursor = connection.run(texts_, sql_.abandon_step_claimed);
   cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now);
   if (!cursor.step()) return std::nullopt;
   return ClaimedRow{cursor.integer(0), static_cast<int>(cursor.integer(1))};
 }
 
-std::size_t OutboxStore::ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
-                                 bool keep, WallTime now) {
-  if (claims.empty() || !joins_.any_pending(connection))
-    return ack_unjoined(connection, owner, claims, keep, now);
-  std::vector<Claim> unjoined;
-  JoinStore::Tally tally(joins_, connection);
-  std::size_t count = 0;
+std::size_t QueueStore::ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
+                                bool keep, WallTime now) {
+  if (claims.empty() || !watcher_.watches_any(connection))
+    return ack_unwatched(connection, owner, claims, keep, now);
+  std::vector<Claim> unwatched;
+  std::vector<Uuid> ended;
   for (const auto& claim : claims) {
-    if (!joins_.is_awaited(connection, claim.id.uuid())) {
-      unjoined.push_back(claim);
+    if (!watcher_.watches(connection, claim.id.uuid())) {
+      unwatched.push_back(claim);
     } else if (ack_some(connection, owner, std::span{&claim, 1}, keep, now) == 1) {
-      tally.add(claim.id.uuid(), StepStatus::completed);
-      ++count;
+      ended.push_back(claim.id.uuid());
     }
   }
-  tally.count(now);
-  return count + ack_unjoined(connection, owner, unjoined, keep, now);
+  watcher_.ended(connection, ended, Ending::done, now);
+  return ended.size() + ack_unwatched(connection, owner, unwatched, keep, now);
 }
 
-std::size_t OutboxStore::ack_unjoined(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
+std::size_t QueueStore::ack_unwatched(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
                                       bool keep, WallTime now) {
   if (claims.size() < shortest_run) return ack_some(connection, owner, claims, keep, now);
   std::vector<Claim> sorted(claims.begin(), claims.end());
@@ -321,13 +317,13 @@ std::size_t OutboxStore::ack_unjoined(Connection& connection, OwnerToken owner, 
   return count + ack_some(connection, owner, scattered, keep, now);
 }
 
-std::size_t OutboxStore::ack_run(Connection& connection, OwnerToken owner, std::span<const Claim> run,
-                                 bool keep, WallTime now) {
+std::size_t QueueStore::ack_run(Connection& connection, OwnerToken owner, std::span<const Claim> run,
+                                bool keep, WallTime now) {
   std::vector<Uuid> ids;
   ids.reserve(run.size());
   for (const auto& claim : run) ids.push_back(claim.id.uuid());
   static_assert(sizeof(Uuid) == 16);
-  auto cursor = connection.run(texts_, keep ? sql::outbox_ack_step_run : sql::outbox_ack_step_forget_run);
+  auto cursor = connection.run(texts_, keep ? sql_.ack_step_run : sql_.ack_step_forget_run);
   return cursor.bind(now)
       .bind(owner.uuid())
       .bind(run.front().row)
@@ -337,12 +333,12 @@ std::size_t OutboxStore::ack_run(Connection& connection, OwnerToken owner, std::
       .run();
 }
 
-std::size_t OutboxStore::ack_some(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
-                                  bool keep, WallTime now) {
+std::size_t QueueStore::ack_some(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
+                                 bool keep, WallTime now) {
   std::size_t count = 0;
   if (claims.size() < shortest_run) {
     for (const auto& claim : claims) {
-      auto cursor = connection.run(texts_, keep ? sql::outbox_ack : sql::outbox_ack_step_forget);
+      auto cursor = connection.run(texts_, keep ? sql_.ack : sql_.ack_step_forget);
       count += cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now).run();
     }
     return count;
@@ -350,7 +346,7 @@ std::size_t OutboxStore::ack_some(Connection& connection, OwnerToken owner, std:
   while (!claims.empty()) {
     const auto some = claims.first(distinct_prefix(claims));
     claims = claims.subspan(some.size());
-    auto cursor = connection.run(texts_, keep ? sql::outbox_ack_step_many : sql::outbox_ack_step_forget_many);
+    auto cursor = connection.run(texts_, keep ? sql_.ack_step_many : sql_.ack_step_forget_many);
     cursor.bind(now).bind(owner.uuid());
     for (const auto& claim : some) cursor.bind(claim.id.uuid()).bind(claim.epoch);
     count += cursor.run();
@@ -358,12 +354,11 @@ std::size_t OutboxStore::ack_some(Connection& connection, OwnerToken owner, std:
   return count;
 }
 
-void OutboxStore::fail_row(Connection& connection, std::int64_t seq, int charge,
-                           std::optional<std::string_view> error, std::optional<OwnerToken> by,
-                           WallTime now) {
+void QueueStore::fail_row(Connection& connection, std::int64_t seq, int charge,
+                          std::optional<std::string_view> error, std::optional<OwnerToken> by, WallTime now) {
   Uuid message;
   {
-    auto cursor = connection.run(texts_, sql::outbox_fail);
+    auto cursor = connection.run(texts_, sql_.fail);
     cursor.bind(seq)
         .bind(now)
         .bind(std::int64_t{charge})
@@ -372,15 +367,13 @@ void OutboxStore::fail_row(Connection& connection, std::int64_t seq, int charge,
     if (!cursor.step()) return;
     message = cursor.uuid(0);
   }
-  if (!joins_.any_pending(connection)) return;
-  JoinStore::Tally tally(joins_, connection);
-  tally.add(message, StepStatus::failed);
-  tally.count(now);
+  if (watcher_.watches_any(connection))
+    watcher_.ended(connection, std::span{&message, 1}, Ending::failed, now);
 }
 
-bool OutboxStore::abandon_one(Connection& connection, OwnerToken owner, const Claim& claim,
-                              std::string_view error, std::optional<std::chrono::microseconds> delay,
-                              int max_attempts, WallTime now) {
+bool QueueStore::abandon_one(Connection& connection, OwnerToken owner, const Claim& claim,
+                             std::string_view error, std::optional<std::chrono::microseconds> delay,
+                             int max_attempts, WallTime now) {
   const auto row = find_claimed(connection, owner, claim, now);
   if (!row) return false;
   const auto reason = error.empty() ? std::nullopt : std::optional{error};
@@ -389,67 +382,67 @@ bool OutboxStore::abandon_one(Connection& connection, OwnerToken owner, const Cl
     return true;
   }
   const auto pause = delay ? *delay : ExponentialBackoff{}.delay(row->attempts + 1, core::random_unit());
-  connection.run(texts_, sql::outbox_abandon).bind(row->seq).bind(now + pause).bind(reason).run();
+  connection.run(texts_, sql_.abandon).bind(row->seq).bind(now + pause).bind(reason).run();
   return true;
 }
 
-bool OutboxStore::fail_one(Connection& connection, OwnerToken owner, const Claim& claim,
-                           std::string_view error, int charge, WallTime now) {
+bool QueueStore::fail_one(Connection& connection, OwnerToken owner, const Claim& claim,
+                          std::string_view error, int charge, WallTime now) {
   const auto row = find_claimed(connection, owner, claim, now);
   if (row) fail_row(connection, row->seq, charge, error, owner, now);
   return row.has_value();
 }
 
-bool OutboxStore::snooze_one(Connection& connection, OwnerToken owner, const Claim& claim,
-                             std::optional<std::chrono::microseconds> delay, WallTime now) {
+bool QueueStore::snooze_one(Connection& connection, OwnerToken owner, const Claim& claim,
+                            std::optional<std::chrono::microseconds> delay, WallTime now) {
   const auto row = find_claimed(connection, owner, claim, now);
   if (!row) return false;
   const auto ready_at = delay ? std::optional{now + *delay} : std::nullopt;
-  connection.run(texts_, sql::outbox_snooze).bind(row->seq).bind(ready_at).run();
+  connection.run(texts_, sql_.snooze).bind(row->seq).bind(ready_at).run();
   return true;
 }
 
-std::size_t OutboxStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                             bool keep) {
+std::size_t QueueStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                            bool keep) {
   return ack_all(WriteSession::of(session), owner, claims, keep, clock_->wall());
 }
 
-std::size_t OutboxStore::abandon(storage::WriteSession& session, OwnerToken owner,
-                                 std::span<const Claim> claims, std::string_view error,
-                                 std::optional<std::chrono::microseconds> delay, int max_attempts) {
+std::size_t QueueStore::abandon(storage::WriteSession& session, OwnerToken owner,
+                                std::span<const Claim> claims, std::string_view error,
+                                std::optional<std::chrono::microseconds> delay, int max_attempts) {
   const auto now = clock_->wall();
   return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
     return abandon_one(WriteSession::of(session), owner, claim, error, delay, max_attempts, now);
   }));
 }
 
-std::size_t OutboxStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                              std::string_view error, int charge) {
+std::size_t QueueStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+                             std::string_view error, int charge) {
   const auto now = clock_->wall();
   return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
     return fail_one(WriteSession::of(session), owner, claim, error, charge, now);
   }));
 }
 
-std::size_t OutboxStore::snooze(storage::WriteSession& session, OwnerToken owner,
-                                std::span<const Claim> claims,
-                                std::optional<std::chrono::microseconds> delay) {
+std::size_t QueueStore::snooze(storage::WriteSession& session, OwnerToken owner,
+                               std::span<const Claim> claims,
+                               std::optional<std::chrono::microseconds> delay) {
   const auto now = clock_->wall();
   return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
     return snooze_one(WriteSession::of(session), owner, claim, delay, now);
   }));
 }
 
-std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session, OwnerToken owner,
-                                                 std::span<const Claim> claims,
-                                                 std::chrono::microseconds lease) {
+std::vector<OutboxWorkItemId> QueueStore::renew(storage::WriteSession& session, OwnerToken owner,
+                                                std::span<const Claim> claims,
+                                                std::chrono::microseconds lease) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<OutboxWorkItemId> held;
   for (const auto& claim : claims) {
     const auto row = find_claimed(connection, owner, claim, now);
     if (!row) continue;
-    connection.run(texts_, sql::outbox_renew).bind(row->seq).bind(now + lease).run();
+    connection.run(texts_, sql_.renew).bind(row->seq).bind(now + lease).run();
     held.push_back(claim.id);
   }
   return held;
@@ -458,14 +451,14 @@ std::vector<OutboxWorkItemId> OutboxStore::renew(storage::WriteSession& session,
 // --- operating
 // -----------------------------------------------------------------------------------------------
 
-std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_attempts, int most,
-                                      std::optional<int> look_at) {
+std::size_t QueueStore::reap_expired(storage::WriteSession& session, int max_attempts, int most,
+                                     std::optional<int> look_at) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<ClaimedRow> rows;
   for (auto lane = lane_below(connection, storage::highest_priority + 1);
        lane && rows.size() < static_cast<std::size_t>(most); lane = lane_below(connection, *lane)) {
-    auto cursor = connection.run(texts_, sql::outbox_reap_expired);
+    auto cursor = connection.run(texts_, sql_.reap_expired);
     cursor.bind(*lane)
         .bind(now)
         .bind(most - static_cast<std::int64_t>(rows.size()))
@@ -476,72 +469,80 @@ std::size_t OutboxStore::reap_expired(storage::WriteSession& session, int max_at
     if (row.attempts + 1 >= max_attempts) {
       fail_row(connection, row.seq, 1, lease_error, std::nullopt, now);
     } else {
-      connection.run(texts_, sql::outbox_reap_expired_step_release).bind(row.seq).run();
+      connection.run(texts_, sql_.reap_expired_step_release).bind(row.seq).run();
     }
   }
   return rows.size();
 }
 
-std::size_t OutboxStore::replay(storage::WriteSession& session,
-                                std::optional<std::span<const OutboxMessageId>> ids,
-                                const DeadLetterFilter& filter, int most) {
+std::size_t QueueStore::replay(storage::WriteSession& session,
+                               std::optional<std::span<const OutboxMessageId>> ids,
+                               const DeadLetterFilter& filter, int most) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
+  std::vector<Uuid> back;
+  const auto run = [&](Cursor& cursor) {
+    while (cursor.step()) back.push_back(cursor.uuid(0));
+  };
   if (!ids) {
-    auto cursor = connection.run(texts_, sql::outbox_replay);
+    auto cursor = connection.run(texts_, sql_.replay);
     bind_filter(cursor, filter, most);
-    return cursor.bind(now).run();
+    cursor.bind(now);
+    run(cursor);
+  } else {
+    for (const auto& id : *ids) {
+      auto cursor = connection.run(texts_, sql_.replay_step_one);
+      cursor.bind(id.uuid()).bind(now);
+      run(cursor);
+    }
   }
-  std::size_t count = 0;
-  for (const auto& id : *ids) {
-    count += connection.run(texts_, sql::outbox_replay_step_one).bind(id.uuid()).bind(now).run();
-  }
-  return count;
+  watcher_.revived(connection, back);
+  return back.size();
 }
 
-std::size_t OutboxStore::purge_failed(storage::WriteSession& session,
-                                      std::optional<std::span<const OutboxMessageId>> ids,
-                                      const DeadLetterFilter& filter, int most) {
+std::size_t QueueStore::purge_failed(storage::WriteSession& session,
+                                     std::optional<std::span<const OutboxMessageId>> ids,
+                                     const DeadLetterFilter& filter, int most) {
   auto& connection = WriteSession::of(session);
   if (!ids) {
-    auto cursor = connection.run(texts_, sql::outbox_purge_failed);
+    auto cursor = connection.run(texts_, sql_.purge_failed);
     bind_filter(cursor, filter, most);
     return cursor.run();
   }
   std::size_t count = 0;
   for (const auto& id : *ids) {
-    count += connection.run(texts_, sql::outbox_purge_failed_step_one).bind(id.uuid()).run();
+    count += connection.run(texts_, sql_.purge_failed_step_one).bind(id.uuid()).run();
   }
   return count;
 }
 
-std::size_t OutboxStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) {
-  auto cursor = WriteSession::of(session).run(texts_, sql::outbox_purge_done);
+std::size_t QueueStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+  auto cursor = WriteSession::of(session).run(texts_, sql_.purge_done);
   return cursor.bind(clock_->wall() - age).bind(std::int64_t{most}).run();
 }
 
-bool OutboxStore::pause(storage::WriteSession& session, std::string_view topic) {
-  auto cursor = WriteSession::of(session).run(texts_, sql::outbox_pause);
+bool QueueStore::pause(storage::WriteSession& session, std::string_view topic) {
+  auto cursor = WriteSession::of(session).run(texts_, sql_.pause);
   return cursor.bind(topic).bind(clock_->wall()).run() == 1;
 }
 
-bool OutboxStore::resume(storage::WriteSession& session, std::string_view topic) {
-  return WriteSession::of(session).run(texts_, sql::outbox_resume).bind(topic).run() == 1;
+bool QueueStore::resume(storage::WriteSession& session, std::string_view topic) {
+  return WriteSession::of(session).run(texts_, sql_.resume).bind(topic).run() == 1;
 }
 
-std::size_t OutboxStore::unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
-                                int most) {
-  return WriteSession::of(session).run(texts_, sql::outbox_unpark).bind(topic).bind(std::int64_t{most}).run();
+std::size_t QueueStore::unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
+                               int most) {
+  return WriteSession::of(session).run(texts_, sql_.unpark).bind(topic).bind(std::int64_t{most}).run();
 }
 
-WallTime OutboxStore::now(storage::ReadSession& session) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_clock);
+WallTime QueueStore::now(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql_.clock);
   cursor.bind(clock_->wall()).step();
   return cursor.time(0);
 }
 
-OutboxCounts OutboxStore::counts(storage::ReadSession& session) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_counts);
+OutboxCounts QueueStore::counts(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql_.counts);
   cursor.bind(count_limit).bind(clock_->wall()).step();
   OutboxCounts counts;
   counts.ready = cursor.integer(0);
@@ -555,16 +556,16 @@ OutboxCounts OutboxStore::counts(storage::ReadSession& session) {
   return counts;
 }
 
-std::optional<StoredMessage> OutboxStore::find(storage::ReadSession& session, OutboxMessageId id) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_find);
+std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, OutboxMessageId id) {
+  auto cursor = ReadSession::of(session).run(texts_, sql_.find);
   if (!cursor.bind(id.uuid()).step()) return std::nullopt;
   return read_stored(cursor);
 }
 
-std::vector<StoredMessage> OutboxStore::dead_letters(storage::ReadSession& session,
-                                                     const DeadLetterFilter& filter,
-                                                     const DeadLetterPage& page) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_dead_letters);
+std::vector<StoredMessage> QueueStore::dead_letters(storage::ReadSession& session,
+                                                    const DeadLetterFilter& filter,
+                                                    const DeadLetterPage& page) {
+  auto cursor = ReadSession::of(session).run(texts_, sql_.dead_letters);
   cursor.bind(core::view_of(filter.topic))
       .bind(filter.failed_after)
       .bind(filter.failed_before)
@@ -575,8 +576,8 @@ std::vector<StoredMessage> OutboxStore::dead_letters(storage::ReadSession& sessi
   return found;
 }
 
-std::vector<PausedTopic> OutboxStore::paused(storage::ReadSession& session) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::outbox_paused);
+std::vector<PausedTopic> QueueStore::paused(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql_.paused);
   std::vector<PausedTopic> paused;
   while (cursor.step()) paused.push_back({cursor.text(0), cursor.time(1)});
   return paused;

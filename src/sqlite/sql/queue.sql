@@ -1,60 +1,61 @@
--- Messages of the outbox. Times are microseconds since 1970; the time that decides is bound by the store, from the
+-- queues: outbox inbox
+-- Messages of a queue, for each of the queues above. Times are microseconds since 1970; the time that decides is bound by the store, from the
 -- one clock of this machine. A block named <statement>_step_<name> is a step of that statement.
 
--- name: outbox_enqueue
+-- name: {queue}_enqueue
 -- Stores nothing when its id or its unique key is there already.
-insert into {schema}_outbox (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
+insert into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
                              priority, unique_key)
 values (?1, ?2, ?3, ?4, ?5, max(coalesce(?5, ?10), ?10), ?10, ?6, ?7, ?8, ?8, ?9)
 on conflict do nothing;
 
--- name: outbox_enqueue_step_existing
+-- name: {queue}_enqueue_step_existing
 -- The message that is there instead.
-select id from {schema}_outbox where id = ?1
+select id from {schema}_{queue} where id = ?1
 union all
-select id from {schema}_outbox where unique_key = ?2 and status = 0
+select id from {schema}_{queue} where unique_key = ?2 and status = 0
  limit 1;
 
--- name: outbox_enqueue_many
+-- name: {queue}_enqueue_many
 -- For ids that were drawn for this very call, and no unique keys: nothing can be in the way.
-insert into {schema}_outbox (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
+insert into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
                              priority)
 values (?1, ?2, ?3, ?4, ?5, max(coalesce(?5, ?9), ?9), ?9, ?6, ?7, ?8, ?8);
 
--- name: outbox_claim
+-- name: {queue}_claim
 -- One lane's messages that are due, or whose leases ran out; from a mark on. The store decides what becomes of each.
 select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
        lease_until, ready_at, seq, lost_leases
-  from {schema}_outbox
+  from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and lease_until <= ?2
  order by ready_at, seq limit ?4;
 
--- name: outbox_claim_step_lease
+-- name: {queue}_claim_step_lease
 -- A run of rows without a gap: what was enqueued together is claimed together, and most of what a statement of one row
 -- costs is its beginning and end.
-update {schema}_outbox set owner_token = ?1, claim_epoch = claim_epoch + 1, lease_until = ?2
+update {schema}_{queue} set owner_token = ?1, claim_epoch = claim_epoch + 1, lease_until = ?2
  where seq between ?3 and ?4;
 
--- name: outbox_claim_step_next_lane
-select max(lane) from {schema}_outbox where status = 0 and lane < ?1 and lane > -100;
+-- name: {queue}_claim_step_next_lane
+select max(lane) from {schema}_{queue} where status = 0 and lane < ?1 and lane > -100;
 
--- name: outbox_claim_step_park
-update {schema}_outbox set lane = -100 where seq = ?1;
+-- name: {queue}_claim_step_park
+update {schema}_{queue} set lane = -100 where seq = ?1;
 
--- name: outbox_ack
+-- name: {queue}_ack
 -- What a claim may do, it may do to a row that is this owner's, of this epoch, within its lease.
-update {schema}_outbox set status = 1, processed_at = ?4, lease_until = -9000000000000000000
+update {schema}_{queue} set status = 1, processed_at = ?4, lease_until = -9000000000000000000
  where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
--- name: outbox_ack_step_run
+-- name: {queue}_ack_step_run
 -- A run of rows without a gap, all of one epoch; ?6 holds their ids, one after the other.
-update {schema}_outbox set status = 1, processed_at = ?1, lease_until = -9000000000000000000
+update {schema}_{queue} set status = 1, processed_at = ?1, lease_until = -9000000000000000000
  where seq between ?3 and ?4 and claim_epoch = ?5 and owner_token = ?2 and lease_until > ?1
    and id = substr(?6, (seq - ?3) * 16 + 1, 16);
 
--- name: outbox_ack_step_many
+-- name: {queue}_ack_step_many
 -- Sixteen claims at a time, or fewer with the rest null.
-update {schema}_outbox set status = 1, processed_at = ?1, lease_until = -9000000000000000000
+update {schema}_{queue} set status = 1, processed_at = ?1, lease_until = -9000000000000000000
  where id in (?3, ?5, ?7, ?9, ?11, ?13, ?15, ?17, ?19, ?21, ?23, ?25, ?27, ?29, ?31, ?33)
    and owner_token = ?2 and lease_until > ?1
    and claim_epoch = case id
@@ -63,13 +64,13 @@ update {schema}_outbox set status = 1, processed_at = ?1, lease_until = -9000000
                     when ?23 then ?24 when ?25 then ?26 when ?27 then ?28 when ?29 then ?30 when ?31 then ?32
                     when ?33 then ?34 end;
 
--- name: outbox_ack_step_forget_run
-delete from {schema}_outbox
+-- name: {queue}_ack_step_forget_run
+delete from {schema}_{queue}
  where seq between ?3 and ?4 and claim_epoch = ?5 and owner_token = ?2 and lease_until > ?1
    and id = substr(?6, (seq - ?3) * 16 + 1, 16);
 
--- name: outbox_ack_step_forget_many
-delete from {schema}_outbox
+-- name: {queue}_ack_step_forget_many
+delete from {schema}_{queue}
  where id in (?3, ?5, ?7, ?9, ?11, ?13, ?15, ?17, ?19, ?21, ?23, ?25, ?27, ?29, ?31, ?33)
    and owner_token = ?2 and lease_until > ?1
    and claim_epoch = case id
@@ -78,143 +79,145 @@ delete from {schema}_outbox
                     when ?23 then ?24 when ?25 then ?26 when ?27 then ?28 when ?29 then ?30 when ?31 then ?32
                     when ?33 then ?34 end;
 
--- name: outbox_ack_step_forget
+-- name: {queue}_ack_step_forget
 -- The same without history.
-delete from {schema}_outbox where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
+delete from {schema}_{queue} where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
--- name: outbox_abandon
-update {schema}_outbox
+-- name: {queue}_abandon
+update {schema}_{queue}
    set lease_until = -9000000000000000000, attempts = attempts + 1, lost_leases = 0, ready_at = ?2,
        last_error = coalesce(?3, last_error)
  where seq = ?1;
 
--- name: outbox_abandon_step_claimed
-select seq, attempts from {schema}_outbox where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
+-- name: {queue}_abandon_step_claimed
+select seq, attempts from {schema}_{queue} where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
--- name: outbox_fail
-update {schema}_outbox
+-- name: {queue}_fail
+update {schema}_{queue}
    set status = 3, processed_at = ?2, attempts = attempts + ?3, last_error = coalesce(?4, last_error),
        owner_token = coalesce(?5, zeroblob(16)), lease_until = -9000000000000000000, lane = priority
  where seq = ?1
 returning id;
 
--- name: outbox_snooze
-update {schema}_outbox set lease_until = -9000000000000000000, ready_at = coalesce(?2, ready_at) where seq = ?1;
+-- name: {queue}_snooze
+update {schema}_{queue} set lease_until = -9000000000000000000, ready_at = coalesce(?2, ready_at) where seq = ?1;
 
--- name: outbox_renew
-update {schema}_outbox set lease_until = ?2 where seq = ?1;
+-- name: {queue}_renew
+update {schema}_{queue} set lease_until = ?2 where seq = ?1;
 
--- name: outbox_reap_expired
+-- name: {queue}_reap_expired
 -- Among the first of one lane: what is in progress stands near the front.
 select seq, attempts
-  from (select seq, attempts, lease_until from {schema}_outbox
+  from (select seq, attempts, lease_until from {schema}_{queue}
          where status = 0 and lane = ?1 and ready_at <= ?2 order by ready_at, seq limit ?4)
  where lease_until between 1 and ?2 limit ?3;
 
--- name: outbox_reap_expired_step_release
-update {schema}_outbox
+-- name: {queue}_reap_expired_step_release
+update {schema}_{queue}
    set lease_until = -9000000000000000000, attempts = attempts + 1, lost_leases = min(lost_leases + 1, 1000)
  where seq = ?1;
 
--- name: outbox_next_due
+-- name: {queue}_next_due
 -- As a distance from now.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
-select min((select min(ready_at) from {schema}_outbox
+select min((select min(ready_at) from {schema}_{queue}
              where status = 0 and lane = lanes.lane and ready_at > ?1 and ready_at < ?1 + 86400000000)) - ?1
   from lanes;
 
--- name: outbox_clock
+-- name: {queue}_clock
 select ?1;
 
--- name: outbox_counts
+-- name: {queue}_counts
 -- Never counts further than ?1, lane by lane: neither what is scheduled nor what is finished makes it slow.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5)),
 counted(due, leased, scheduled, oldest) as materialized (
-  select (select count(*) from (select 1 from {schema}_outbox
+  select (select count(*) from (select 1 from {schema}_{queue}
                                  where status = 0 and lane = lanes.lane and ready_at <= ?2 limit ?1)),
-         (select count(*) from (select lease_until from {schema}_outbox
+         (select count(*) from (select lease_until from {schema}_{queue}
                                  where status = 0 and lane = lanes.lane and ready_at <= ?2 limit ?1)
            where lease_until > 0),
-         (select count(*) from (select 1 from {schema}_outbox
+         (select count(*) from (select 1 from {schema}_{queue}
                                  where status = 0 and lane = lanes.lane and ready_at > ?2 limit ?1)),
-         (select ready_at from {schema}_outbox
+         (select ready_at from {schema}_{queue}
            where status = 0 and lane = lanes.lane and lease_until < 0 and ready_at <= ?2
            order by ready_at limit 1)
     from lanes
 )
 select min((select sum(due - leased) from counted), ?1), min((select sum(scheduled) from counted), ?1),
        min((select sum(leased) from counted), ?1),
-       (select count(*) from (select 1 from {schema}_outbox where status = 1 limit ?1)),
-       (select count(*) from (select 1 from {schema}_outbox where status = 3 limit ?1)),
-       (select count(*) from (select 1 from {schema}_outbox where lane = -100 limit ?1)),
+       (select count(*) from (select 1 from {schema}_{queue} where status = 1 limit ?1)),
+       (select count(*) from (select 1 from {schema}_{queue} where status = 3 limit ?1)),
+       (select count(*) from (select 1 from {schema}_{queue} where lane = -100 limit ?1)),
        (select ?2 - min(oldest) from counted);
 
--- name: outbox_find
+-- name: {queue}_find
 select id, topic, payload, correlation_id, headers, created_at, due_time_utc, expires_at, priority, retry_count,
        claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at
-  from {schema}_outbox_messages where id = ?1;
+  from {schema}_{queue}_messages where id = ?1;
 
--- name: outbox_dead_letters
+-- name: {queue}_dead_letters
 select id, topic, null, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
        processed_at, nullif(owner_token, zeroblob(16)), last_error, past_attempts, unique_key, null
-  from {schema}_outbox
+  from {schema}_{queue}
  where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
    and (?4 is null or id > ?4)
  order by id limit ?5;
 
--- name: outbox_replay
+-- name: {queue}_replay
 -- The next ones that the filter leaves; not those whose unique key is taken.
-update or ignore {schema}_outbox
+update or ignore {schema}_{queue}
    set status = 0, processed_at = -9000000000000000000, ready_at = ?5, past_attempts = past_attempts + attempts,
        attempts = 0, lost_leases = 0, expires_at = null
- where seq in (select seq from {schema}_outbox as a
+ where seq in (select seq from {schema}_{queue} as a
                 where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
                   and (?3 is null or processed_at < ?3)
                   and (unique_key is null or not exists (
-                         select 1 from {schema}_outbox as o where o.unique_key = a.unique_key and o.status = 0))
-                order by id limit ?4);
+                         select 1 from {schema}_{queue} as o where o.unique_key = a.unique_key and o.status = 0))
+                order by id limit ?4)
+returning id;
 
--- name: outbox_replay_step_one
-update or ignore {schema}_outbox
+-- name: {queue}_replay_step_one
+update or ignore {schema}_{queue}
    set status = 0, processed_at = -9000000000000000000, ready_at = ?2, past_attempts = past_attempts + attempts,
        attempts = 0, lost_leases = 0, expires_at = null
- where id = ?1 and status = 3;
+ where id = ?1 and status = 3
+returning id;
 
--- name: outbox_purge_failed
-delete from {schema}_outbox
- where seq in (select seq from {schema}_outbox
+-- name: {queue}_purge_failed
+delete from {schema}_{queue}
+ where seq in (select seq from {schema}_{queue}
                 where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
                   and (?3 is null or processed_at < ?3)
                 order by id limit ?4);
 
--- name: outbox_purge_failed_step_one
-delete from {schema}_outbox where id = ?1 and status = 3;
+-- name: {queue}_purge_failed_step_one
+delete from {schema}_{queue} where id = ?1 and status = 3;
 
--- name: outbox_purge_done
-delete from {schema}_outbox
- where seq in (select seq from {schema}_outbox where status = 1 and processed_at < ?1 order by processed_at limit ?2);
+-- name: {queue}_purge_done
+delete from {schema}_{queue}
+ where seq in (select seq from {schema}_{queue} where status = 1 and processed_at < ?1 order by processed_at limit ?2);
 
--- name: outbox_pause
-insert into {schema}_outbox_paused (topic, paused_at) values (?1, ?2) on conflict do nothing;
+-- name: {queue}_pause
+insert into {schema}_{queue}_paused (topic, paused_at) values (?1, ?2) on conflict do nothing;
 
--- name: outbox_resume
-delete from {schema}_outbox_paused where topic = ?1;
+-- name: {queue}_resume
+delete from {schema}_{queue}_paused where topic = ?1;
 
--- name: outbox_unpark
+-- name: {queue}_unpark
 -- Of one topic, or (without) of all that are not paused.
 with recursive parked(topic) as (
-  select min(topic) from {schema}_outbox where lane = -100
+  select min(topic) from {schema}_{queue} where lane = -100
   union all
-  select (select min(topic) from {schema}_outbox as o where o.lane = -100 and o.topic > parked.topic)
+  select (select min(topic) from {schema}_{queue} as o where o.lane = -100 and o.topic > parked.topic)
     from parked where topic is not null
 )
-update {schema}_outbox set lane = priority
- where seq in (select seq from {schema}_outbox
+update {schema}_{queue} set lane = priority
+ where seq in (select seq from {schema}_{queue}
                 where lane = -100
                   and topic in (select topic from parked
                                  where topic is not null and (?1 is null or topic = ?1)
-                                   and topic not in (select topic from {schema}_outbox_paused))
+                                   and topic not in (select topic from {schema}_{queue}_paused))
                 limit ?2);
 
--- name: outbox_paused
-select topic, paused_at from {schema}_outbox_paused order by topic;
+-- name: {queue}_paused
+select topic, paused_at from {schema}_{queue}_paused order by topic;

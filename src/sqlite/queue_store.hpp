@@ -6,16 +6,19 @@
 
 #include "dovetail/clock.hpp"
 #include "sqlite/connection.hpp"
-#include "sqlite/join_store.hpp"
-#include "storage/outbox_store.hpp"
+#include "sqlite/queue_watcher.hpp"
+#include "sqlite/sql.hpp"
+#include "storage/queue_store.hpp"
 #include "storage/statement.hpp"
 
 namespace dovetail::sqlite {
 
-class OutboxStore final : public storage::OutboxStore {
+class QueueStore final : public storage::QueueStore {
  public:
-  OutboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock, JoinStore& joins)
-      : texts_(texts), clock_(std::move(clock)), joins_(joins) {}
+  /// `watcher` is told of messages that end and that come back.
+  QueueStore(const storage::StatementTexts& texts, const sql::Queue& queue, std::shared_ptr<Clock> clock,
+             QueueWatcher& watcher)
+      : texts_(texts), sql_(queue), clock_(std::move(clock)), watcher_(watcher) {}
 
   Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message,
                    storage::Announcement announcement) override;
@@ -68,9 +71,9 @@ class OutboxStore final : public storage::OutboxStore {
                                          WallTime now);
   std::size_t ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims, bool keep,
                       WallTime now);
-  /// The same for messages that no join waits for.
-  std::size_t ack_unjoined(Connection& connection, OwnerToken owner, std::span<const Claim> claims, bool keep,
-                           WallTime now);
+  /// The same for messages that nobody watches.
+  std::size_t ack_unwatched(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
+                            bool keep, WallTime now);
   /// Claims whose rows follow one another.
   std::size_t ack_run(Connection& connection, OwnerToken owner, std::span<const Claim> run, bool keep,
                       WallTime now);
@@ -104,8 +107,9 @@ class OutboxStore final : public storage::OutboxStore {
                   const PausedTopics& paused, std::vector<storage::ClaimedEntry>& claimed);
 
   const storage::StatementTexts& texts_;
+  const sql::Queue& sql_;
   std::shared_ptr<Clock> clock_;
-  JoinStore& joins_;
+  QueueWatcher& watcher_;
 };
 
 }  // namespace dovetail::sqlite

@@ -1,0 +1,240 @@
+#include <iostream>
+
+#include "cli/cli.hpp"
+#include "cli/message_json.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t shown_error_characters = 60;
+constexpr std::size_t shown_id_characters = 60;
+constexpr SecondsRange age_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
+
+struct InboxArguments {
+  std::string source;
+  std::string id;
+  std::string topic;
+  std::string after;
+  std::string before;
+  std::string start_after_source;
+  std::string start_after_id;
+  int limit = 100;
+  double older_than = 0;
+  bool all = false;
+  bool dead = false;
+
+  [[nodiscard]] bool has_filter() const {
+    return !source.empty() || !id.empty() || !topic.empty() || !after.empty() || !before.empty();
+  }
+  [[nodiscard]] DeadFilter filter() const {
+    const auto if_given = [](const std::string& text) {
+      return text.empty() ? std::nullopt : std::optional{text};
+    };
+    return {.source = if_given(source),
+            .message_id = if_given(id),
+            .topic = if_given(topic),
+            .died_after = parse_time_if_given("--after", after),
+            .died_before = parse_time_if_given("--before", before)};
+  }
+  /// The filter of a command that changes what it finds: it must say so when it means everything.
+  [[nodiscard]] DeadFilter chosen() const {
+    if (has_filter() == all) {
+      throw std::invalid_argument("say which: --source, --id, --topic, --after, --before, or --all");
+    }
+    return filter();
+  }
+};
+
+// --- status
+
+void status(const Globals& globals) {
+  auto platform = globals.open();
+  const auto counts = platform.inbox().counts();
+  const auto& queue = counts.queue;
+  if (globals.json) {
+    const ordered_json answer{{"seen", counts.seen},
+                              {"processing", counts.processing},
+                              {"overdue", counts.overdue},
+                              {"processed", counts.processed},
+                              {"dead", counts.dead},
+                              {"queue",
+                               {{"ready", queue.ready},
+                                {"scheduled", queue.scheduled},
+                                {"in_progress", queue.in_progress},
+                                {"done", queue.done},
+                                {"failed", queue.failed},
+                                {"paused", queue.paused}}},
+                              {"counted_up_to", counts.counted_up_to}};
+    std::cout << answer.dump(2) << '\n';
+    return;
+  }
+  const auto shown = [&](std::int64_t count) {
+    return std::to_string(count) + (count >= counts.counted_up_to ? "+" : "");
+  };
+  print_table({"SEEN", "PROCESSING", "OVERDUE", "PROCESSED", "DEAD"},
+              {{shown(counts.seen), shown(counts.processing), shown(counts.overdue), shown(counts.processed),
+                shown(counts.dead)}});
+  std::cout << '\n';
+  print_table({"QUEUE", "READY", "SCHEDULED", "IN PROGRESS", "DONE", "FAILED", "PAUSED"},
+              {{"inbox", shown(queue.ready), shown(queue.scheduled), shown(queue.in_progress),
+                shown(queue.done), shown(queue.failed), shown(queue.paused)}});
+}
+
+// --- dead, show
+
+void list_dead(const Globals& globals, const InboxArguments& arguments) {
+  InboxPage page{.size = arguments.limit};
+  if (arguments.start_after_source.empty() != arguments.start_after_id.empty()) {
+    throw std::invalid_argument("--start-after-source and --start-after-id go together");
+  }
+  if (!arguments.start_after_source.empty()) {
+    page.after_source = arguments.start_after_source;
+    page.after_message_id = arguments.start_after_id;
+  }
+  const auto filter = arguments.filter();
+  auto platform = globals.open();
+  const auto entries = platform.inbox().dead(filter, page);
+  if (globals.json) {
+    ordered_json answer{{"dead", ordered_json::array()}};
+    for (const auto& entry : entries) answer["dead"].push_back(to_json(entry));
+    std::cout << answer.dump(2) << '\n';
+    return;
+  }
+  if (entries.empty()) {
+    std::cout << "no dead messages\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(entries.size());
+  for (const auto& entry : entries) {
+    rows.push_back({entry.source, shortened(entry.message_id, shown_id_characters), entry.topic.value_or("-"),
+                    std::to_string(entry.attempts), std::to_string(entry.sightings),
+                    or_dash(entry.processed_at),
+                    shortened(entry.last_error.value_or("-"), shown_error_characters)});
+  }
+  print_table({"SOURCE", "ID", "TOPIC", "ATTEMPTS", "SEEN", "DIED AT", "ERROR"}, rows);
+  if (entries.size() >= static_cast<std::size_t>(page.size)) {
+    std::cerr << "there may be more: --start-after-source and --start-after-id of the last one\n";
+  }
+}
+
+void show(const Globals& globals, const InboxArguments& arguments) {
+  auto platform = globals.open();
+  const auto entry = platform.inbox().find(arguments.source, arguments.id);
+  if (!entry) throw std::runtime_error("nothing is known of " + arguments.id + " of " + arguments.source);
+  if (globals.json) {
+    std::cout << to_json(*entry).dump(2) << '\n';
+    return;
+  }
+  print_table({"FIELD", "VALUE"}, {{"source", entry->source},
+                                   {"message_id", entry->message_id},
+                                   {"status", std::string{to_string(entry->status)}},
+                                   {"sightings", std::to_string(entry->sightings)},
+                                   {"attempts", std::to_string(entry->attempts)},
+                                   {"first_seen_at", to_string(entry->first_seen_at)},
+                                   {"last_seen_at", to_string(entry->last_seen_at)},
+                                   {"processed_at", or_dash(entry->processed_at)},
+                                   {"lease_until", or_dash(entry->lease_until)},
+                                   {"topic", entry->topic.value_or("-")},
+                                   {"id", entry->id ? entry->id->to_string() : "-"},
+                                   {"last_error", entry->last_error.value_or("-")}});
+}
+
+// --- revive, purge
+
+void revive(const Globals& globals, const InboxArguments& arguments) {
+  const auto filter = arguments.chosen();
+  auto platform = globals.open();
+  print_effect(globals, {.word = "revived", .count = platform.inbox().revive(filter)});
+}
+
+void purge(const Globals& globals, const InboxArguments& arguments, bool has_age) {
+  if (has_age == arguments.dead) throw std::invalid_argument("give either --older-than or --dead");
+  if (has_age && (arguments.has_filter() || arguments.all)) {
+    throw std::invalid_argument("--source, --id, --topic, --after, --before and --all go with --dead");
+  }
+  if (arguments.dead) {
+    const auto filter = arguments.chosen();
+    auto platform = globals.open();
+    print_effect(globals, {.word = "purged", .count = platform.inbox().purge_dead(filter)});
+    return;
+  }
+  const auto age =
+      std::chrono::ceil<std::chrono::seconds>(parse_seconds("--older-than", arguments.older_than, age_range));
+  auto platform = globals.open();
+  print_effect(globals, {.word = "purged", .count = platform.inbox().forget(age)});
+}
+
+// --- the options
+
+void add_filter(CLI::App& command, InboxArguments& arguments) {
+  command.add_option("--source", arguments.source, "Only those of this source");
+  command.add_option("--id", arguments.id, "Only those with this id");
+  command.add_option("--topic", arguments.topic, "Only this topic's, of the queue")->check(topic_rule());
+  command.add_option("--after", arguments.after, "Only those that died then or later")->check(time_rule());
+  command.add_option("--before", arguments.before, "Only those that died before")->check(time_rule());
+}
+
+void add_dead(CLI::App& group, Globals& globals) {
+  auto arguments = std::make_shared<InboxArguments>();
+  auto& command = add_command(group, globals, "dead", "Messages that were given up, by source and id",
+                              [&globals, arguments] { list_dead(globals, *arguments); });
+  add_filter(command, *arguments);
+  command.add_option("--limit", arguments->limit, "How many at most")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command.add_option("--start-after-source", arguments->start_after_source,
+                     "The last source of the page before");
+  command.add_option("--start-after-id", arguments->start_after_id, "… and its id");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+void add_show(CLI::App& group, Globals& globals) {
+  auto arguments = std::make_shared<InboxArguments>();
+  auto& command = add_command(group, globals, "show", "What is known of one message",
+                              [&globals, arguments] { show(globals, *arguments); });
+  command.add_option("SOURCE", arguments->source, "Where it came from")->required();
+  command.add_option("ID", arguments->id, "As the source calls it")->required();
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+void add_revive(CLI::App& group, Globals& globals) {
+  auto arguments = std::make_shared<InboxArguments>();
+  auto& command = add_command(group, globals, "revive", "Let dead messages live again",
+                              [&globals, arguments] { revive(globals, *arguments); });
+  add_filter(command, *arguments);
+  command.add_flag("--all", arguments->all, "All of them");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+void add_purge(CLI::App& group, Globals& globals) {
+  auto arguments = std::make_shared<InboxArguments>();
+  auto has_age = std::make_shared<CLI::Option*>(nullptr);
+  auto& command = add_command(
+      group, globals, "purge", "Forget old messages, or dead ones: when they come again, they are new",
+      [&globals, arguments, has_age] { purge(globals, *arguments, (*has_age)->count() > 0); });
+  *has_age = command.add_option("--older-than", arguments->older_than,
+                                "Seconds since they were processed, given up or last seen");
+  command.add_flag("--dead", arguments->dead, "Dead ones, with the queue's dead letters");
+  add_filter(command, *arguments);
+  command.add_flag("--all", arguments->all, "All dead ones");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace
+
+void add_inbox(CLI::App& app, Globals& globals) {
+  auto& group = *app.add_subcommand("inbox", "Messages that came in: count, see, revive, purge");
+  group.require_subcommand(1);
+  auto& counting = add_command(group, globals, "status", "How many messages are in which state",
+                               [&globals] { status(globals); });
+  counting.add_flag("--json", globals.json, "Answer in JSON");
+  add_dead(group, globals);
+  add_show(group, globals);
+  add_revive(group, globals);
+  add_purge(group, globals);
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,21 @@
+// What the arguments of the inbox must meet. Each throws std::invalid_argument or std::out_of_range, with the limit in the
+// text.
+#pragma once
+
+#include <chrono>
+#include <string_view>
+
+#include "dovetail/inbox.hpp"
+#include "storage/inbox_store.hpp"
+
+namespace dovetail::inbox {
+
+storage::InboxKey checked_key(std::string_view source, std::string_view message_id);
+storage::InboxKey checked_key(const InboxTicket& ticket);
+void require_hash(ContentHash hash);
+void require_lease(std::chrono::milliseconds lease);
+void require_filter(const DeadFilter& filter);
+/// UTF-8; cut to what is kept.
+std::string_view checked_error(const char* what, std::string_view error);
+
+}  // namespace dovetail::inbox

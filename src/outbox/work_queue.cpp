@@ -1,0 +1,348 @@
+#include "dovetail/queue.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/require.hpp"
+#include "core/text.hpp"
+#include "outbox/new_messages.hpp"
+#include "storage/database.hpp"
+#include "storage/portions.hpp"
+#include "storage/queue_store.hpp"
+
+namespace dovetail {
+namespace {
+
+using core::require_batch_size;
+using core::require_text;
+using core::require_time;
+using outbox::require_topic;
+using storage::in_portions;
+
+constexpr std::size_t largest_payload_limit = std::size_t{64} << 20;
+constexpr std::size_t max_error_bytes = 2048;
+constexpr int largest_max_attempts = 1'000;
+constexpr std::chrono::milliseconds max_lease = std::chrono::hours{24};
+constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 365};
+constexpr int portion = 1'000;  // rows per transaction of what works through many
+
+void require_owner(OwnerToken owner) {
+  if (owner.is_nil()) throw std::invalid_argument("owner must not be the nil UUID");
+}
+
+void require_lease(std::chrono::milliseconds lease) {
+  if (lease < std::chrono::milliseconds{1} || lease > max_lease) {
+    throw std::out_of_range("lease must be 1 ms to 24 h");
+  }
+}
+
+void require_max_attempts(int attempts) {
+  if (attempts < 1 || attempts > largest_max_attempts) {
+    throw std::out_of_range("max_attempts must be 1 to " + std::to_string(largest_max_attempts) + ", got " +
+                            std::to_string(attempts));
+  }
+}
+
+void require_delay(std::optional<std::chrono::milliseconds> delay) {
+  if (delay && (*delay < std::chrono::milliseconds::zero() || *delay > max_delay)) {
+    throw std::out_of_range("delay must be zero to a year");
+  }
+}
+
+std::string_view checked_error(std::string_view error) {
+  require_text("error", error);
+  return core::trimmed(error, max_error_bytes);
+}
+
+void require_filter(const DeadLetterFilter& filter) {
+  if (filter.topic) require_topic(*filter.topic);
+  if (filter.failed_after) require_time("failed_after", *filter.failed_after);
+  if (filter.failed_before) require_time("failed_before", *filter.failed_before);
+}
+
+}  // namespace
+
+std::string_view to_string(OutboxStatus status) {
+  switch (status) {
+    case OutboxStatus::ready:
+      return "ready";
+    case OutboxStatus::in_progress:
+      return "in_progress";
+    case OutboxStatus::done:
+      return "done";
+    case OutboxStatus::failed:
+      return "failed";
+  }
+  return "unknown";
+}
+
+WorkQueue::WorkQueue(storage::Database& database, storage::QueueStore& store, std::string_view name,
+                     OutboxOptions options, Logger log, Metrics metrics)
+    : database_(&database),
+      store_(&store),
+      name_(name),
+      options_(options),
+      log_(std::move(log)),
+      metrics_(std::move(metrics)) {
+  if (options_.max_payload_bytes > largest_payload_limit) {
+    throw std::out_of_range("max_payload_bytes must not exceed " + std::to_string(largest_payload_limit));
+  }
+  require_max_attempts(options_.max_attempts);
+  if (options_.retain_done < std::chrono::seconds::zero() ||
+      options_.retain_done > std::chrono::hours{24 * 3650}) {
+    throw std::out_of_range("retain_done must be zero to ten years");
+  }
+}
+
+// --- claim and settle
+// ----------------------------------------------------------------------------------------
+
+std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request) {
+  require_owner(request.owner);
+  require_batch_size("batch_size", request.batch_size);
+  require_lease(request.lease);
+  std::vector<ClaimedMessage> claimed;
+  database_->write({.single_statement = true, .stop = request.stop}, [&](storage::WriteSession& session) {
+    auto entries = store_->claim(session, {.owner = request.owner,
+                                           .batch_size = request.batch_size,
+                                           .lease = request.lease,
+                                           .max_attempts = options_.max_attempts});
+    claimed.clear();
+    for (auto& entry : entries) claimed.push_back(std::move(entry.claimed));
+  });
+  metrics_.count(event("claimed"), claimed.size(), {{"store", database_->name()}});
+  log_.write(LogLevel::debug, event("claimed"),
+             {{"store", database_->name()}, {"owner", request.owner.to_string()}, {"count", claimed.size()}});
+  return claimed;
+}
+
+template <class Call>
+std::size_t WorkQueue::settle(const char* what, OwnerToken owner, std::span<const Claim> claims,
+                              const Call& call) {
+  require_owner(owner);
+  if (claims.empty()) return 0;
+  // In id order: the lock order of the whole house.
+  std::vector<Claim> ordered(claims.begin(), claims.end());
+  std::ranges::sort(ordered, {}, [](const Claim& claim) { return std::pair{claim.id, claim.epoch}; });
+  ordered.erase(std::unique(ordered.begin(), ordered.end()), ordered.end());
+  const std::size_t count = call(std::span<const Claim>{ordered});
+  metrics_.count(event(what), count, {{"store", database_->name()}});
+  log_.write(LogLevel::debug, event(what),
+             {{"store", database_->name()},
+              {"owner", owner.to_string()},
+              {"asked", claims.size()},
+              {"count", count}});
+  return count;
+}
+
+std::size_t WorkQueue::ack(OwnerToken owner, std::span<const Claim> claims) {
+  return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = store_->ack(session, owner, ordered, options_.retain_done.count() > 0);
+    });
+    return count;
+  });
+}
+
+std::size_t WorkQueue::ack(Transaction& transaction, OwnerToken owner, std::span<const Claim> claims) {
+  return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
+    return store_->ack(transaction.session(), owner, ordered, options_.retain_done.count() > 0);
+  });
+}
+
+std::size_t WorkQueue::abandon(OwnerToken owner, std::span<const Claim> claims,
+                               const AbandonOptions& options) {
+  const auto error = checked_error(options.error);
+  require_delay(options.delay);
+  const auto max_attempts = options.max_attempts.value_or(options_.max_attempts);
+  require_max_attempts(max_attempts);
+  return settle("abandoned", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = store_->abandon(session, owner, ordered, error, options.delay, max_attempts);
+    });
+    return count;
+  });
+}
+
+std::size_t WorkQueue::fail(OwnerToken owner, std::span<const Claim> claims, std::string_view error) {
+  const auto text = checked_error(error);
+  if (text.empty()) throw std::invalid_argument("error must not be empty");
+  return settle("failed", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = store_->fail(session, owner, ordered, text, 1);
+    });
+    return count;
+  });
+}
+
+std::size_t WorkQueue::snooze(OwnerToken owner, std::span<const Claim> claims,
+                              std::optional<std::chrono::milliseconds> delay) {
+  require_delay(delay);
+  return settle("snoozed", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = store_->snooze(session, owner, ordered, delay);
+    });
+    return count;
+  });
+}
+
+std::size_t WorkQueue::renew(OwnerToken owner, std::span<const Claim> claims,
+                             std::chrono::milliseconds lease) {
+  require_lease(lease);
+  return settle("renewed", owner, claims, [&](std::span<const Claim> ordered) {
+    std::size_t count = 0;
+    database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+      count = store_->renew(session, owner, ordered, lease).size();
+    });
+    return count;
+  });
+}
+
+// --- operating
+// -----------------------------------------------------------------------------------------------
+
+std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
+  const auto attempts = options.max_attempts.value_or(options_.max_attempts);
+  require_max_attempts(attempts);
+  const auto count = in_portions(
+      *database_, portion,
+      [&](storage::WriteSession& session) {
+        return store_->reap_expired(session, attempts, portion, options.look_at);
+      },
+      options.stop);
+  metrics_.count(event("reaped"), count, {{"store", database_->name()}});
+  log_.write(count > 0 ? LogLevel::info : LogLevel::debug, event("reaped"),
+             {{"store", database_->name()}, {"count", count}});
+  if (count > 0) database_->announce();
+  return count;
+}
+
+OutboxCounts WorkQueue::counts() {
+  OutboxCounts counts;
+  database_->read([&](storage::ReadSession& session) { counts = store_->counts(session); });
+  return counts;
+}
+
+std::optional<StoredMessage> WorkQueue::find(OutboxMessageId id) {
+  std::optional<StoredMessage> found;
+  database_->read([&](storage::ReadSession& session) { found = store_->find(session, id); });
+  return found;
+}
+
+std::vector<StoredMessage> WorkQueue::dead_letters(const DeadLetterFilter& filter,
+                                                   const DeadLetterPage& page) {
+  require_filter(filter);
+  require_batch_size("size", page.size);
+  std::vector<StoredMessage> found;
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->dead_letters(session, filter, page); });
+  return found;
+}
+
+std::size_t WorkQueue::replay(std::span<const OutboxMessageId> ids) {
+  std::size_t total = 0;
+  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), portion))) {
+    const auto some = ids.first(std::min<std::size_t>(ids.size(), portion));
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = store_->replay(session, some, {}, portion);
+    });
+    total += count;
+  }
+  metrics_.count(event("replayed"), total, {{"store", database_->name()}});
+  log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
+  if (total > 0) database_->announce();
+  return total;
+}
+
+std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
+  require_filter(filter);
+  // Not those that fail again while we are at it.
+  auto bounded = filter;
+  database_->read([&](storage::ReadSession& session) {
+    const auto now = store_->now(session) + std::chrono::microseconds{1};
+    bounded.failed_before = std::min(now, filter.failed_before.value_or(now));
+  });
+  std::size_t total = 0;
+  for (std::size_t count = 1; count > 0; total += count) {
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = store_->replay(session, std::nullopt, bounded, portion);
+    });
+  }
+  metrics_.count(event("replayed"), total, {{"store", database_->name()}});
+  log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
+  if (total > 0) database_->announce();
+  return total;
+}
+
+std::size_t WorkQueue::purge_dead_letters(std::span<const OutboxMessageId> ids) {
+  std::size_t total = 0;
+  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), portion))) {
+    const auto some = ids.first(std::min<std::size_t>(ids.size(), portion));
+    std::size_t count = 0;
+    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+      count = store_->purge_failed(session, some, {}, portion);
+    });
+    total += count;
+  }
+  log_.write(LogLevel::info, event("purged_dead_letters"), {{"store", database_->name()}, {"count", total}});
+  return total;
+}
+
+std::size_t WorkQueue::purge_dead_letters(const DeadLetterFilter& filter) {
+  require_filter(filter);
+  const auto total = in_portions(*database_, portion, [&](storage::WriteSession& session) {
+    return store_->purge_failed(session, std::nullopt, filter, portion);
+  });
+  log_.write(LogLevel::info, event("purged_dead_letters"), {{"store", database_->name()}, {"count", total}});
+  return total;
+}
+
+std::size_t WorkQueue::purge_done(std::chrono::seconds age, const std::stop_token& stop) {
+  if (age < std::chrono::seconds::zero() || age > std::chrono::hours{24 * 3650}) {
+    throw std::out_of_range("age must be zero to ten years");
+  }
+  const auto total = in_portions(
+      *database_, portion,
+      [&](storage::WriteSession& session) { return store_->purge_done(session, age, portion); }, stop);
+  metrics_.count(event("purged"), total, {{"store", database_->name()}});
+  if (total > 0)
+    log_.write(LogLevel::info, event("purged"), {{"store", database_->name()}, {"count", total}});
+  return total;
+}
+
+bool WorkQueue::pause(std::string_view topic) {
+  require_topic(topic);
+  bool paused = false;
+  database_->write({.single_statement = true, .repeatable = true},
+                   [&](storage::WriteSession& session) { paused = store_->pause(session, topic); });
+  log_.write(LogLevel::info, event("paused"), {{"store", database_->name()}, {"topic", topic}});
+  return paused;
+}
+
+bool WorkQueue::resume(std::string_view topic) {
+  require_topic(topic);
+  bool resumed = false;
+  database_->write({.single_statement = true, .repeatable = true},
+                   [&](storage::WriteSession& session) { resumed = store_->resume(session, topic); });
+  // Also when it was not paused: a resume that was cut short is finished by calling it again.
+  const auto back = in_portions(*database_, portion, [&](storage::WriteSession& session) {
+    return store_->unpark(session, topic, portion);
+  });
+  log_.write(LogLevel::info, event("resumed"),
+             {{"store", database_->name()}, {"topic", topic}, {"count", back}});
+  database_->announce();
+  return resumed;
+}
+
+std::vector<PausedTopic> WorkQueue::paused_topics() {
+  std::vector<PausedTopic> paused;
+  database_->read([&](storage::ReadSession& session) { paused = store_->paused(session); });
+  return paused;
+}
+
+}  // namespace dovetail

@@ -1,0 +1,239 @@
+#include "postgres/inbox_store.hpp"
+
+#include <algorithm>
+
+#include "core/text.hpp"
+#include "postgres/session.hpp"
+#include "postgres/sql.hpp"
+
+namespace dovetail::postgres {
+namespace {
+
+constexpr std::int64_t count_limit = 100'000;
+constexpr std::size_t calls_at_once = 200;  // in one round trip
+
+std::optional<std::span<const std::byte>> hash_or_null(ContentHash hash) {
+  return hash.empty() ? std::nullopt : std::optional{hash};
+}
+
+std::optional<std::string_view> text_or_null(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional{text};
+}
+
+Params key_params(const storage::InboxKey& key) {
+  Params params;
+  params.add(key.source).add(key.message_id);
+  return params;
+}
+
+void add_fence(Params& params, const std::optional<storage::InboxFence>& fence) {
+  if (fence) {
+    params.add(fence->owner.uuid()).add(fence->epoch);
+  } else {
+    params.add(nullptr).add(nullptr);
+  }
+}
+
+Params receive_params(const storage::InboxArrival& arrival, bool notify) {
+  const auto& message = arrival.message;
+  auto params = key_params(arrival.key);
+  params.add(hash_or_null(arrival.hash))
+      .add(message.id.uuid())
+      .add(message.topic)
+      .add(message.payload)
+      .add(message.correlation_id)
+      .add(message.due_at)
+      .add(core::view_of(message.headers))
+      .add(message.expires_at)
+      .add(std::int32_t{message.priority})
+      .add(notify);
+  return params;
+}
+
+Params filter_params(const DeadFilter& filter) {
+  Params params;
+  params.add(core::view_of(filter.source))
+      .add(core::view_of(filter.message_id))
+      .add(core::view_of(filter.topic))
+      .add(filter.died_after)
+      .add(filter.died_before);
+  return params;
+}
+
+InboxEntry read_entry(const Result& result, int row) {
+  InboxEntry entry;
+  entry.source = result.text(row, 0);
+  entry.message_id = result.text(row, 1);
+  if (!result.is_null(row, 2)) {
+    const auto hash = std::as_bytes(std::span{result.bytes(row, 2)});
+    entry.hash.assign(hash.begin(), hash.end());
+  }
+  entry.status = storage::inbox_status_of(result.bytes(row, 3));
+  entry.first_seen_at = result.time(row, 4);
+  entry.last_seen_at = result.time(row, 5);
+  entry.processed_at = result.time_or_null(row, 6);
+  entry.sightings = result.integer(row, 7);
+  entry.attempts = static_cast<int>(result.integer(row, 8));
+  entry.last_error = result.text_or_null(row, 9);
+  entry.topic = result.text_or_null(row, 10);
+  if (!result.is_null(row, 11)) entry.id = OutboxMessageId{result.uuid(row, 11)};
+  entry.lease_until = result.time_or_null(row, 12);
+  return entry;
+}
+
+std::vector<InboxEntry> read_entries(const Result& result) {
+  std::vector<InboxEntry> entries;
+  entries.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) entries.push_back(read_entry(result, row));
+  return entries;
+}
+
+std::size_t count_of(const Result& result) {
+  return static_cast<std::size_t>(result.integer(0, 0));
+}
+
+}  // namespace
+
+// --- the guard
+// -----------------------------------------------------------------------------------------------
+
+storage::Sighting InboxStore::see(storage::WriteSession& session, const storage::InboxKey& key,
+                                  ContentHash hash) {
+  auto params = key_params(key);
+  params.add(hash_or_null(hash));
+  const auto result = WriteSession::of(session).run(texts_, sql::inbox_see, params);
+  return {static_cast<InboxStatus>(result.integer(0, 0)), result.boolean(0, 1)};
+}
+
+storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session, const storage::InboxKey& key,
+                                           const storage::BeginOrder& order) {
+  auto params = key_params(key);
+  params.add(order.owner.uuid()).add(std::int64_t{order.lease.count()}).add(hash_or_null(order.hash));
+  const auto result = WriteSession::of(session).run(texts_, sql::inbox_try_begin, params);
+  return {.outcome = storage::begin_outcome_of(result.bytes(0, 0)),
+          .epoch = result.integer(0, 1),
+          .attempts = static_cast<int>(result.integer(0, 2)),
+          .lease_until = result.time_or_null(0, 3).value_or(WallTime{}),
+          .mine = result.boolean(0, 4)};
+}
+
+bool InboxStore::mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
+                                 std::chrono::microseconds lease) {
+  auto params = key_params(key);
+  params.add(std::int64_t{lease.count()});
+  return WriteSession::of(session).run(texts_, sql::inbox_mark_processing, params).boolean(0, 0);
+}
+
+bool InboxStore::mark_processed(storage::WriteSession& session, const storage::InboxKey& key,
+                                const std::optional<storage::InboxFence>& fence) {
+  auto params = key_params(key);
+  add_fence(params, fence);
+  return WriteSession::of(session).run(texts_, sql::inbox_mark_processed, params).boolean(0, 0);
+}
+
+bool InboxStore::mark_dead(storage::WriteSession& session, const storage::InboxKey& key,
+                           const std::optional<storage::InboxFence>& fence, std::string_view reason) {
+  auto params = key_params(key);
+  params.add(text_or_null(reason));
+  add_fence(params, fence);
+  return WriteSession::of(session).run(texts_, sql::inbox_mark_dead, params).boolean(0, 0);
+}
+
+bool InboxStore::release(storage::WriteSession& session, const storage::InboxKey& key,
+                         const storage::InboxFence& fence, std::string_view error) {
+  auto params = key_params(key);
+  add_fence(params, fence);
+  params.add(text_or_null(error));
+  return WriteSession::of(session).run(texts_, sql::inbox_release, params).boolean(0, 0);
+}
+
+std::optional<WallTime> InboxStore::extend(storage::WriteSession& session, const storage::InboxKey& key,
+                                           const storage::InboxFence& fence,
+                                           std::chrono::microseconds lease) {
+  auto params = key_params(key);
+  add_fence(params, fence);
+  params.add(std::int64_t{lease.count()});
+  return WriteSession::of(session).run(texts_, sql::inbox_extend, params).time_or_null(0, 0);
+}
+
+// --- the queue
+// -----------------------------------------------------------------------------------------------
+
+std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
+                                               std::span<const storage::InboxArrival> arrivals,
+                                               storage::Announcement announcement) {
+  const bool notify = announcement != storage::Announcement::later;
+  std::vector<InboxEnqueued> answers;
+  answers.reserve(arrivals.size());
+  while (!arrivals.empty()) {
+    const auto some = arrivals.first(std::min(arrivals.size(), calls_at_once));
+    arrivals = arrivals.subspan(some.size());
+    std::vector<SessionCore::Call> calls;
+    calls.reserve(some.size());
+    for (const auto& each : some) calls.push_back({&sql::inbox_receive, receive_params(each, notify)});
+    for (const auto& result : WriteSession::of(session).run_all(texts_, calls)) {
+      InboxEnqueued answer{.outcome = storage::enqueue_outcome_of(result.bytes(0, 0))};
+      if (!result.is_null(0, 1)) answer.id = OutboxMessageId{result.uuid(0, 1)};
+      answers.push_back(answer);
+    }
+  }
+  return answers;
+}
+
+// --- operating
+// -----------------------------------------------------------------------------------------------
+
+std::size_t InboxStore::revive(storage::WriteSession& session, const DeadFilter& filter, int most) {
+  auto params = filter_params(filter);
+  params.add(std::int32_t{most});
+  return count_of(WriteSession::of(session).run(texts_, sql::inbox_revive, params));
+}
+
+std::size_t InboxStore::purge_dead(storage::WriteSession& session, const DeadFilter& filter, int most) {
+  auto params = filter_params(filter);
+  params.add(std::int32_t{most});
+  return count_of(WriteSession::of(session).run(texts_, sql::inbox_purge_dead, params));
+}
+
+std::size_t InboxStore::forget(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+  Params params;
+  params.add(std::int64_t{age.count()}).add(std::int32_t{most});
+  return count_of(WriteSession::of(session).run(texts_, sql::inbox_forget, params));
+}
+
+std::optional<InboxEntry> InboxStore::find(storage::ReadSession& session, const storage::InboxKey& key) {
+  const auto result = ReadSession::of(session).run(texts_, sql::inbox_get, key_params(key));
+  return result.rows() == 0 ? std::nullopt : std::optional{read_entry(result, 0)};
+}
+
+std::vector<InboxEntry> InboxStore::dead(storage::ReadSession& session, const DeadFilter& filter,
+                                         const InboxPage& page) {
+  auto params = filter_params(filter);
+  params.add(core::view_of(page.after_source))
+      .add(std::string_view{page.after_message_id})
+      .add(std::int64_t{page.size});
+  return read_entries(ReadSession::of(session).run(texts_, sql::inbox_list_dead, params));
+}
+
+std::vector<InboxEntry> InboxStore::stuck(storage::ReadSession& session, std::chrono::microseconds overdue,
+                                          int most) {
+  Params params;
+  params.add(std::int64_t{overdue.count()}).add(std::int64_t{most});
+  return read_entries(ReadSession::of(session).run(texts_, sql::inbox_list_stuck, params));
+}
+
+InboxCounts InboxStore::counts(storage::ReadSession& session) {
+  Params params;
+  params.add(count_limit);
+  const auto result = ReadSession::of(session).run(texts_, sql::inbox_guard_counts, params);
+  InboxCounts counts;
+  counts.seen = result.integer(0, 0);
+  counts.processing = result.integer(0, 1);
+  counts.overdue = result.integer(0, 2);
+  counts.processed = result.integer(0, 3);
+  counts.dead = result.integer(0, 4);
+  counts.counted_up_to = count_limit;
+  return counts;
+}
+
+}  // namespace dovetail::postgres

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "storage/inbox_store.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::postgres {
+
+class InboxStore final : public storage::InboxStore {
+ public:
+  explicit InboxStore(const storage::StatementTexts& texts) : texts_(texts) {}
+
+  storage::Sighting see(storage::WriteSession& session, const storage::InboxKey& key,
+                        ContentHash hash) override;
+  storage::BeginAnswer try_begin(storage::WriteSession& session, const storage::InboxKey& key,
+                                 const storage::BeginOrder& order) override;
+  bool mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
+                       std::chrono::microseconds lease) override;
+  bool mark_processed(storage::WriteSession& session, const storage::InboxKey& key,
+                      const std::optional<storage::InboxFence>& fence) override;
+  bool mark_dead(storage::WriteSession& session, const storage::InboxKey& key,
+                 const std::optional<storage::InboxFence>& fence, std::string_view reason) override;
+  bool release(storage::WriteSession& session, const storage::InboxKey& key, const storage::InboxFence& fence,
+               std::string_view error) override;
+  std::optional<WallTime> extend(storage::WriteSession& session, const storage::InboxKey& key,
+                                 const storage::InboxFence& fence, std::chrono::microseconds lease) override;
+  std::vector<InboxEnqueued> receive(storage::WriteSession& session,
+                                     std::span<const storage::InboxArrival> arrivals,
+                                     storage::Announcement announcement) override;
+  std::size_t revive(storage::WriteSession& session, const DeadFilter& filter, int most) override;
+  std::size_t forget(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::size_t purge_dead(storage::WriteSession& session, const DeadFilter& filter, int most) override;
+  std::optional<InboxEntry> find(storage::ReadSession& session, const storage::InboxKey& key) override;
+  std::vector<InboxEntry> dead(storage::ReadSession& session, const DeadFilter& filter,
+                               const InboxPage& page) override;
+  std::vector<InboxEntry> stuck(storage::ReadSession& session, std::chrono::microseconds overdue,
+                                int most) override;
+  InboxCounts counts(storage::ReadSession& session) override;
+
+ private:
+  const storage::StatementTexts& texts_;
+};
+
+}  // namespace dovetail::postgres

@@ -1,0 +1,80 @@
+-- What the inbox has seen. The statements of its queue are in queue.sql.
+
+-- name: inbox_see
+select status, matches from {schema}.inbox_see($1::text, $2::text, $3::bytea);
+
+-- name: inbox_try_begin
+select outcome, claim_epoch, attempts, lease_until, mine
+  from {schema}.inbox_try_begin(source => $1::text, message_id => $2::text, owner_token => $3::uuid,
+                                lease => $4::bigint * interval '1 microsecond', hash => $5::bytea);
+
+-- name: inbox_mark_processing
+select {schema}.inbox_mark_processing($1::text, $2::text, $3::bigint * interval '1 microsecond');
+
+-- name: inbox_mark_processed
+select {schema}.inbox_mark_processed($1::text, $2::text, $3::uuid, $4::bigint);
+
+-- name: inbox_mark_dead
+select {schema}.inbox_mark_dead($1::text, $2::text, $3::text, $4::uuid, $5::bigint);
+
+-- name: inbox_release
+select {schema}.inbox_release($1::text, $2::text, $3::uuid, $4::bigint, $5::text);
+
+-- name: inbox_extend
+select {schema}.inbox_extend($1::text, $2::text, $3::uuid, $4::bigint, $5::bigint * interval '1 microsecond');
+
+-- name: inbox_receive
+select outcome, id
+  from {schema}.inbox_enqueue(
+         source => $1::text, message_id => $2::text, hash => $3::bytea, item_id => $4::uuid, topic => $5::text,
+         payload => $6::text, correlation_id => $7::text, due_at => $8::timestamptz, headers => $9::jsonb,
+         expires_at => $10::timestamptz, priority => $11::integer, notify => $12::boolean);
+
+-- name: inbox_revive
+select {schema}.inbox_revive($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer);
+
+-- name: inbox_forget
+select {schema}.inbox_forget({schema}.clock() - $1::bigint * interval '1 microsecond', $2::integer);
+
+-- name: inbox_purge_dead
+select {schema}.inbox_purge_dead($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer);
+
+-- name: inbox_get
+select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
+       item_id, lease_until
+  from {schema}.inbox_seen where source = $1::text and message_id = $2::text;
+
+-- name: inbox_list_dead
+select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
+       item_id, lease_until
+  from {schema}.inbox_seen
+ where (source, message_id) in (
+         select g.source, g.message_id from {schema}.inbox_guard g
+          where g.status = 3 and ($1::text is null or g.source = $1) and ($2::text is null or g.message_id = $2)
+            and ($3::text is null or exists (
+                  select from {schema}.inbox_archive a where a.id = g.item_id and a.topic = $3))
+            and ($4::timestamptz is null or g.processed_at >= $4) and ($5::timestamptz is null or g.processed_at < $5)
+            and ($6::text is null or (g.source, g.message_id) > ($6, $7::text))
+          order by g.source, g.message_id limit $8::bigint)
+ order by source, message_id;
+
+-- name: inbox_list_stuck
+-- Being processed by somebody whose lease ran out longer ago than $1.
+select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
+       item_id, lease_until
+  from {schema}.inbox_seen
+ where (source, message_id) in (
+         select g.source, g.message_id from {schema}.inbox_guard g
+          where g.status = 1 and g.lease_until < {schema}.clock() - $1::bigint * interval '1 microsecond'
+          order by g.lease_until limit $2::bigint)
+ order by lease_until, source, message_id;
+
+-- name: inbox_guard_counts
+-- Never counts further than $1.
+select (select count(*) from (select from {schema}.inbox_guard where status = 0 limit $1::bigint) seen),
+       (select count(*) from (select from {schema}.inbox_guard where status = 1 limit $1::bigint) processing),
+       (select count(*) from (select from {schema}.inbox_guard
+                               where status = 1 and lease_until < {schema}.clock() limit $1::bigint) overdue),
+       (select count(*) from (select from {schema}.inbox_guard
+                               where status = 2 and processed_at is not null limit $1::bigint) processed),
+       (select count(*) from (select from {schema}.inbox_guard where status = 3 limit $1::bigint) dead);

@@ -1,0 +1,28 @@
+#include "runtime/listener.hpp"
+
+namespace dovetail::runtime {
+
+void Listener::start() {
+  if (thread_.joinable()) return;
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+void Listener::stop() {
+  thread_ = {};  // joins
+}
+
+void Listener::run(const std::stop_token& stop) {
+  try {
+    database_.listen(stop, [this](bool hears) {
+      hears_others_ = hears;
+      changes_.ring();
+    });
+  } catch (const std::exception& error) {
+    log_.write(LogLevel::error, "platform.listener_failed",
+               {{"store", database_.name()}, {"error", error.what()}});
+  }
+  hears_others_ = false;
+  changes_.ring();
+}
+
+}  // namespace dovetail::runtime

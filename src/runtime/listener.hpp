@@ -1,0 +1,45 @@
+// Hears other processes' announcements, for all that work on one database.
+//
+// Threads: start() and stop() from one; the rest from any.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "dovetail/log.hpp"
+#include "storage/database.hpp"
+#include "storage/doorbell.hpp"
+
+namespace dovetail::runtime {
+
+class Listener {
+ public:
+  Listener(storage::Database& database, Logger log) : database_(database), log_(std::move(log)) {}
+
+  /// Calls `changed` when it begins to hear, and when it no longer does.
+  class Subscription {
+   public:
+    Subscription(Listener& listener, std::function<void()> changed)
+        : entry_(listener.changes_, std::move(changed)) {}
+
+   private:
+    storage::Doorbell::Subscription entry_;
+  };
+
+  void start();
+  void stop();
+  /// While it is true, the database's doorbell rings for what others announce.
+  [[nodiscard]] bool hears_others() const { return hears_others_; }
+
+ private:
+  void run(const std::stop_token& stop);
+
+  storage::Database& database_;
+  Logger log_;
+  storage::Doorbell changes_;
+  std::atomic<bool> hears_others_{false};
+  std::jthread thread_;
+};
+
+}  // namespace dovetail::runtime

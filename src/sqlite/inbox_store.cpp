@@ -1,0 +1,321 @@
+#include "sqlite/inbox_store.hpp"
+
+#include <array>
+
+#include "core/text.hpp"
+#include "sqlite/session.hpp"
+#include "sqlite/sql.hpp"
+
+namespace dovetail::sqlite {
+namespace {
+
+constexpr std::int64_t count_limit = 100'000;
+
+std::optional<std::string_view> text_or_null(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional{text};
+}
+
+std::optional<std::span<const std::byte>> hash_or_null(ContentHash hash) {
+  return hash.empty() ? std::nullopt : std::optional{hash};
+}
+
+void bind_filter(Cursor& cursor, const DeadFilter& filter) {
+  cursor.bind(core::view_of(filter.source))
+      .bind(core::view_of(filter.message_id))
+      .bind(core::view_of(filter.topic))
+      .bind(filter.died_after)
+      .bind(filter.died_before);
+}
+
+void bind_begun(Cursor& cursor, const storage::InboxKey& key, const storage::InboxFence& fence,
+                WallTime now) {
+  cursor.bind(key.source).bind(key.message_id).bind(now).bind(fence.owner.uuid()).bind(fence.epoch);
+}
+
+InboxEntry read_entry(const Cursor& row) {
+  InboxEntry entry;
+  entry.source = row.text(0);
+  entry.message_id = row.text(1);
+  if (!row.is_null(2)) {
+    entry.hash = std::get<Bytes>(row.value(2));
+  }
+  entry.status = storage::inbox_status_of(row.text(3));
+  entry.first_seen_at = row.time(4);
+  entry.last_seen_at = row.time(5);
+  entry.processed_at = row.time_or_null(6);
+  entry.sightings = row.integer(7);
+  entry.attempts = static_cast<int>(row.integer(8));
+  entry.last_error = row.text_or_null(9);
+  entry.topic = row.text_or_null(10);
+  if (!row.is_null(11)) entry.id = OutboxMessageId{row.uuid(11)};
+  entry.lease_until = row.time_or_null(12);
+  return entry;
+}
+
+std::vector<InboxEntry> read_entries(Cursor& cursor) {
+  std::vector<InboxEntry> entries;
+  while (cursor.step()) entries.push_back(read_entry(cursor));
+  return entries;
+}
+
+}  // namespace
+
+/// A message's row, after this sighting of it.
+struct InboxStore::Seen {
+  InboxStatus status;
+  bool hash_matches;
+  std::int64_t epoch;
+  int attempts;
+  std::optional<WallTime> lease_until;
+  std::optional<Uuid> owner;
+  std::optional<Uuid> item;
+
+  /// Nobody has begun, or whoever did is gone.
+  [[nodiscard]] bool is_free(WallTime now) const {
+    return status == InboxStatus::seen ||
+           (status == InboxStatus::processing && (!lease_until || *lease_until <= now));
+  }
+};
+
+struct InboxStore::DeadRow {
+  std::string source;
+  std::string message_id;
+  std::optional<Uuid> item;
+};
+
+// --- the guard
+// -----------------------------------------------------------------------------------------------
+
+InboxStore::Seen InboxStore::note(Connection& connection, const storage::InboxKey& key, ContentHash hash,
+                                  WallTime now) {
+  auto cursor = connection.run(texts_, sql::inbox_see);
+  cursor.bind(key.source).bind(key.message_id).bind(hash_or_null(hash)).bind(now).step();
+  return {.status = static_cast<InboxStatus>(cursor.integer(0)),
+          .hash_matches = cursor.integer(1) != 0,
+          .epoch = cursor.integer(2),
+          .attempts = static_cast<int>(cursor.integer(3)),
+          .lease_until = cursor.time_or_null(4),
+          .owner = cursor.is_null(5) ? std::nullopt : std::optional{cursor.uuid(5)},
+          .item = cursor.is_null(6) ? std::nullopt : std::optional{cursor.uuid(6)}};
+}
+
+storage::Sighting InboxStore::see(storage::WriteSession& session, const storage::InboxKey& key,
+                                  ContentHash hash) {
+  const auto seen = note(WriteSession::of(session), key, hash, clock_->wall());
+  return {seen.status, seen.hash_matches};
+}
+
+storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session, const storage::InboxKey& key,
+                                           const storage::BeginOrder& order) {
+  auto& connection = WriteSession::of(session);
+  const auto now = clock_->wall();
+  const auto seen = note(connection, key, order.hash, now);
+  storage::BeginAnswer answer{.epoch = seen.epoch,
+                              .attempts = seen.attempts,
+                              .mine = seen.owner == std::optional{order.owner.uuid()}};
+  if (!seen.hash_matches) {
+    answer.outcome = BeginOutcome::hash_mismatch;
+  } else if (seen.status == InboxStatus::processed || seen.status == InboxStatus::dead) {
+    answer.outcome = seen.status == InboxStatus::dead ? BeginOutcome::dead : BeginOutcome::processed;
+  } else if (!seen.is_free(now)) {
+    const bool still_mine = seen.status == InboxStatus::processing && answer.mine;
+    answer.outcome = still_mine ? BeginOutcome::started : BeginOutcome::in_progress;
+    answer.lease_until = seen.lease_until.value_or(WallTime{});
+  } else {
+    auto cursor = connection.run(texts_, sql::inbox_try_begin);
+    cursor.bind(key.source).bind(key.message_id).bind(order.owner.uuid()).bind(now + order.lease).step();
+    answer = {.outcome = BeginOutcome::started,
+              .epoch = cursor.integer(0),
+              .attempts = static_cast<int>(cursor.integer(1)),
+              .lease_until = now + order.lease,
+              .mine = true};
+  }
+  return answer;
+}
+
+bool InboxStore::mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
+                                 std::chrono::microseconds lease) {
+  const auto now = clock_->wall();
+  auto cursor = WriteSession::of(session).run(texts_, sql::inbox_mark_processing);
+  return cursor.bind(key.source).bind(key.message_id).bind(now).bind(now + lease).run() == 1;
+}
+
+bool InboxStore::mark_processed(storage::WriteSession& session, const storage::InboxKey& key,
+                                const std::optional<storage::InboxFence>& fence) {
+  auto& connection = WriteSession::of(session);
+  const auto now = clock_->wall();
+  if (!fence) {
+    auto cursor = connection.run(texts_, sql::inbox_mark_processed);
+    return cursor.bind(key.source).bind(key.message_id).bind(now).run() == 1;
+  }
+  auto cursor = connection.run(texts_, sql::inbox_mark_processed_step_begun);
+  bind_begun(cursor, key, *fence, now);
+  return cursor.run() == 1;
+}
+
+bool InboxStore::mark_dead(storage::WriteSession& session, const storage::InboxKey& key,
+                           const std::optional<storage::InboxFence>& fence, std::string_view reason) {
+  auto& connection = WriteSession::of(session);
+  const auto now = clock_->wall();
+  if (!fence) {
+    auto cursor = connection.run(texts_, sql::inbox_mark_dead);
+    return cursor.bind(key.source).bind(key.message_id).bind(now).bind(text_or_null(reason)).run() == 1;
+  }
+  auto cursor = connection.run(texts_, sql::inbox_mark_dead_step_begun);
+  bind_begun(cursor, key, *fence, now);
+  return cursor.bind(text_or_null(reason)).run() == 1;
+}
+
+bool InboxStore::release(storage::WriteSession& session, const storage::InboxKey& key,
+                         const storage::InboxFence& fence, std::string_view error) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::inbox_release);
+  bind_begun(cursor, key, fence, clock_->wall());
+  return cursor.bind(text_or_null(error)).run() == 1;
+}
+
+std::optional<WallTime> InboxStore::extend(storage::WriteSession& session, const storage::InboxKey& key,
+                                           const storage::InboxFence& fence,
+                                           std::chrono::microseconds lease) {
+  const auto now = clock_->wall();
+  auto cursor = WriteSession::of(session).run(texts_, sql::inbox_extend);
+  bind_begun(cursor, key, fence, now);
+  cursor.bind(now + lease);
+  return cursor.step() ? std::optional{cursor.time(0)} : std::nullopt;
+}
+
+// --- the queue
+// -----------------------------------------------------------------------------------------------
+
+InboxEnqueued InboxStore::receive_one(storage::WriteSession& session, const storage::InboxArrival& arrival,
+                                      WallTime now) {
+  auto& connection = WriteSession::of(session);
+  const auto seen = note(connection, arrival.key, arrival.hash, now);
+  InboxEnqueued answer;
+  if (seen.item) answer.id = OutboxMessageId{*seen.item};
+  if (!seen.hash_matches) {
+    answer.outcome = InboxEnqueueOutcome::hash_mismatch;
+  } else if (seen.is_free(now)) {
+    answer.id = queue_->enqueue(session, arrival.message, storage::Announcement::later);
+    auto cursor = connection.run(texts_, sql::inbox_receive);
+    cursor.bind(arrival.key.source).bind(arrival.key.message_id).bind(arrival.message.id.uuid()).run();
+  } else if (answer.id != std::optional{arrival.message.id}) {
+    answer.outcome = InboxEnqueueOutcome::duplicate;
+  }
+  return answer;
+}
+
+std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
+                                               std::span<const storage::InboxArrival> arrivals,
+                                               storage::Announcement /*announcement*/) {
+  const auto now = clock_->wall();
+  std::vector<InboxEnqueued> answers;
+  answers.reserve(arrivals.size());
+  for (const auto& arrival : arrivals) answers.push_back(receive_one(session, arrival, now));
+  return answers;
+}
+
+void InboxStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) {
+  const auto status = ending == Ending::done ? InboxStatus::processed : InboxStatus::dead;
+  for (const auto& message : messages) {
+    auto cursor = connection.run(texts_, sql::inbox_receive_step_ended);
+    cursor.bind(message).bind(static_cast<std::int64_t>(status)).bind(now).run();
+  }
+}
+
+void InboxStore::revived(Connection& connection, std::span<const Uuid> messages) {
+  for (const auto& message : messages) {
+    connection.run(texts_, sql::inbox_revive_step_queued).bind(message).run();
+  }
+}
+
+// --- operating
+// -----------------------------------------------------------------------------------------------
+
+std::vector<InboxStore::DeadRow> InboxStore::dead_rows(Connection& connection,
+                                                       const storage::Statement& statement,
+                                                       const DeadFilter& filter, int most) {
+  std::vector<DeadRow> rows;
+  auto cursor = connection.run(texts_, statement);
+  bind_filter(cursor, filter);
+  cursor.bind(std::int64_t{most});
+  while (cursor.step()) {
+    rows.push_back(
+        {cursor.text(0), cursor.text(1), cursor.is_null(2) ? std::nullopt : std::optional{cursor.uuid(2)}});
+  }
+  return rows;
+}
+
+std::size_t InboxStore::revive(storage::WriteSession& session, const DeadFilter& filter, int most) {
+  auto& connection = WriteSession::of(session);
+  std::size_t count = 0;
+  for (const auto& row : dead_rows(connection, sql::inbox_revive, filter, most)) {
+    if (row.item) {
+      const std::array ids{OutboxMessageId{*row.item}};
+      count += queue_->replay(session, ids, {}, 1);
+    } else {
+      count += connection.run(texts_, sql::inbox_revive_step_one).bind(row.source).bind(row.message_id).run();
+    }
+  }
+  return count;
+}
+
+std::size_t InboxStore::purge_dead(storage::WriteSession& session, const DeadFilter& filter, int most) {
+  auto& connection = WriteSession::of(session);
+  std::size_t count = 0;
+  for (const auto& row : dead_rows(connection, sql::inbox_purge_dead, filter, most)) {
+    if (row.item) {
+      const std::array ids{OutboxMessageId{*row.item}};
+      queue_->purge_failed(session, ids, {}, 1);
+    }
+    count +=
+        connection.run(texts_, sql::inbox_purge_dead_step_one).bind(row.source).bind(row.message_id).run();
+  }
+  return count;
+}
+
+std::size_t InboxStore::forget(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+  auto& connection = WriteSession::of(session);
+  const auto before = clock_->wall() - age;
+  auto count = connection.run(texts_, sql::inbox_forget).bind(before).bind(std::int64_t{most}).run();
+  const auto left = most - static_cast<std::int64_t>(count);
+  if (left > 0) count += connection.run(texts_, sql::inbox_forget_step_open).bind(before).bind(left).run();
+  return count;
+}
+
+std::optional<InboxEntry> InboxStore::find(storage::ReadSession& session, const storage::InboxKey& key) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::inbox_get);
+  if (!cursor.bind(key.source).bind(key.message_id).step()) return std::nullopt;
+  return read_entry(cursor);
+}
+
+std::vector<InboxEntry> InboxStore::dead(storage::ReadSession& session, const DeadFilter& filter,
+                                         const InboxPage& page) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::inbox_list_dead);
+  bind_filter(cursor, filter);
+  cursor.bind(core::view_of(page.after_source))
+      .bind(std::string_view{page.after_message_id})
+      .bind(std::int64_t{page.size});
+  return read_entries(cursor);
+}
+
+std::vector<InboxEntry> InboxStore::stuck(storage::ReadSession& session, std::chrono::microseconds overdue,
+                                          int most) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::inbox_list_stuck);
+  cursor.bind(clock_->wall() - overdue).bind(std::int64_t{most});
+  return read_entries(cursor);
+}
+
+InboxCounts InboxStore::counts(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::inbox_guard_counts);
+  cursor.bind(count_limit).bind(clock_->wall()).step();
+  InboxCounts counts;
+  counts.seen = cursor.integer(0);
+  counts.processing = cursor.integer(1);
+  counts.overdue = cursor.integer(2);
+  counts.processed = cursor.integer(3);
+  counts.dead = cursor.integer(4);
+  counts.counted_up_to = count_limit;
+  return counts;
+}
+
+}  // namespace dovetail::sqlite

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+
+#include "dovetail/clock.hpp"
+#include "sqlite/connection.hpp"
+#include "sqlite/queue_watcher.hpp"
+#include "storage/inbox_store.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::sqlite {
+
+class InboxStore final : public storage::InboxStore, public QueueWatcher {
+ public:
+  InboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock)
+      : texts_(texts), clock_(std::move(clock)) {}
+  /// Where its messages wait: a queue that this watches.
+  void use(storage::QueueStore& queue) { queue_ = &queue; }
+
+  storage::Sighting see(storage::WriteSession& session, const storage::InboxKey& key,
+                        ContentHash hash) override;
+  storage::BeginAnswer try_begin(storage::WriteSession& session, const storage::InboxKey& key,
+                                 const storage::BeginOrder& order) override;
+  bool mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
+                       std::chrono::microseconds lease) override;
+  bool mark_processed(storage::WriteSession& session, const storage::InboxKey& key,
+                      const std::optional<storage::InboxFence>& fence) override;
+  bool mark_dead(storage::WriteSession& session, const storage::InboxKey& key,
+                 const std::optional<storage::InboxFence>& fence, std::string_view reason) override;
+  bool release(storage::WriteSession& session, const storage::InboxKey& key, const storage::InboxFence& fence,
+               std::string_view error) override;
+  std::optional<WallTime> extend(storage::WriteSession& session, const storage::InboxKey& key,
+                                 const storage::InboxFence& fence, std::chrono::microseconds lease) override;
+  std::vector<InboxEnqueued> receive(storage::WriteSession& session,
+                                     std::span<const storage::InboxArrival> arrivals,
+                                     storage::Announcement announcement) override;
+  std::size_t revive(storage::WriteSession& session, const DeadFilter& filter, int most) override;
+  std::size_t forget(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::size_t purge_dead(storage::WriteSession& session, const DeadFilter& filter, int most) override;
+  std::optional<InboxEntry> find(storage::ReadSession& session, const storage::InboxKey& key) override;
+  std::vector<InboxEntry> dead(storage::ReadSession& session, const DeadFilter& filter,
+                               const InboxPage& page) override;
+  std::vector<InboxEntry> stuck(storage::ReadSession& session, std::chrono::microseconds overdue,
+                                int most) override;
+  InboxCounts counts(storage::ReadSession& session) override;
+
+  // Of the queue's messages: all of them.
+  bool watches_any(Connection& /*connection*/) override { return true; }
+  bool watches(Connection& /*connection*/, const Uuid& /*message*/) override { return true; }
+  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override;
+  void revived(Connection& connection, std::span<const Uuid> messages) override;
+
+ private:
+  struct Seen;
+  Seen note(Connection& connection, const storage::InboxKey& key, ContentHash hash, WallTime now);
+  InboxEnqueued receive_one(storage::WriteSession& session, const storage::InboxArrival& arrival,
+                            WallTime now);
+  struct DeadRow;
+  std::vector<DeadRow> dead_rows(Connection& connection, const storage::Statement& statement,
+                                 const DeadFilter& filter, int most);
+
+  const storage::StatementTexts& texts_;
+  std::shared_ptr<Clock> clock_;
+  storage::QueueStore* queue_ = nullptr;
+};
+
+}  // namespace dovetail::sqlite

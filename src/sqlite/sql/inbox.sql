@@ -1,0 +1,142 @@
+-- What the inbox has seen. The statements of its queue are in queue.sql.
+
+-- name: inbox_see
+insert into {schema}_inbox_guard (source, message_id, hash, first_seen_at, last_seen_at)
+values (?1, ?2, ?3, ?4, ?4)
+on conflict (source, message_id) do update
+   set last_seen_at = max(last_seen_at, excluded.last_seen_at), sightings = sightings + 1,
+       hash = coalesce(hash, excluded.hash)
+returning status, coalesce(hash = ?3, 1), claim_epoch, attempts, lease_until, owner_token, item_id;
+
+-- name: inbox_try_begin
+update {schema}_inbox_guard
+   set status = 1, owner_token = ?3, claim_epoch = claim_epoch + 1, attempts = attempts + 1, lease_until = ?4
+ where source = ?1 and message_id = ?2
+returning claim_epoch, attempts;
+
+-- name: inbox_mark_processing
+insert into {schema}_inbox_guard (source, message_id, first_seen_at, last_seen_at, status, attempts, claim_epoch, lease_until)
+values (?1, ?2, ?3, ?3, 1, 1, 1, ?4)
+on conflict (source, message_id) do update
+   set status = 1, attempts = attempts + 1, claim_epoch = claim_epoch + 1, owner_token = null, lease_until = ?4
+ where status = 0 or (status = 1 and (owner_token is null or lease_until <= ?3));
+
+-- name: inbox_mark_processed
+insert into {schema}_inbox_guard (source, message_id, first_seen_at, last_seen_at, status, processed_at)
+values (?1, ?2, ?3, ?3, 2, ?3)
+on conflict (source, message_id) do update
+   set status = 2, processed_at = ?3, lease_until = null, owner_token = null
+ where status in (0, 1) or (status = 3 and item_id is null);
+
+-- name: inbox_mark_processed_step_begun
+-- By the one who began, while its lease holds.
+update {schema}_inbox_guard set status = 2, processed_at = ?3, lease_until = null
+ where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5 and lease_until > ?3;
+
+-- name: inbox_mark_dead
+insert into {schema}_inbox_guard (source, message_id, first_seen_at, last_seen_at, status, processed_at, last_error)
+values (?1, ?2, ?3, ?3, 3, ?3, ?4)
+on conflict (source, message_id) do update
+   set status = 3, processed_at = ?3, lease_until = null, owner_token = null, last_error = coalesce(?4, last_error)
+ where status in (0, 1);
+
+-- name: inbox_mark_dead_step_begun
+update {schema}_inbox_guard set status = 3, processed_at = ?3, lease_until = null, last_error = coalesce(?6, last_error)
+ where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5 and lease_until > ?3;
+
+-- name: inbox_release
+update {schema}_inbox_guard
+   set status = 0, lease_until = null, owner_token = null, last_error = coalesce(?6, last_error)
+ where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5 and lease_until > ?3;
+
+-- name: inbox_extend
+update {schema}_inbox_guard set lease_until = max(lease_until, ?6)
+ where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5 and lease_until > ?3
+returning lease_until;
+
+-- name: inbox_receive
+update {schema}_inbox_guard set status = 4, item_id = ?3, lease_until = null, owner_token = null
+ where source = ?1 and message_id = ?2;
+
+-- name: inbox_receive_step_ended
+update {schema}_inbox_guard set status = ?2, processed_at = ?3 where item_id = ?1;
+
+-- name: inbox_revive
+-- Those that may live again.
+select g.source, g.message_id, g.item_id
+  from {schema}_inbox_guard as g
+  left join {schema}_inbox as q on q.id = g.item_id
+ where g.status = 3 and (?1 is null or g.source = ?1) and (?2 is null or g.message_id = ?2) and (?3 is null or q.topic = ?3)
+   and (?4 is null or g.processed_at >= ?4) and (?5 is null or g.processed_at < ?5)
+   and (g.item_id is null or q.status = 3)
+ order by g.source, g.message_id limit ?6;
+
+-- name: inbox_revive_step_one
+update {schema}_inbox_guard set status = 0, attempts = 0, processed_at = null where source = ?1 and message_id = ?2;
+
+-- name: inbox_revive_step_queued
+update {schema}_inbox_guard set status = 4, processed_at = null where item_id = ?1;
+
+-- name: inbox_purge_dead
+select g.source, g.message_id, g.item_id
+  from {schema}_inbox_guard as g
+  left join {schema}_inbox as q on q.id = g.item_id
+ where g.status = 3 and (?1 is null or g.source = ?1) and (?2 is null or g.message_id = ?2) and (?3 is null or q.topic = ?3)
+   and (?4 is null or g.processed_at >= ?4) and (?5 is null or g.processed_at < ?5)
+ order by g.source, g.message_id limit ?6;
+
+-- name: inbox_purge_dead_step_one
+delete from {schema}_inbox_guard where source = ?1 and message_id = ?2;
+
+-- name: inbox_forget
+-- What is in the queue, or a dead letter of it, is not forgotten.
+delete from {schema}_inbox_guard
+ where rowid in (select g.rowid from {schema}_inbox_guard as g
+                  where g.processed_at < ?1
+                    and (g.status = 2 or g.item_id is null
+                         or not exists (select 1 from {schema}_inbox as q where q.id = g.item_id))
+                  order by g.processed_at limit ?2);
+
+-- name: inbox_forget_step_open
+delete from {schema}_inbox_guard
+ where rowid in (select rowid from {schema}_inbox_guard
+                  where status in (0, 1) and first_seen_at < ?1 and last_seen_at < ?1
+                    and (lease_until is null or lease_until < ?1)
+                  order by first_seen_at limit ?2);
+
+-- name: inbox_get
+select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
+       item_id, lease_until
+  from {schema}_inbox_seen where source = ?1 and message_id = ?2;
+
+-- name: inbox_list_dead
+select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
+       item_id, lease_until
+  from {schema}_inbox_seen
+ where (source, message_id) in (
+         select g.source, g.message_id
+           from {schema}_inbox_guard as g
+           left join {schema}_inbox as q on q.id = g.item_id
+          where g.status = 3 and (?1 is null or g.source = ?1) and (?2 is null or g.message_id = ?2)
+            and (?3 is null or q.topic = ?3) and (?4 is null or g.processed_at >= ?4)
+            and (?5 is null or g.processed_at < ?5) and (?6 is null or (g.source, g.message_id) > (?6, ?7))
+          order by g.source, g.message_id limit ?8)
+ order by source, message_id;
+
+-- name: inbox_list_stuck
+-- Being processed by somebody whose lease ran out before ?1.
+select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
+       item_id, lease_until
+  from {schema}_inbox_seen
+ where (source, message_id) in (
+         select source, message_id from {schema}_inbox_guard
+          where status = 1 and lease_until < ?1 order by lease_until limit ?2)
+ order by lease_until, source, message_id;
+
+-- name: inbox_guard_counts
+-- Never counts further than ?1.
+select (select count(*) from (select 1 from {schema}_inbox_guard where status = 0 and first_seen_at is not null limit ?1)),
+       (select count(*) from (select 1 from {schema}_inbox_guard where status = 1 limit ?1)),
+       (select count(*) from (select 1 from {schema}_inbox_guard where status = 1 and lease_until < ?2 limit ?1)),
+       (select count(*) from (select 1 from {schema}_inbox_guard where status = 2 and processed_at is not null limit ?1)),
+       (select count(*) from (select 1 from {schema}_inbox_guard where status = 3 limit ?1));

@@ -1,0 +1,25 @@
+// A transaction of ours as it is lent to a handler: its end is not the handler's to decide.
+#pragma once
+
+#include "dovetail/error.hpp"
+#include "storage/session.hpp"
+
+namespace dovetail::storage {
+
+class LentTransaction final : public TransactionHandle {
+ public:
+  explicit LentTransaction(TransactionHandle& inner) : inner_(inner) {}
+  WriteSession& session() override { return inner_.session(); }
+  void commit() override { refuse(); }
+  void rollback() override { refuse(); }
+  void announce_at_commit() override { inner_.announce_at_commit(); }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw InvalidOperation(
+        "a handler's transaction ends with the handler: return to commit it, throw to roll it back");
+  }
+  TransactionHandle& inner_;
+};
+
+}  // namespace dovetail::storage

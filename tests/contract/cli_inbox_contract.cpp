@@ -1,0 +1,88 @@
+// The inbox by the command.
+#include "support/cli_test.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class CliInboxContract : public CliTest {
+ protected:
+  CliInboxContract() {
+    platform.inbox().enqueue({.topic = "orders", .source = "shop", .message_id = "1", .payload = "secret"});
+    auto& queue = platform.inbox().queue();
+    const auto owner = OwnerToken::generate();
+    const auto claimed = queue.claim({.owner = owner});
+    EXPECT_EQ(queue.fail(owner, std::vector{claimed.at(0).claim}, "no such order"), 1U);
+    platform.inbox().mark_dead("bank", "2", "forged");
+    platform.inbox().mark_processed("bank", "3");
+    platform.inbox().enqueue({.topic = "orders", .source = "shop", .message_id = "4"});
+  }
+  static Platform open(const Backend& backend) {
+    auto options = backend.options();
+    options.clock = nullptr;  // the command's
+    return Platform::open(backend.url(), options);
+  }
+  Platform platform = open(backend);
+};
+DOVETAIL_CONTRACT(CliInboxContract);
+
+TEST_P(CliInboxContract, StatusCountsEachState) {
+  const auto answer = ask({"inbox", "status"});
+  EXPECT_EQ(answer["dead"], 2);
+  EXPECT_EQ(answer["processed"], 1);
+  EXPECT_EQ(answer["queue"]["ready"], 1);
+  EXPECT_EQ(answer["queue"]["failed"], 1);
+  EXPECT_THAT(dovetail({"inbox", "status"}).out, HasSubstr("SEEN  PROCESSING  OVERDUE  PROCESSED  DEAD"));
+}
+
+TEST_P(CliInboxContract, TheDeadAreListedWithTheirErrors) {
+  const auto answer = ask({"inbox", "dead"})["dead"];
+  ASSERT_THAT(answer, SizeIs(2));
+  EXPECT_EQ(answer[0]["source"], "bank");
+  EXPECT_EQ(answer[0]["last_error"], "forged");
+  EXPECT_EQ(answer[1]["topic"], "orders");
+  EXPECT_EQ(answer[1]["last_error"], "no such order");
+  const auto table = dovetail({"inbox", "dead", "--source", "shop"}).out;
+  EXPECT_THAT(table, HasSubstr("no such order"));
+  EXPECT_THAT(table, ::testing::Not(HasSubstr("forged")));
+  EXPECT_THAT(table, ::testing::Not(HasSubstr("secret")));
+  EXPECT_EQ(ask({"inbox", "dead", "--start-after-source", "bank", "--start-after-id", "2"})["dead"].size(),
+            1U);
+}
+
+TEST_P(CliInboxContract, ShowTellsAllThatIsKnown) {
+  const auto answer = ask({"inbox", "show", "shop", "1"});
+  EXPECT_EQ(answer["status"], "dead");
+  EXPECT_EQ(answer["sightings"], 1);
+  EXPECT_EQ(answer["attempts"], 1);
+  EXPECT_THAT(dovetail({"inbox", "show", "shop", "4"}).out, HasSubstr("queued"));
+  const auto missing = dovetail({"inbox", "show", "shop", "none"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("nothing is known of none of shop"));
+}
+
+TEST_P(CliInboxContract, ReviveNeedsToBeToldWhich) {
+  EXPECT_EQ(dovetail({"inbox", "revive"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "revive", "--all", "--id", "1"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "revive", "--source", "shop", "--id", "1"}).out, "revived 1\n");
+  EXPECT_EQ(ask({"inbox", "show", "shop", "1"})["status"], "queued");
+  EXPECT_EQ(dovetail({"inbox", "revive", "--all"}).out, "revived 1\n");
+}
+
+TEST_P(CliInboxContract, PurgeForgetsTheOldOrTheDead) {
+  EXPECT_EQ(dovetail({"inbox", "purge"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "purge", "--dead"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "purge", "--older-than", "60", "--all"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "purge", "--dead", "--topic", "orders"}).out, "purged 1\n");
+  EXPECT_EQ(dovetail({"inbox", "purge", "--dead", "--all"}).out, "purged 1\n");
+  EXPECT_EQ(dovetail({"inbox", "purge", "--older-than", "3600"}).out, "purged 0\n");
+  EXPECT_TRUE(platform.inbox().find("bank", "3"));
+  EXPECT_EQ(dovetail({"inbox", "purge", "--older-than", "0"}).out, "purged 1\n");
+  EXPECT_FALSE(platform.inbox().find("bank", "3"));
+  EXPECT_TRUE(platform.inbox().find("shop", "4")) << "it waits in the queue";
+}
+
+}  // namespace
+}  // namespace dovetail::testing
