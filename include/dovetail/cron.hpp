@@ -22,19 +22,20 @@
 //   The weekday also knows
 //     ?  the same as *                    L   Saturday                      5L, FRIL  the last Friday
 //     MON#2  the second Monday of the month
-//   Letters may be of either case. Instead of fields, one word: @yearly (@annually), @monthly, @weekly, @daily
-//   (@midnight), @hourly, @minutely, @secondly. There is no @reboot: a schedule names times.
+//   Letters may be of either case. Blanks (spaces, tabs) separate fields; 255 characters is the limit.
+//   Instead of fields, one word: @yearly (@annually), @monthly, @weekly, @daily (@midnight), @hourly,
+//   @minutely, @secondly. There is no @reboot: a schedule names times.
 //
 // Day and weekday
-//   As in Vixie cron: when both are restricted, a date needs to satisfy one of them; otherwise it must satisfy
-//   both. A field is unrestricted when it begins with `*` or is `?`. So `0 0 1 * MON` runs on the first of each
-//   month and on every Monday, but `0 0 */2 * MON` only on Mondays with an odd date.
+//   As in Vixie cron: when both are restricted, a date needs to satisfy one of them; otherwise it must
+//   satisfy both. A field is unrestricted when it begins with `*` or is `?`. So `0 0 1 * MON` runs on the
+//   first of each month and on every Monday, but `0 0 */2 * MON` only on Mondays with an odd date.
 //
 // Clock changes
-//   A *fixed-hour* job is one whose hour field does not begin with `*`. It runs once when the local clock first
-//   reaches or passes its time: in a gap right after it, and all its times in one gap are one run; in an overlap
-//   the first time only. Any other job goes by elapsed time: it runs whenever the local clock shows a matching
-//   time, so in both passes of an overlap, and at no time that a gap skips.
+//   A *fixed-hour* job is one whose hour field does not begin with `*`. It runs when the local clock first
+//   reaches or passes its time: in a gap right after it, where all its times in the gap are one run, and in
+//   an overlap the first time only. Any other job goes by elapsed time: it runs whenever the local clock
+//   shows a matching time, so in both passes of an overlap, and at no time that a gap skips.
 //
 // Guarantees
 //   * An expression that was parsed has occurrences: one that never does, such as `0 0 30 2 *`, is refused.
@@ -50,6 +51,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "dovetail/clock.hpp"
 #include "dovetail/time_zone.hpp"
@@ -105,8 +107,8 @@ class CronExpression {
   std::shared_ptr<const core::CronSchedule> schedule_;
 };
 
-/// The first instant after `after` at which a job runs, or nothing when there is none in the years 1 to 9999 and
-/// within 41 years. Grows with `after`, so that walking from answer to answer meets every run once.
+/// The first instant after `after` at which a job runs, or nothing when there is none in the years 1 to 9999
+/// and within 41 years. Walking from answer to answer meets every run once.
 [[nodiscard]] std::optional<WallTime> next_occurrence(const CronExpression& expression, const TimeZone& zone,
                                                       WallTime after);
 

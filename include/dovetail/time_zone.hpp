@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "dovetail/clock.hpp"
 
@@ -56,7 +57,7 @@ class TimeZone {
   /// The zone with an IANA name such as `Europe/Berlin`; the case of letters counts. `UTC` is utc().
   ///
   /// Throws std::invalid_argument when there is no such zone, std::runtime_error when there are no time zone
-  /// files to look in (see require_time_zone_database).
+  /// files to look in (see require_time_zone_database) or the zone's own is damaged.
   [[nodiscard]] static TimeZone find(std::string_view iana_name);
 
   [[nodiscard]] const std::string& name() const;
@@ -76,9 +77,9 @@ class TimeZone {
   std::shared_ptr<const Rules> rules_;
 };
 
-/// Throws std::runtime_error, saying what to install, when the system has no time zone files or only ones that
-/// would give wrong answers. A program that will need zones calls it at its start, rather than fail at its
-/// first job.
+/// Throws std::runtime_error, saying what to install, when the system has no time zone files or only ones
+/// that would give wrong answers. A program that will need zones calls it at its start, rather than fail at
+/// its first job.
 void require_time_zone_database();
 
 }  // namespace dovetail

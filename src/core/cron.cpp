@@ -22,8 +22,8 @@ std::string without_blanks(std::string_view text) {
 }
 
 // -----------------------------------------------------------------------------------------------------------
-// A fixed-hour job runs when the local clock first reaches or passes one of its times. That is the first of two
-// equal times and the end of a gap, and it never turns the order of two times round.
+// A fixed-hour job runs when the local clock first reaches or passes one of its times. That is the first of
+// two equal times and the end of a gap, and it never turns the order of two times round.
 
 WallTime run_of(const TimeZone& zone, LocalTime local) {
   return zone.instants_of(local).first;

@@ -1,7 +1,7 @@
 // A cron expression in plain English.
 //
-// Written from what the fields mean, not from how they were typed: whatever was accepted gets a true sentence,
-// if a clumsy one.
+// Written from what the fields mean, not from how they were typed: whatever was accepted gets a true
+// sentence, if a clumsy one.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -96,7 +96,7 @@ std::string every(int step, const std::string& unit) {
   return step == 1 ? "every " + unit : "every " + std::to_string(step) + " " + unit + "s";
 }
 
-/// Names in the order of `numbers`, which goes round the end of the week or the year: `Friday to Monday`.
+/// Goes round the end of the week or the year: `Friday to Monday`. `low` is the number of the first name.
 template <std::size_t Count>
 std::string names_text(NumberSet set, int low, const std::array<const char*, Count>& names) {
   const auto has = [&](std::size_t i) { return contains(set, low + static_cast<int>(i % Count)); };
@@ -139,7 +139,7 @@ std::optional<std::string> times_text(const CronSchedule& schedule) {
   return "at " + listed(times);
 }
 
-/// `every 4 hours`, `every hour at minute 30`, `at minute 30 of hours 1 to 5`: one minute or some of each hour.
+/// `every 4 hours`, `every hour at minute 30`, `at minute 30 of hours 1 to 5`.
 std::string minutes_text(const CronSchedule& schedule) {
   const auto hour_step = even_step(schedule.hours, 24);
   const auto minute_step = even_step(schedule.minutes, 60);
@@ -176,7 +176,8 @@ std::string time_text(const CronSchedule& schedule) {
 
 std::string last_day_text(int before) {
   if (before == 0) return "the last day of the month";
-  return std::to_string(before) + (before == 1 ? " day" : " days") + " before the last day of the month";
+  return "the day " + std::to_string(before) + (before == 1 ? " day" : " days") +
+         " before the last day of the month";
 }
 
 std::string days_text(const CronSchedule& schedule) {

@@ -131,7 +131,7 @@ class FieldReader {
 
   void add(int value) { values_ |= only(is_weekday() ? value % 7 : value); }
 
-  /// From `first` to `last`, round the end of the field when `last` is the smaller, with a step that may follow.
+  /// From `first` to `last`, round the end of the field when `last` is the smaller. A step may follow.
   void add_range(int first, int last) {
     const int step = read_step();
     const int cycle = rule_.top - rule_.low + 1;

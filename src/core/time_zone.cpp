@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 #include "core/text.hpp"
 
@@ -25,8 +26,11 @@ void require_instant(WallTime time) {
 }
 
 void require_local(LocalTime local) {
-  const auto as_utc = std::chrono::sys_seconds{local.time_since_epoch()};
-  if (as_utc < earliest - widest_offset || as_utc > latest + widest_offset) {
+  // In whole seconds, which reach further than microseconds do.
+  constexpr auto low = std::chrono::floor<seconds>(earliest) - widest_offset;
+  constexpr auto high = std::chrono::floor<seconds>(latest) + widest_offset;
+  if (local.time_since_epoch() < low.time_since_epoch() ||
+      local.time_since_epoch() > high.time_since_epoch()) {
     throw std::out_of_range("a local time for a time zone must be in the years 1 to 9999");
   }
 }
@@ -40,11 +44,28 @@ ZonePeriod period_of(const date::sys_info& info) {
                            "; install the time zone files (on Debian: apt-get install tzdata)");
 }
 
-const date::tzdb& database() {
+const std::vector<date::time_zone>& known_zones() {
   try {
-    return date::get_tzdb();
-  } catch (const std::exception& e) {
-    fail_database(e.what());
+    const auto& zones = date::get_tzdb().zones;
+    if (!zones.empty()) return zones;
+  } catch (const std::runtime_error&) {
+    // There is not even a folder for them.
+  }
+  fail_database("no time zone files were found in /usr/share/zoneinfo");
+}
+
+const date::time_zone* zone_named(std::string_view name) {
+  const auto& zones = known_zones();
+  const auto zone = std::ranges::lower_bound(zones, name, {}, &date::time_zone::name);
+  return zone != zones.end() && zone->name() == name ? &*zone : nullptr;
+}
+
+/// The library reads a zone's file when it is first asked about it: here, rather than at the first job.
+void require_readable(const date::time_zone& zone) {
+  try {
+    (void)zone.get_info(date::sys_days{date::year{2015} / 1 / 1});
+  } catch (const std::exception&) {
+    fail_database("the file of " + zone.name() + " is damaged");
   }
 }
 
@@ -55,16 +76,19 @@ bool has_summer_time(const date::time_zone& zone, int year) {
   return offset_in(1) != offset_in(7);
 }
 
-/// Files of the short form that newer versions of `zic` write by default leave out the years that follow from
-/// a rule at their end. The date library does not read that rule: it would quietly take New York to have given
-/// up summer time in 2007.
+/// Files of the short form that newer versions of `zic` write by default leave out the years that follow
+/// from a rule at their end. The date library does not read that rule: it would quietly take New York to have
+/// given up summer time in 2007.
 void require_long_form() {
-  if (!has_summer_time(*date::locate_zone("America/New_York"), 2015)) {
+  const auto* new_york = zone_named("America/New_York");
+  if (new_york == nullptr) fail_database("the one of America/New_York, and perhaps more, is missing");
+  require_readable(*new_york);
+  if (!has_summer_time(*new_york, 2015)) {
     fail_database("the files are of the short form (zic -b slim), and the long one (zic -b fat) is needed");
   }
 }
 
-/// What names of zones are made of; among the files there are others.
+/// What names of zones are made of: among the files there are others.
 bool may_be_a_name(std::string_view name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -72,16 +96,6 @@ bool may_be_a_name(std::string_view name) {
   };
   // The machine's own setting: not a name that means the same on another machine.
   return !name.empty() && name != "localtime" && std::ranges::all_of(name, allowed);
-}
-
-const date::time_zone* zone_named(std::string_view name) {
-  if (may_be_a_name(name)) {
-    const auto& zones = database().zones;
-    const auto zone = std::ranges::lower_bound(zones, name, {}, &date::time_zone::name);
-    if (zone != zones.end() && zone->name() == name) return &*zone;
-  }
-  throw std::invalid_argument("unknown time zone \"" + core::printable(core::trimmed(name, 60)) +
-                              "\": expected an IANA name such as Europe/Berlin, America/New_York or UTC");
 }
 
 }  // namespace
@@ -100,7 +114,13 @@ TimeZone TimeZone::utc() {
 TimeZone TimeZone::find(std::string_view iana_name) {
   if (iana_name == "UTC") return utc();
   require_time_zone_database();
-  return TimeZone{std::make_shared<const Rules>(Rules{std::string{iana_name}, zone_named(iana_name)})};
+  const auto* zone = may_be_a_name(iana_name) ? zone_named(iana_name) : nullptr;
+  if (zone == nullptr) {
+    throw std::invalid_argument("unknown time zone \"" + core::printable(core::trimmed(iana_name, 60)) +
+                                "\": expected an IANA name such as Europe/Berlin, America/New_York or UTC");
+  }
+  require_readable(*zone);
+  return TimeZone{std::make_shared<const Rules>(Rules{zone->name(), zone})};
 }
 
 const std::string& TimeZone::name() const {
@@ -134,7 +154,6 @@ LocalInstants TimeZone::instants_of(LocalTime local) const {
 
 void require_time_zone_database() {
   [[maybe_unused]] static const bool checked = [] {
-    if (database().zones.empty()) fail_database("no time zone files were found in /usr/share/zoneinfo");
     require_long_form();
     return true;
   }();

@@ -292,7 +292,7 @@ TEST(CronExpression, DescribesItselfInPlainEnglish) {
       {"0 0 1,15,L * *", "at 00:00 on days 1 and 15 of the month and the last day of the month"},
       {"0 0 15W * *", "at 00:00 on the working day nearest to day 15 of the month"},
       {"0 0 LW * *", "at 00:00 on the working day nearest to the last day of the month"},
-      {"0 0 L-3 * *", "at 00:00 on 3 days before the last day of the month"},
+      {"0 0 L-3 * *", "at 00:00 on the day 3 days before the last day of the month"},
       {"0 0 ? * FRIL", "at 00:00 on the last Friday of the month"},
       {"0 0 ? * MON#2", "at 00:00 on the second Monday of the month"},
       {"0 0 1 * MON", "at 00:00 on day 1 of the month, or on Monday"},
