@@ -631,6 +631,22 @@ RC_GTEST_PROP(CronZoneProperty, WalkingForthAndBackMeetsTheSameRuns, ()) {
   }
 }
 
+/// Also from an instant that is no run itself, such as one in the second pass of an overlap.
+RC_GTEST_PROP(CronZoneProperty, NoRunLiesBetweenPreviousAndNext, ()) {
+  static const auto names = zone_names();
+  const auto zone = TimeZone::find(*gen::elementOf(names));
+  const auto expression = CronExpression::parse((*gen::exec(any_clock_model)).text());
+  for (int i = 0; i < 20; ++i) {
+    const auto at = any_instant(zone);
+    const auto previous = previous_occurrence(expression, zone, at);
+    const auto next = next_occurrence(expression, zone, at - 1us);
+    RC_ASSERT(previous < at);
+    RC_ASSERT(next >= at);
+    RC_ASSERT(next_occurrence(expression, zone, *previous) == next);
+    RC_ASSERT(previous_occurrence(expression, zone, *next) == previous);
+  }
+}
+
 /// The one change of clocks near an instant, and a job with its days left open: a second opinion again.
 RC_GTEST_PROP(CronZoneProperty, RunsAreWhatAskingEverySecondFinds, ()) {
   static const auto names = zone_names();

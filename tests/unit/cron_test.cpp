@@ -492,6 +492,15 @@ TEST(CronOccurrence, OfEveryHourGoesByElapsedTime) {
       (Runs{"2026-10-24 22:00:00", "2026-10-25 00:00:00", "2026-10-25 01:00:00", "2026-10-25 03:00:00"}));
 }
 
+TEST(CronOccurrence, OfEverySecondMissesNoneAtAClockChange) {
+  const auto berlin = TimeZone::find("Europe/Berlin");
+  for (const auto* const day : {"2026-03-29", "2026-10-25"}) {
+    const std::string date{day};
+    EXPECT_EQ(runs("* * * * * *", berlin, date + " 00:59:58", date + " 01:00:02"),
+              (Runs{date + " 00:59:58", date + " 00:59:59", date + " 01:00:00", date + " 01:00:01"}));
+  }
+}
+
 TEST(CronOccurrence, KnowsOddZones) {
   // Half an hour: 2026-04-05 at 15:00 UTC, 02:00 becomes 01:30; 2026-10-03 at 15:30 UTC, 02:00 becomes 02:30.
   const auto lord_howe = TimeZone::find("Australia/Lord_Howe");
