@@ -1,0 +1,162 @@
+#include "dovetail/time_zone.hpp"
+
+#include <date/tz.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "core/text.hpp"
+
+namespace dovetail {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::seconds;
+
+constexpr WallTime earliest = std::chrono::sys_days{std::chrono::year{1} / 1 / 1};
+constexpr WallTime latest = std::chrono::sys_days{std::chrono::year{10'000} / 1 / 1} - 1us;
+/// No zone is further from UTC, nor was any.
+constexpr seconds widest_offset = 24h;
+
+void require_instant(WallTime time) {
+  if (time < earliest || time > latest) {
+    throw std::out_of_range("an instant for a time zone must be in the years 1 to 9999");
+  }
+}
+
+void require_local(LocalTime local) {
+  // In whole seconds, which reach further than microseconds do.
+  constexpr auto low = std::chrono::floor<seconds>(earliest) - widest_offset;
+  constexpr auto high = std::chrono::floor<seconds>(latest) + widest_offset;
+  if (local.time_since_epoch() < low.time_since_epoch() ||
+      local.time_since_epoch() > high.time_since_epoch()) {
+    throw std::out_of_range("a local time for a time zone must be in the years 1 to 9999");
+  }
+}
+
+ZonePeriod period_of(const date::sys_info& info) {
+  return {std::max<WallTime>(info.begin, earliest), std::min<WallTime>(info.end, latest + 1us), info.offset};
+}
+
+[[noreturn]] void fail_database(const std::string& why) {
+  throw std::runtime_error("time zones cannot be used: " + why +
+                           "; install the time zone files (on Debian: apt-get install tzdata)");
+}
+
+const std::vector<date::time_zone>& known_zones() {
+  try {
+    const auto& zones = date::get_tzdb().zones;
+    if (!zones.empty()) return zones;
+  } catch (const std::runtime_error&) {
+    // There is not even a folder for them.
+  }
+  fail_database("no time zone files were found in /usr/share/zoneinfo");
+}
+
+const date::time_zone* zone_named(std::string_view name) {
+  const auto& zones = known_zones();
+  const auto zone = std::ranges::lower_bound(zones, name, {}, &date::time_zone::name);
+  return zone != zones.end() && zone->name() == name ? &*zone : nullptr;
+}
+
+/// The library reads a zone's file when it is first asked about it: here, rather than at the first job.
+void require_readable(const date::time_zone& zone) {
+  try {
+    (void)zone.get_info(date::sys_days{date::year{2015} / 1 / 1});
+  } catch (const std::exception&) {
+    fail_database("the file of " + zone.name() + " is damaged");
+  }
+}
+
+bool has_summer_time(const date::time_zone& zone, int year) {
+  const auto offset_in = [&](unsigned month) {
+    return zone.get_info(date::sys_days{date::year{year} / date::month{month} / 15}).offset;
+  };
+  return offset_in(1) != offset_in(7);
+}
+
+/// Files of the short form that newer versions of `zic` write by default leave out the years that follow
+/// from a rule at their end. The date library does not read that rule: it would quietly take New York to have
+/// given up summer time in 2007.
+void require_long_form() {
+  const auto* new_york = zone_named("America/New_York");
+  if (new_york == nullptr) fail_database("the one of America/New_York, and perhaps more, is missing");
+  require_readable(*new_york);
+  if (!has_summer_time(*new_york, 2015)) {
+    fail_database("the files are of the short form (zic -b slim), and the long one (zic -b fat) is needed");
+  }
+}
+
+/// What names of zones are made of: among the files there are others.
+bool may_be_a_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '/' || c == '+' || c == '-';
+  };
+  // The machine's own setting: not a name that means the same on another machine.
+  return !name.empty() && name != "localtime" && std::ranges::all_of(name, allowed);
+}
+
+}  // namespace
+
+/// `zone` belongs to the library's database, which lives as long as the process. UTC has none.
+struct TimeZone::Rules {
+  std::string name;
+  const date::time_zone* zone = nullptr;
+};
+
+TimeZone TimeZone::utc() {
+  static const TimeZone zone{std::make_shared<const Rules>(Rules{"UTC"})};
+  return zone;
+}
+
+TimeZone TimeZone::find(std::string_view iana_name) {
+  if (iana_name == "UTC") return utc();
+  require_time_zone_database();
+  const auto* zone = may_be_a_name(iana_name) ? zone_named(iana_name) : nullptr;
+  if (zone == nullptr) {
+    throw std::invalid_argument("unknown time zone \"" + core::printable(core::trimmed(iana_name, 60)) +
+                                "\": expected an IANA name such as Europe/Berlin, America/New_York or UTC");
+  }
+  require_readable(*zone);
+  return TimeZone{std::make_shared<const Rules>(Rules{zone->name(), zone})};
+}
+
+const std::string& TimeZone::name() const {
+  return rules_->name;
+}
+
+ZonePeriod TimeZone::period_at(WallTime time) const {
+  require_instant(time);
+  if (rules_->zone == nullptr) return {earliest, latest + 1us, 0s};
+  return period_of(rules_->zone->get_info(std::chrono::floor<seconds>(time)));
+}
+
+LocalTime TimeZone::to_local(WallTime time) const {
+  const auto offset = period_at(time).offset;
+  return LocalTime{std::chrono::floor<seconds>(time).time_since_epoch() + offset};
+}
+
+LocalInstants TimeZone::instants_of(LocalTime local) const {
+  using Kind = LocalInstants::Kind;
+  require_local(local);
+  const auto with_offset = [&](seconds offset) {
+    return WallTime{std::chrono::sys_seconds{local.time_since_epoch() - offset}};
+  };
+  if (rules_->zone == nullptr) return {Kind::once, with_offset(0s), with_offset(0s)};
+  const auto info = rules_->zone->get_info(date::local_seconds{local.time_since_epoch()});
+  const auto first = with_offset(info.first.offset);
+  if (info.result == date::local_info::unique) return {Kind::once, first, first};
+  if (info.result == date::local_info::nonexistent) return {Kind::skipped, info.first.end, info.first.end};
+  return {Kind::twice, first, with_offset(info.second.offset)};
+}
+
+void require_time_zone_database() {
+  [[maybe_unused]] static const bool checked = [] {
+    require_long_form();
+    return true;
+  }();
+}
+
+}  // namespace dovetail
