@@ -3,6 +3,7 @@
 
 #include "dovetail/backoff.hpp"
 #include "dovetail/clock.hpp"
+#include "dovetail/cron.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/ids.hpp"
@@ -13,6 +14,9 @@
 #include "dovetail/metrics.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/platform.hpp"
+#include "dovetail/queue.hpp"
+#include "dovetail/schedule.hpp"
+#include "dovetail/time_zone.hpp"
 #include "dovetail/transaction.hpp"
 #include "dovetail/value.hpp"
 #include "dovetail/version.hpp"

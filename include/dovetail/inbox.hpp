@@ -3,7 +3,7 @@
 //   const auto outcome = platform.inbox().process("payments", delivery.id, [&](Transaction& transaction) {
 //     transaction.execute("update accounts set …");  // commits together with the mark that it was processed
 //   });
-//   delivery.acknowledge();  // whatever the outcome: handled now, or before
+//   if (outcome != ProcessOutcome::in_progress) delivery.acknowledge();  // it was handled, now or before
 //
 // A message is known by its source (a broker, a partner, a topic) and the id that it has there. There are two ways to use
 // it, and both remember in the same place:
@@ -22,6 +22,9 @@
 //   * A known id that comes with another hash is reported and logged, never processed.
 // Not guaranteed
 //   * Anything about messages older than InboxOptions::remember: they are forgotten, and new when they come again.
+//   * That a message which kills the process in process() is ever given up: nothing is left of such a try. In the queue, and
+//     with try_begin(), it costs an attempt.
+//   * That sightings are exact: one whose answer was lost may be counted twice.
 //
 // Threads: an Inbox may be shared between threads.
 #pragma once
@@ -33,6 +36,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,7 +79,7 @@ struct InboxTicket {
   std::string source{};
   std::string message_id{};
   OwnerToken owner{};
-  std::int64_t epoch = 0;  ///< Grows with everyone who begins: a fencing token.
+  std::int64_t epoch = 0;  ///< Grows with everyone who begins, while the message is known: a fencing token.
   WallTime lease_until{};  ///< By the database's clock.
   int attempts = 0;        ///< How often somebody has begun, this time included.
 };
@@ -94,7 +98,7 @@ struct BeginOptions {
 
 struct ProcessOptions {
   ContentHash hash{};
-  /// After how many failures it is dead; absent: OutboxOptions::max_attempts of InboxOptions::queue.
+  /// After how many failures it is dead; absent: QueueOptions::max_attempts of InboxOptions::queue.
   std::optional<int> max_attempts{};
 };
 
@@ -120,7 +124,7 @@ struct InboxRequest {
   std::string source{};      ///< 1 to 64 characters.
   std::string message_id{};  ///< As the source calls it: 1 to 255 characters.
   std::string payload{};
-  ContentHash hash{};
+  Bytes hash{};  ///< 32 of them, or none.
   std::optional<WallTime> due_at{};
   std::optional<std::string> correlation_id{};
   Headers headers{};  ///< Names that begin with `dovetail-` are taken.
@@ -197,12 +201,12 @@ struct InboxCounts {
   std::int64_t overdue = 0;  ///< Of those, the ones whose lease has ended.
   std::int64_t processed = 0;
   std::int64_t dead = 0;  ///< Of the guard and of the queue.
-  OutboxCounts queue{};
+  QueueCounts queue{};
   std::int64_t counted_up_to = 0;
 };
 
 struct InboxOptions {
-  OutboxOptions queue{};  ///< Sizes, attempts and history of the queue.
+  QueueOptions queue{};  ///< Sizes, attempts and history of the queue.
   /// How long a message is known after it was processed, given up or last seen.
   std::chrono::seconds remember = std::chrono::hours{24 * 30};
   /// Of those who begin without saying how long: 10 ms to 24 h.
@@ -217,12 +221,14 @@ class Inbox {
 
   // Sources have 1 to 64 characters of UTF-8, ids 1 to 255, hashes 32 bytes or none. What is out of range is refused before
   // any I/O. With a Transaction, what is called takes effect when that commits; others who ask for the same message wait
-  // for it.
+  // for it, also the handlers of the queue: keep it short, and take several messages in the order of their keys.
 
   // --- the guard
   // ---------------------------------------------------------------------------------------------
 
   /// Calls `handler` and marks the message as processed in one transaction, unless it was processed before.
+  ///
+  /// Another call for the same message waits for this one, and holds a connection meanwhile.
   ///
   /// What the handler throws rolls it back, is noted as a failed attempt, and thrown again; PermanentFailure, or the last
   /// attempt, gives the message up. The handler is called again when the transaction fell to a deadlock or a lost
@@ -239,8 +245,8 @@ class Inbox {
 
   // With a ticket, these answer false, and change nothing, when its lease was lost: roll your transaction back then.
 
-  bool mark_processed(const InboxTicket& ticket);
-  bool mark_processed(Transaction& transaction, const InboxTicket& ticket);
+  [[nodiscard]] bool mark_processed(const InboxTicket& ticket);
+  [[nodiscard]] bool mark_processed(Transaction& transaction, const InboxTicket& ticket);
   bool mark_dead(const InboxTicket& ticket, std::string_view reason);
   bool mark_dead(Transaction& transaction, const InboxTicket& ticket, std::string_view reason);
   /// Gives it back: the next caller may begin at once.
@@ -295,7 +301,8 @@ class Inbox {
   std::size_t purge_dead(const DeadFilter& filter);
 
   /// Those whose processing was to end longer than `overdue` ago, and nobody followed; the oldest first.
-  [[nodiscard]] std::vector<InboxEntry> stuck(std::chrono::milliseconds overdue, int most = 100);
+  [[nodiscard]] std::vector<InboxEntry> stuck(std::chrono::milliseconds overdue, int most = 100,
+                                              const std::stop_token& stop = {});
 
   /// Forgets messages that were processed, given up (but not the queue's dead letters) or last seen longer than `age` ago,
   /// in small transactions; answers how many. A started Platform does it, with InboxOptions::remember.
@@ -308,7 +315,8 @@ class Inbox {
               Transaction* transaction);
   ProcessOutcome process_once(const storage::InboxKey& key, OwnerToken owner, ContentHash hash,
                               const std::function<void(Transaction& transaction)>& handler);
-  void note_failed_try(const storage::InboxKey& key, int max_attempts, std::string_view error) noexcept;
+  void note_failed_try(const storage::InboxKey& key, ContentHash hash, int max_attempts,
+                       std::string_view error) noexcept;
   bool answer_seen(const storage::Sighting& seen, std::string_view source, std::string_view message_id) const;
   void note_dead(std::string_view source, std::string_view message_id, std::string_view reason) const;
   void note_mismatch(std::string_view source, std::string_view message_id) const;

@@ -30,15 +30,16 @@
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
 #include "dovetail/outbox.hpp"
+#include "dovetail/schedule.hpp"
 #include "dovetail/transaction.hpp"
 
 namespace dovetail {
 
 /// How a started Platform works.
 struct WorkerOptions {
-  /// Threads that call handlers. Zero: one per core, four at least, and fewer than
+  /// Threads that call handlers of the outbox, and as many for those of the inbox if there are any. Zero: one per core, four at least, and fewer than
   /// PlatformOptions::max_connections, so that handlers which hold a transaction leave a connection for what
-  /// else they do.
+  /// else they do; half of that for each when there are handlers of both.
   int threads = 0;
   int batch_size = 50;  ///< Claimed at once, at most: 1 to 10,000.
   /// Connections that claim and settle at the same time, for handlers that are faster than the database: 1 to
@@ -69,6 +70,7 @@ struct PlatformOptions {
   OutboxOptions outbox{};
   InboxOptions inbox{};
   JoinOptions joins{};
+  ScheduleOptions schedule{};
   WorkerOptions worker{};
   std::shared_ptr<LogSink> log_sink{};     ///< Absent: spdlog, warnings and errors to standard error.
   std::shared_ptr<MetricsSink> metrics{};  ///< Absent: nothing is measured.
@@ -104,6 +106,8 @@ class Platform {
   [[nodiscard]] Inbox& inbox();
   [[nodiscard]] Joins& joins();
   [[nodiscard]] Leases& leases();
+  [[nodiscard]] Timers& timers();
+  [[nodiscard]] Jobs& jobs();
 
   /// Handles the messages of a topic; see handler.hpp. Throws InvalidOperation when the topic has a handler
   /// (JoinOptions::wait_topic has one from the beginning), or after start().

@@ -154,6 +154,9 @@ struct OutboxOptions {
   std::chrono::seconds retain_done = std::chrono::hours{24};
 };
 
+using QueueCounts = OutboxCounts;
+using QueueOptions = OutboxOptions;
+
 class WorkQueue {
  public:
   /// Of one database; `name` is what its events begin with.
@@ -161,8 +164,10 @@ class WorkQueue {
             OutboxOptions options, Logger log, Metrics metrics);
 
   // --- for workers of your own
-  // ------------------------------------------------------------------------------- Claims that are unknown,
-  // of another owner, of an older epoch or past their lease are ignored; the answer is how many took effect.
+  // -------------------------------------------------------------------------------
+
+  // Claims that are unknown, of another owner, of an older epoch or past their lease are ignored; the answer is how many
+  // took effect.
 
   /// Leases up to `batch_size` due messages; an empty answer means that nothing is due.
   ///

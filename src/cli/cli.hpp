@@ -44,6 +44,9 @@ void add_inbox(CLI::App& app, Globals& globals);
 void add_joins(CLI::App& app, Globals& globals);
 void add_leases(CLI::App& app, Globals& globals);
 void add_topics(CLI::App& app, Globals& globals);
+void add_timers(CLI::App& app, Globals& globals);
+void add_jobs(CLI::App& app, Globals& globals);
+void add_cron(CLI::App& app, Globals& globals);
 void add_work(CLI::App& app, Globals& globals);
 
 /// Prints rows under their headings, each column as wide as its widest cell. Line breaks and other control

@@ -96,9 +96,13 @@ void list_dead(const Globals& globals, const InboxArguments& arguments) {
   const auto filter = arguments.filter();
   auto platform = globals.open();
   const auto entries = platform.inbox().dead(filter, page);
+  const bool full = entries.size() >= static_cast<std::size_t>(page.size);
   if (globals.json) {
-    ordered_json answer{{"dead", ordered_json::array()}};
+    ordered_json answer{{"dead", ordered_json::array()}, {"next_start_after", nullptr}};
     for (const auto& entry : entries) answer["dead"].push_back(to_json(entry));
+    if (full) {
+      answer["next_start_after"] = {{"source", entries.back().source}, {"id", entries.back().message_id}};
+    }
     std::cout << answer.dump(2) << '\n';
     return;
   }
@@ -115,8 +119,9 @@ void list_dead(const Globals& globals, const InboxArguments& arguments) {
                     shortened(entry.last_error.value_or("-"), shown_error_characters)});
   }
   print_table({"SOURCE", "ID", "TOPIC", "ATTEMPTS", "SEEN", "DIED AT", "ERROR"}, rows);
-  if (entries.size() >= static_cast<std::size_t>(page.size)) {
-    std::cerr << "there may be more: --start-after-source and --start-after-id of the last one\n";
+  if (full) {
+    std::cerr << "there may be more: --start-after-source '" << entries.back().source
+              << "' --start-after-id '" << entries.back().message_id << "'\n";
   }
 }
 
@@ -169,9 +174,16 @@ void purge(const Globals& globals, const InboxArguments& arguments, bool has_age
 
 // --- the options
 
+/// An empty text, which a script gives by mistake, is not the same as none.
+CLI::Validator not_empty() {
+  return {
+      [](const std::string& text) { return text.empty() ? std::string{"must not be empty"} : std::string{}; },
+      ""};
+}
+
 void add_filter(CLI::App& command, InboxArguments& arguments) {
-  command.add_option("--source", arguments.source, "Only those of this source");
-  command.add_option("--id", arguments.id, "Only those with this id");
+  command.add_option("--source", arguments.source, "Only those of this source")->check(not_empty());
+  command.add_option("--id", arguments.id, "Only those with this id")->check(not_empty());
   command.add_option("--topic", arguments.topic, "Only this topic's, of the queue")->check(topic_rule());
   command.add_option("--after", arguments.after, "Only those that died then or later")->check(time_rule());
   command.add_option("--before", arguments.before, "Only those that died before")->check(time_rule());

@@ -20,6 +20,9 @@ int main(int argc, char** argv) {
   cli::add_dead_letters(app, globals);
   cli::add_inbox(app, globals);
   cli::add_joins(app, globals);
+  cli::add_timers(app, globals);
+  cli::add_jobs(app, globals);
+  cli::add_cron(app, globals);
   cli::add_leases(app, globals);
   cli::add_topics(app, globals);
   cli::add_bench(app, globals);

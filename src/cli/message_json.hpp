@@ -1,4 +1,4 @@
-// Messages and joins as JSON: a field has the same name in every answer.
+// Messages, timers, jobs and joins as JSON: a field has the same name in every answer.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,6 +13,9 @@ namespace dovetail::cli {
 [[nodiscard]] nlohmann::ordered_json to_json(const StoredMessage& stored);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const InboxEntry& entry);
+[[nodiscard]] nlohmann::ordered_json to_json(const Timer& timer);
+[[nodiscard]] nlohmann::ordered_json to_json(const Job& job);
+[[nodiscard]] nlohmann::ordered_json to_json(const JobRun& run);
 [[nodiscard]] nlohmann::ordered_json to_json(const Join& join);
 [[nodiscard]] nlohmann::ordered_json to_json(const JoinMember& member);
 

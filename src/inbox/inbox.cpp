@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "core/headers.hpp"
 #include "core/require.hpp"
@@ -213,13 +214,23 @@ Begun Inbox::try_begin(Transaction& transaction, std::string_view source, std::s
 
 namespace {
 
-/// Runs `mark(session)` in a transaction of its own. Made again after an answer that was lost, it finds what it did: one
-/// of its runs took effect.
-template <class Mark>
-bool marked(storage::Database& database, const Mark& mark) {
+/// What a mark leaves behind, for the call that is made again because its answer was lost.
+struct Mark {
+  InboxKey key;
+  InboxStatus status;
+  std::optional<InboxFence> fence{};
+};
+
+/// Runs `mark(session)` in a transaction of its own.
+template <class Run>
+bool marked(storage::Database& database, const Mark& mark, const Run& run) {
   bool done = false;
-  database.write({.single_statement = true, .repeatable = true},
-                 [&](storage::WriteSession& session) { done = mark(session) || done; });
+  bool again = false;
+  database.write({.repeatable = true}, [&](storage::WriteSession& session) {
+    const bool repeated = std::exchange(again, true);
+    done =
+        run(session) || (repeated && database.inbox().is_marked(session, mark.key, mark.status, mark.fence));
+  });
   return done;
 }
 
@@ -227,8 +238,9 @@ bool marked(storage::Database& database, const Mark& mark) {
 
 bool Inbox::mark_processed(const InboxTicket& ticket) {
   const auto key = checked_key(ticket);
-  return marked(*database_, [&](storage::WriteSession& session) {
-    return database_->inbox().mark_processed(session, key, fence_of(ticket));
+  const Mark mark{key, InboxStatus::processed, fence_of(ticket)};
+  return marked(*database_, mark, [&](storage::WriteSession& session) {
+    return database_->inbox().mark_processed(session, key, mark.fence);
   });
 }
 
@@ -239,8 +251,9 @@ bool Inbox::mark_processed(Transaction& transaction, const InboxTicket& ticket) 
 bool Inbox::mark_dead(const InboxTicket& ticket, std::string_view reason) {
   const auto key = checked_key(ticket);
   const auto text = checked_error("reason", reason);
-  const bool done = marked(*database_, [&](storage::WriteSession& session) {
-    return database_->inbox().mark_dead(session, key, fence_of(ticket), text);
+  const Mark mark{key, InboxStatus::dead, fence_of(ticket)};
+  const bool done = marked(*database_, mark, [&](storage::WriteSession& session) {
+    return database_->inbox().mark_dead(session, key, mark.fence, text);
   });
   if (done) note_dead(ticket.source, ticket.message_id, text);
   return done;
@@ -257,7 +270,8 @@ bool Inbox::mark_dead(Transaction& transaction, const InboxTicket& ticket, std::
 bool Inbox::release(const InboxTicket& ticket, std::string_view error) {
   const auto key = checked_key(ticket);
   const auto text = checked_error("error", error);
-  return marked(*database_, [&](storage::WriteSession& session) {
+  const Mark mark{key, InboxStatus::seen, fence_of(ticket)};
+  return marked(*database_, mark, [&](storage::WriteSession& session) {
     return database_->inbox().release(session, key, fence_of(ticket), text);
   });
 }
@@ -315,7 +329,7 @@ bool Inbox::mark_processing(Transaction& transaction, std::string_view source, s
 
 bool Inbox::mark_processed(std::string_view source, std::string_view message_id) {
   const auto key = checked_key(source, message_id);
-  return marked(*database_, [&](storage::WriteSession& session) {
+  return marked(*database_, {key, InboxStatus::processed}, [&](storage::WriteSession& session) {
     return database_->inbox().mark_processed(session, key, std::nullopt);
   });
 }
@@ -328,7 +342,7 @@ bool Inbox::mark_processed(Transaction& transaction, std::string_view source, st
 bool Inbox::mark_dead(std::string_view source, std::string_view message_id, std::string_view reason) {
   const auto key = checked_key(source, message_id);
   const auto text = checked_error("reason", reason);
-  const bool done = marked(*database_, [&](storage::WriteSession& session) {
+  const bool done = marked(*database_, {key, InboxStatus::dead}, [&](storage::WriteSession& session) {
     return database_->inbox().mark_dead(session, key, std::nullopt, text);
   });
   if (done) note_dead(source, message_id, text);
@@ -424,6 +438,7 @@ InboxCounts Inbox::counts() {
 
 std::vector<InboxEntry> Inbox::dead(const DeadFilter& filter, const InboxPage& page) {
   require_filter(filter);
+  if (page.after_source) (void)checked_key(*page.after_source, page.after_message_id);
   core::require_batch_size("size", page.size);
   std::vector<InboxEntry> found;
   database_->read(
@@ -460,14 +475,16 @@ std::size_t Inbox::purge_dead(const DeadFilter& filter) {
   return total;
 }
 
-std::vector<InboxEntry> Inbox::stuck(std::chrono::milliseconds overdue, int most) {
+std::vector<InboxEntry> Inbox::stuck(std::chrono::milliseconds overdue, int most,
+                                     const std::stop_token& stop) {
   if (overdue < std::chrono::milliseconds::zero() || overdue > ten_years) {
     throw std::out_of_range("overdue must be zero to ten years");
   }
   core::require_batch_size("most", most);
   std::vector<InboxEntry> found;
   database_->read(
-      [&](storage::ReadSession& session) { found = database_->inbox().stuck(session, overdue, most); });
+      [&](storage::ReadSession& session) { found = database_->inbox().stuck(session, overdue, most); },
+      {.service = true, .stop = stop});
   return found;
 }
 

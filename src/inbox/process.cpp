@@ -93,13 +93,13 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
     storage::run_with_retry(*system_clock(), log_, {}, {.repeatable = true},
                             [&] { outcome = process_once(key, owner, options.hash, handler); });
   } catch (const PermanentFailure& failure) {
-    note_failed_try(key, 1, failure.what());
+    note_failed_try(key, options.hash, 1, failure.what());
     throw;
   } catch (const std::exception& failure) {
-    if (!is_of_the_world(failure)) note_failed_try(key, max_attempts, failure.what());
+    if (!is_of_the_world(failure)) note_failed_try(key, options.hash, max_attempts, failure.what());
     throw;
   } catch (...) {
-    note_failed_try(key, max_attempts, "the handler threw something that is no std::exception");
+    note_failed_try(key, options.hash, max_attempts, "the handler threw something that is no std::exception");
     throw;
   }
   if (outcome == ProcessOutcome::hash_mismatch) note_mismatch(source, message_id);
@@ -114,17 +114,20 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
 
 /// What the handler wrote is gone; that it tried is not. Whoever called it gets the handler's own error, so that of this
 /// is only logged.
-void Inbox::note_failed_try(const storage::InboxKey& key, int max_attempts, std::string_view error) noexcept {
+void Inbox::note_failed_try(const storage::InboxKey& key, ContentHash hash, int max_attempts,
+                            std::string_view error) noexcept {
   try {
     const auto printable = core::printable(error);
     const auto text = inbox::checked_error("error", printable);
     const auto owner = OwnerToken::generate();
+    bool noted = false;
     bool dead = false;
     database_->write({}, [&](storage::WriteSession& session) {
       auto& store = database_->inbox();
       const auto begun =
-          store.try_begin(session, key, {.hash = {}, .owner = owner, .lease = std::chrono::minutes{1}});
-      if (begun.outcome != BeginOutcome::started) return;  // somebody else is at it meanwhile
+          store.try_begin(session, key, {.hash = hash, .owner = owner, .lease = std::chrono::minutes{1}});
+      noted = begun.outcome == BeginOutcome::started;
+      if (!noted) return;  // somebody else is at it meanwhile
       const storage::InboxFence fence{owner, begun.epoch};
       dead = begun.attempts >= max_attempts;
       if (dead) {
@@ -133,7 +136,8 @@ void Inbox::note_failed_try(const storage::InboxKey& key, int max_attempts, std:
         store.release(session, key, fence, text);
       }
     });
-    metrics_.count("inbox.failed_tries", 1, {{"store", database_->name()}, {"source", key.source}});
+    metrics_.count("inbox.failed_tries", noted ? 1 : 0,
+                   {{"store", database_->name()}, {"source", key.source}});
     if (dead) note_dead(key.source, key.message_id, text);
   } catch (const std::exception& failure) {
     log_.write(LogLevel::error, "inbox.note_failed",
@@ -141,6 +145,7 @@ void Inbox::note_failed_try(const storage::InboxKey& key, int max_attempts, std:
                 {"source", key.source},
                 {"message_id", key.message_id},
                 {"error", failure.what()}});
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a log sink's own; whoever called gets the handler's error
   }
 }
 

@@ -114,6 +114,9 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       outbox_(texts_, sql::outbox),
       inbox_(texts_),
       inbox_queue_(texts_, sql::inbox),
+      timers_(texts_),
+      timer_queue_(texts_, sql::timers),
+      jobs_(texts_),
       joins_(texts_),
       leases_(texts_),
       migrations_(texts_, quoted(options_.schema)),
@@ -129,9 +132,10 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                         stop);
       }) {}
 
-void Database::read(const ReadBody& body, const std::stop_token& stop) {
+void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
+  const auto& stop = options.stop;
   storage::run_with_retry(*options_.clock, options_.log, {}, {.repeatable = true, .stop = stop}, [&] {
-    auto connection = pool_.acquire(stop);
+    auto connection = (options.service ? service_pool_ : pool_).acquire(stop);
     ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
     body(session);
     session.core().rollback();

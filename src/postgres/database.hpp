@@ -6,12 +6,14 @@
 
 #include "postgres/connection.hpp"
 #include "postgres/inbox_store.hpp"
+#include "postgres/job_store.hpp"
 #include "postgres/join_store.hpp"
 #include "postgres/lease_store.hpp"
 #include "postgres/migration_store.hpp"
 #include "postgres/notifier.hpp"
 #include "postgres/queue_store.hpp"
 #include "postgres/session.hpp"
+#include "postgres/timer_store.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
 
@@ -23,7 +25,7 @@ class Database final : public storage::Database {
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const std::string& schema() const override { return options_.schema; }
-  void read(const ReadBody& body, const std::stop_token& stop) override;
+  void read(const ReadBody& body, const storage::ReadOptions& options) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return false; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
@@ -33,6 +35,9 @@ class Database final : public storage::Database {
   storage::QueueStore& outbox() override { return outbox_; }
   storage::InboxStore& inbox() override { return inbox_; }
   storage::QueueStore& inbox_queue() override { return inbox_queue_; }
+  storage::TimerStore& timers() override { return timers_; }
+  storage::QueueStore& timer_queue() override { return timer_queue_; }
+  storage::JobStore& jobs() override { return jobs_; }
   storage::JoinStore& joins() override { return joins_; }
   storage::LeaseStore& leases() override { return leases_; }
   storage::MigrationStore& migrations() override { return migrations_; }
@@ -52,6 +57,9 @@ class Database final : public storage::Database {
   QueueStore outbox_;
   InboxStore inbox_;
   QueueStore inbox_queue_;
+  TimerStore timers_;
+  QueueStore timer_queue_;
+  JobStore jobs_;
   JoinStore joins_;
   LeaseStore leases_;
   MigrationStore migrations_;

@@ -139,6 +139,14 @@ bool InboxStore::mark_dead(storage::WriteSession& session, const storage::InboxK
   return WriteSession::of(session).run(texts_, sql::inbox_mark_dead, params).boolean(0, 0);
 }
 
+bool InboxStore::is_marked(storage::WriteSession& session, const storage::InboxKey& key, InboxStatus status,
+                           const std::optional<storage::InboxFence>& fence) {
+  auto params = key_params(key);
+  params.add(static_cast<std::int32_t>(status));
+  add_fence(params, fence);
+  return WriteSession::of(session).run(texts_, sql::inbox_is_marked, params).boolean(0, 0);
+}
+
 bool InboxStore::release(storage::WriteSession& session, const storage::InboxKey& key,
                          const storage::InboxFence& fence, std::string_view error) {
   auto params = key_params(key);

@@ -19,6 +19,8 @@ class InboxStore final : public storage::InboxStore {
                       const std::optional<storage::InboxFence>& fence) override;
   bool mark_dead(storage::WriteSession& session, const storage::InboxKey& key,
                  const std::optional<storage::InboxFence>& fence, std::string_view reason) override;
+  bool is_marked(storage::WriteSession& session, const storage::InboxKey& key, InboxStatus status,
+                 const std::optional<storage::InboxFence>& fence) override;
   bool release(storage::WriteSession& session, const storage::InboxKey& key, const storage::InboxFence& fence,
                std::string_view error) override;
   std::optional<WallTime> extend(storage::WriteSession& session, const storage::InboxKey& key,

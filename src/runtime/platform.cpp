@@ -1,6 +1,7 @@
 #include "dovetail/platform.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <thread>
 
 #include "dovetail/error.hpp"
@@ -9,6 +10,7 @@
 #include "runtime/engines.hpp"
 #include "runtime/handler_registry.hpp"
 #include "runtime/listener.hpp"
+#include "runtime/scheduler.hpp"
 #include "storage/migrator.hpp"
 
 namespace dovetail {
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::chrono::hours expired_leases_kept{1};
 constexpr int most_stuck = 1'000;  // counted at once
+constexpr int reaper_looks_at = 10'000;
 
 std::unique_ptr<storage::Database> open_database(std::string_view url, const PlatformOptions& options) {
   return runtime::open_database(
@@ -52,6 +55,8 @@ struct Platform::State {
         inbox(*database, options.inbox, log, metrics),
         joins(*database, outbox, options.joins, log, metrics),
         leases(*database, log, metrics),
+        timers(*database, options.schedule.timers, log, metrics),
+        jobs(*database, outbox, options.schedule, log, metrics),
         listener(*database, log),
         handlers(options.outbox.max_attempts),
         inbox_handlers(options.inbox.queue.max_attempts) {
@@ -63,30 +68,49 @@ struct Platform::State {
     auto handler_options = handler->options();
     handlers.add(
         topic,
-        [handler = std::move(handler)](const OutboxMessage& message, HandlerContext& context) {
+        noting_starts([handler = std::move(handler)](const OutboxMessage& message, HandlerContext& context) {
           handler->handle(message, context);
-        },
+        }),
         std::move(handler_options));
+  }
+
+  /// A message that is a job's run begins that run.
+  HandlerFunction noting_starts(HandlerFunction function) {
+    if (!function) return {};
+    return [this, function = std::move(function)](const OutboxMessage& message, HandlerContext& context) {
+      if (const auto run = Jobs::run_of(message)) jobs.note_started(*run);
+      function(message, context);
+    };
   }
 
   /// What a started Platform does beside the outbox's own housekeeping.
   std::vector<runtime::Chore> chores() {
-    return {{"joins",
-             [this](const std::stop_token& stop) {
-               joins.fail_overdue(stop);
-               const auto age = joins.options().retain_finished;
-               if (age.count() > 0) joins.purge(age, stop);
-             }},
-            {"inbox",
-             [this](const std::stop_token& stop) {
-               inbox.forget(inbox.options().remember, stop);
-               warn_of_stuck();
-             }},
-            {"leases", [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }}};
+    return {
+        {"joins",
+         [this](const std::stop_token& stop) {
+           joins.fail_overdue(stop);
+           const auto age = joins.options().retain_finished;
+           if (age.count() > 0) joins.purge(age, stop);
+         }},
+        {"inbox",
+         [this](const std::stop_token& stop) {
+           if (!inbox_dispatcher) keep_house(inbox.queue(), stop);
+           inbox.forget(inbox.options().remember, stop);
+           warn_of_stuck(stop);
+         }},
+        {"timers", [this](const std::stop_token& stop) { keep_house(timers.queue(), stop); }},
+        {"jobs", [this](const std::stop_token& stop) { jobs.purge_runs(jobs.options().retain_runs, stop); }},
+        {"leases", [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }}};
   }
 
-  void warn_of_stuck() {
-    const auto stuck = inbox.stuck(inbox.options().stuck_after, most_stuck);
+  /// Of a queue that no dispatcher works.
+  static void keep_house(WorkQueue& queue, const std::stop_token& stop) {
+    queue.reap_expired({.look_at = reaper_looks_at, .stop = stop});
+    if (queue.options().retain_done.count() > 0) queue.purge_done(queue.options().retain_done, stop);
+  }
+
+  void warn_of_stuck(const std::stop_token& stop) {
+    const auto stuck = inbox.stuck(inbox.options().stuck_after, most_stuck, stop);
     metrics.count("inbox.stuck", stuck.size(), {{"store", database->name()}});
     if (stuck.empty()) return;
     log.write(LogLevel::warn, "inbox.stuck",
@@ -115,11 +139,15 @@ struct Platform::State {
   Inbox inbox;
   Joins joins;
   Leases leases;
+  Timers timers;
+  Jobs jobs;
+  std::mutex stop_mutex;
   runtime::Listener listener;
   runtime::HandlerRegistry handlers;
   runtime::HandlerRegistry inbox_handlers;
   std::unique_ptr<runtime::Dispatcher> dispatcher;
   std::unique_ptr<runtime::Dispatcher> inbox_dispatcher;  // with handlers only
+  std::unique_ptr<runtime::Scheduler> scheduler;
 };
 
 Platform Platform::open(std::string_view url, PlatformOptions options) {
@@ -149,7 +177,7 @@ Platform::~Platform() {
 
 void Platform::on(std::string_view topic, HandlerFunction function, HandlerOptions options) {
   state_->require_not_started();
-  state_->handlers.add(topic, std::move(function), std::move(options));
+  state_->handlers.add(topic, state_->noting_starts(std::move(function)), std::move(options));
 }
 
 void Platform::on(std::shared_ptr<Handler> handler) {
@@ -160,7 +188,7 @@ void Platform::on(std::shared_ptr<Handler> handler) {
 
 void Platform::on_any(HandlerFunction function, HandlerOptions options) {
   state_->require_not_started();
-  state_->handlers.add_fallback(std::move(function), std::move(options));
+  state_->handlers.add_fallback(state_->noting_starts(std::move(function)), std::move(options));
 }
 
 namespace {
@@ -186,12 +214,14 @@ void Platform::on_any_inbox(InboxHandlerFunction function, HandlerOptions option
 
 void Platform::start() {
   state_->require_not_started();
-  auto& worker = state_->options.worker;
+  auto& state = *state_;
+  auto& worker = state.options.worker;
   if (worker.threads == 0) {
     const auto cores = std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
-    worker.threads = std::clamp(static_cast<int>(state_->options.max_connections) - 1, 1, cores);
+    const auto fitting = static_cast<int>(state.options.max_connections) - 1;
+    const int dispatchers = state.inbox_handlers.empty() ? 1 : 2;
+    worker.threads = std::clamp(fitting / dispatchers, 1, cores);
   }
-  auto& state = *state_;
   state.dispatcher =
       state.make_dispatcher(state.database->outbox(), state.outbox, state.handlers, state.chores());
   if (!state.inbox_handlers.empty()) {
@@ -200,13 +230,18 @@ void Platform::start() {
   }
   state.dispatcher->start();
   if (state.inbox_dispatcher) state.inbox_dispatcher->start();
+  state.scheduler = std::make_unique<runtime::Scheduler>(*state.database, state.timers, state.jobs,
+                                                         state.listener, worker, state.log);
+  state.scheduler->start();
   state.listener.start();
 }
 
 bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
   auto& state = *state_;
+  const std::lock_guard one_at_a_time(state.stop_mutex);
   if (!state.dispatcher) return true;
   const auto patience = deadline.value_or(state.options.worker.drain);
+  state.scheduler->stop();
   bool ended = true;
   bool inbox_ended = true;
   {
@@ -234,6 +269,12 @@ Joins& Platform::joins() {
 }
 Leases& Platform::leases() {
   return state_->leases;
+}
+Timers& Platform::timers() {
+  return state_->timers;
+}
+Jobs& Platform::jobs() {
+  return state_->jobs;
 }
 const std::string& Platform::name() const {
   return state_->database->name();

@@ -112,10 +112,14 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                  return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
                }),
       joins_(texts_, options_.clock, doorbell()),
+      jobs_(texts_, options_.clock, doorbell()),
+      outbox_watchers_(joins_, jobs_),
       leases_(texts_, options_.clock),
-      outbox_(texts_, sql::outbox, options_.clock, joins_),
+      outbox_(texts_, sql::outbox, options_.clock, outbox_watchers_),
       inbox_(texts_, options_.clock),
       inbox_queue_(texts_, sql::inbox, options_.clock, inbox_),
+      timers_(texts_, options_.clock),
+      timer_queue_(texts_, sql::timers, options_.clock, timer_watcher_),
       migrations_(texts_, options_.schema) {
   inbox_.use(inbox_queue_);
 }
@@ -130,7 +134,8 @@ Writer& Database::writer() {
   return *writer_;
 }
 
-void Database::read(const ReadBody& body, const std::stop_token& stop) {
+void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
+  const auto& stop = options.stop;
   storage::run_with_retry(
       *options_.clock, options_.log, retry_policy, {.repeatable = true, .stop = stop}, [&] {
         auto connection = readers_.acquire(stop);

@@ -7,10 +7,12 @@
 
 #include "sqlite/connection.hpp"
 #include "sqlite/inbox_store.hpp"
+#include "sqlite/job_store.hpp"
 #include "sqlite/join_store.hpp"
 #include "sqlite/lease_store.hpp"
 #include "sqlite/migration_store.hpp"
 #include "sqlite/queue_store.hpp"
+#include "sqlite/timer_store.hpp"
 #include "sqlite/writer.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
@@ -24,7 +26,7 @@ class Database final : public storage::Database {
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const std::string& schema() const override { return options_.schema; }
   [[nodiscard]] bool exists() const override;
-  void read(const ReadBody& body, const std::stop_token& stop) override;
+  void read(const ReadBody& body, const storage::ReadOptions& options) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return true; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
@@ -33,6 +35,9 @@ class Database final : public storage::Database {
   storage::QueueStore& outbox() override { return outbox_; }
   storage::InboxStore& inbox() override { return inbox_; }
   storage::QueueStore& inbox_queue() override { return inbox_queue_; }
+  storage::TimerStore& timers() override { return timers_; }
+  storage::QueueStore& timer_queue() override { return timer_queue_; }
+  storage::JobStore& jobs() override { return jobs_; }
   storage::JoinStore& joins() override { return joins_; }
   storage::LeaseStore& leases() override { return leases_; }
   storage::MigrationStore& migrations() override { return migrations_; }
@@ -50,10 +55,15 @@ class Database final : public storage::Database {
   std::mutex writer_mutex_;
   std::unique_ptr<Writer> writer_;
   JoinStore joins_;
+  JobStore jobs_;
+  Watchers outbox_watchers_;
+  NobodyWatches timer_watcher_;
   LeaseStore leases_;
   QueueStore outbox_;
   InboxStore inbox_;
   QueueStore inbox_queue_;
+  TimerStore timers_;
+  QueueStore timer_queue_;
   MigrationStore migrations_;
 };
 

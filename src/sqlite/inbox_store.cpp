@@ -166,6 +166,18 @@ bool InboxStore::mark_dead(storage::WriteSession& session, const storage::InboxK
   return cursor.bind(text_or_null(reason)).run() == 1;
 }
 
+bool InboxStore::is_marked(storage::WriteSession& session, const storage::InboxKey& key, InboxStatus status,
+                           const std::optional<storage::InboxFence>& fence) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::inbox_is_marked);
+  cursor.bind(key.source)
+      .bind(key.message_id)
+      .bind(static_cast<std::int64_t>(status))
+      .bind(fence ? std::optional{fence->owner.uuid()} : std::nullopt)
+      .bind(fence ? std::optional{fence->epoch} : std::nullopt)
+      .step();
+  return cursor.integer(0) != 0;
+}
+
 bool InboxStore::release(storage::WriteSession& session, const storage::InboxKey& key,
                          const storage::InboxFence& fence, std::string_view error) {
   auto cursor = WriteSession::of(session).run(texts_, sql::inbox_release);
@@ -277,8 +289,10 @@ std::size_t InboxStore::forget(storage::WriteSession& session, std::chrono::micr
   auto& connection = WriteSession::of(session);
   const auto before = clock_->wall() - age;
   auto count = connection.run(texts_, sql::inbox_forget).bind(before).bind(std::int64_t{most}).run();
-  const auto left = most - static_cast<std::int64_t>(count);
-  if (left > 0) count += connection.run(texts_, sql::inbox_forget_step_open).bind(before).bind(left).run();
+  for (const auto* rest : {&sql::inbox_forget_step_dead, &sql::inbox_forget_step_open}) {
+    const auto left = most - static_cast<std::int64_t>(count);
+    if (left > 0) count += connection.run(texts_, *rest).bind(before).bind(left).run();
+  }
   return count;
 }
 

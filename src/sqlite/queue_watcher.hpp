@@ -23,4 +23,39 @@ class QueueWatcher {
   virtual void revived(Connection& connection, std::span<const Uuid> messages) = 0;
 };
 
+/// Two of them.
+class Watchers final : public QueueWatcher {
+ public:
+  Watchers(QueueWatcher& first, QueueWatcher& second) : first_(first), second_(second) {}
+
+  bool watches_any(Connection& connection) override {
+    return first_.watches_any(connection) || second_.watches_any(connection);
+  }
+  bool watches(Connection& connection, const Uuid& message) override {
+    return (first_.watches_any(connection) && first_.watches(connection, message)) ||
+           (second_.watches_any(connection) && second_.watches(connection, message));
+  }
+  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override {
+    if (first_.watches_any(connection)) first_.ended(connection, messages, ending, now);
+    if (second_.watches_any(connection)) second_.ended(connection, messages, ending, now);
+  }
+  void revived(Connection& connection, std::span<const Uuid> messages) override {
+    first_.revived(connection, messages);
+    second_.revived(connection, messages);
+  }
+
+ private:
+  QueueWatcher& first_;
+  QueueWatcher& second_;
+};
+
+class NobodyWatches final : public QueueWatcher {
+ public:
+  bool watches_any(Connection& /*connection*/) override { return false; }
+  bool watches(Connection& /*connection*/, const Uuid& /*message*/) override { return false; }
+  void ended(Connection& /*connection*/, std::span<const Uuid> /*messages*/, Ending /*ending*/,
+             WallTime /*now*/) override {}
+  void revived(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
+};
+
 }  // namespace dovetail::sqlite

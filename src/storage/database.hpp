@@ -16,6 +16,8 @@ namespace dovetail::storage {
 
 class QueueStore;
 class InboxStore;
+class TimerStore;
+class JobStore;
 class JoinStore;
 class LeaseStore;
 class MigrationStore;
@@ -42,6 +44,12 @@ struct WriteOptions {
   std::stop_token stop{};
 };
 
+struct ReadOptions {
+  /// For the background service: must not wait for connections that handlers hold.
+  bool service = false;
+  std::stop_token stop{};
+};
+
 class Database {
  public:
   using ReadBody = std::function<void(ReadSession&)>;
@@ -57,7 +65,7 @@ class Database {
   [[nodiscard]] virtual bool exists() const { return true; }
 
   /// Runs `body` in a read-only snapshot.
-  virtual void read(const ReadBody& body, const std::stop_token& stop = {}) = 0;
+  virtual void read(const ReadBody& body, const ReadOptions& options = {}) = 0;
 
   /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a serialization
   /// failure or a lost connection the body runs again from its top: it must not keep what an earlier run
@@ -87,6 +95,9 @@ class Database {
   virtual QueueStore& outbox() = 0;
   virtual InboxStore& inbox() = 0;
   virtual QueueStore& inbox_queue() = 0;
+  virtual TimerStore& timers() = 0;
+  virtual QueueStore& timer_queue() = 0;
+  virtual JobStore& jobs() = 0;
   virtual JoinStore& joins() = 0;
   virtual LeaseStore& leases() = 0;
   virtual MigrationStore& migrations() = 0;

@@ -70,6 +70,9 @@ class InboxStore {
                               const std::optional<InboxFence>& fence) = 0;
   virtual bool mark_dead(WriteSession& session, const InboxKey& key, const std::optional<InboxFence>& fence,
                          std::string_view reason) = 0;
+  /// Whether it has this status, and (with a fence) by the one who began so.
+  virtual bool is_marked(WriteSession& session, const InboxKey& key, InboxStatus status,
+                         const std::optional<InboxFence>& fence) = 0;
   virtual bool release(WriteSession& session, const InboxKey& key, const InboxFence& fence,
                        std::string_view error) = 0;
   virtual std::optional<WallTime> extend(WriteSession& session, const InboxKey& key, const InboxFence& fence,

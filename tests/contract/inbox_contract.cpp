@@ -3,6 +3,7 @@
 #include <set>
 #include <thread>
 
+#include "support/eventually.hpp"
 #include "support/inbox_test.hpp"
 #include "support/recorded_lines.hpp"
 
@@ -150,7 +151,9 @@ TEST_P(InboxContract, AKnownIdWithAnotherContentIsReportedAndLogged) {
   EXPECT_FALSE(inbox.already_processed("s", "m", a));
   EXPECT_EQ(other.inbox().try_begin("s", "m", {.hash = b}).outcome, BeginOutcome::hash_mismatch);
   EXPECT_THROW(other.inbox().already_processed("s", "m", b), HashMismatch);
-  EXPECT_EQ(other.inbox().enqueue({.topic = "t", .source = "s", .message_id = "m", .hash = b}).outcome,
+  EXPECT_EQ(other.inbox()
+                .enqueue({.topic = "t", .source = "s", .message_id = "m", .hash = Bytes(b.begin(), b.end())})
+                .outcome,
             InboxEnqueueOutcome::hash_mismatch);
   EXPECT_EQ(other.inbox().process("s", "m", [](Transaction&) { FAIL(); }, {.hash = b}),
             ProcessOutcome::hash_mismatch);
@@ -291,6 +294,13 @@ TEST_P(InboxContract, ConcurrentProcessingOfOneMessageHasOneEffect) {
   EXPECT_EQ(backend.number("select count(*) from " + table), 1);
 }
 
+TEST_P(InboxContract, AFailedTryKeepsTheHash) {
+  const auto a = hash_of('a');
+  const auto fail = [](Transaction&) { throw std::runtime_error("not today"); };
+  EXPECT_THROW(inbox.process("s", "m", fail, {.hash = a}), std::runtime_error);
+  EXPECT_EQ(inbox.process("s", "m", fail, {.hash = hash_of('b')}), ProcessOutcome::hash_mismatch);
+}
+
 // --- limits
 // ------------------------------------------------------------------------------------------------
 
@@ -309,7 +319,8 @@ TEST_P(InboxContract, LimitsAreCheckedBeforeAnyInputOutput) {
   EXPECT_THROW(inbox.mark_processing("s", long_id), std::invalid_argument);
   EXPECT_THROW(inbox.mark_processed("s", long_id), std::invalid_argument);
   EXPECT_THROW(inbox.mark_dead("s", long_id), std::invalid_argument);
-  EXPECT_THROW(inbox.mark_processed(InboxTicket{.source = "s", .message_id = "m"}), std::invalid_argument);
+  EXPECT_THROW((void)inbox.mark_processed(InboxTicket{.source = "s", .message_id = "m"}),
+               std::invalid_argument);
   EXPECT_THROW(inbox.process("s", "m", {}), std::invalid_argument);
   EXPECT_THROW(inbox.enqueue({.topic = "t", .source = long_source, .message_id = "m"}),
                std::invalid_argument);
@@ -368,6 +379,30 @@ TEST_P(InboxContract, WhatIsOldIsForgottenAndNewWhenItComesAgain) {
   EXPECT_EQ(status_of("queued"), InboxStatus::queued);
   EXPECT_EQ(status_of("letter"), InboxStatus::dead) << "it is still to be seen";
   EXPECT_TRUE(inbox.try_begin("s", "processed").started());
+}
+
+TEST_P(InboxContract, AStartedPlatformForgetsAndWarnsOfStuckOnes) {
+  auto log = std::make_shared<RecordedLines>();
+  auto options = backend.options();
+  options.log_sink = log;
+  options.inbox.remember = hours{2};
+  options.worker.lease = seconds{1};  // and housekeeping as often
+  inbox.mark_processed("s", "old");
+  (void)inbox.try_begin("s", "stuck", {.lease = seconds{10}});
+  backend.advance(hours{3});
+  inbox.already_processed("s", "stuck");
+  auto worker = Platform::open(backend.url(), options);
+  worker.start();
+  EXPECT_TRUE(eventually([&] { return !inbox.find("s", "old") && log->count("inbox.stuck") > 0; }));
+}
+
+TEST_P(InboxContract, ADeadLetterThatWasPurgedMayStillBeRevived) {
+  kill("m");
+  EXPECT_EQ(inbox.queue().purge_dead_letters(DeadLetterFilter{}), 1U);
+  EXPECT_EQ(status_of("m"), InboxStatus::dead);
+  EXPECT_EQ(inbox.revive({.message_id = "m"}), 1U);
+  EXPECT_EQ(status_of("m"), InboxStatus::seen);
+  EXPECT_TRUE(put("m").stored());
 }
 
 TEST_P(InboxContract, ForgettingWorksThroughManyInSmallTransactions) {

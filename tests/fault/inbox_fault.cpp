@@ -133,8 +133,8 @@ TEST_P(InboxFault, EachKeyHasOneEffectThoughConnectionsAreCutInsideCommit) {
   handle(platform);
   {
     const std::jthread cutter([&](const std::stop_token& stop) {
-      const std::vector<std::string> moments{"commit",        "inbox_try_begin", "commit",
-                                             "inbox_enqueue", "commit",          "inbox_claim"};
+      const std::vector<std::string> moments{"commit", "inbox_try_begin", "commit",   "inbox_enqueue",
+                                             "commit", "inbox_claim",     "inbox_ack"};
       for (std::size_t i = 0; proxy && !stop.stop_requested(); ++i) {
         proxy->cut_answer_to(moments[i % moments.size()]);
         std::this_thread::sleep_for(milliseconds{15});
@@ -159,10 +159,11 @@ TEST_P(InboxFault, EachKeyHasOneEffectThoughProcessesAreKilled) {
       deliver_all(mine, messages, round);
       for (;;) ::pause();
     });
-    ::usleep(100'000 + round * 40'000);
+    ::usleep(150'000 + round * 100'000);
     victim.signal(SIGKILL);
     victim.wait();
   }
+  EXPECT_GT(backend.number("select count(*) from " + table()), 0) << "none of them came to anything";
   auto platform = Platform::open(backend.url(), options());
   handle(platform);
   deliver_all(platform, messages, 99);

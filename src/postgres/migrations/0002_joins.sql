@@ -121,8 +121,7 @@ begin
 end
 $function$;
 
--- Called by whatever ends messages, when they are locked and marked.
-create or replace function {schema}.outbox_ended(ids uuid[], outcome integer) returns void
+create function {schema}.outbox_join_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
 as $function$
 declare
@@ -136,6 +135,15 @@ begin
   if v_joins <> '{}' then
     perform {schema}.outbox_join_count(v_joins, ids, outcome);
   end if;
+end
+$function$;
+
+-- Called by whatever ends messages, when they are locked and marked.
+create or replace function {schema}.outbox_ended(ids uuid[], outcome integer) returns void
+  language plpgsql volatile
+as $function$
+begin
+  perform {schema}.outbox_join_ended(ids, outcome);
 end
 $function$;
 

@@ -29,7 +29,8 @@ create table {schema}.inbox_guard (
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 create unique index inbox_guard_item on {schema}.inbox_guard (item_id) where item_id is not null;
-create index inbox_guard_finished on {schema}.inbox_guard (processed_at) where processed_at is not null;
+create index inbox_guard_processed on {schema}.inbox_guard (processed_at) where status = 2;
+create index inbox_guard_given_up on {schema}.inbox_guard (processed_at) where status = 3;
 create index inbox_guard_open on {schema}.inbox_guard (first_seen_at) where status in (0, 1);
 create index inbox_guard_leases on {schema}.inbox_guard (lease_until) where status = 1;
 create index inbox_guard_dead on {schema}.inbox_guard (source, message_id) where status = 3;
@@ -254,7 +255,7 @@ as $function$
 #variable_conflict use_column
 begin
   update {schema}.inbox_guard g
-     set status = 0, lease_until = null, owner_token = null, last_error = coalesce(left(error, 2048), g.last_error)
+     set status = 0, lease_until = null, last_error = coalesce(left(error, 2048), g.last_error)
    where g.source = inbox_release.source and g.message_id = inbox_release.message_id and g.status = 1
      and g.owner_token = inbox_release.owner_token and g.claim_epoch = inbox_release.claim_epoch
      and g.lease_until > {schema}.clock();
@@ -318,11 +319,13 @@ begin
     id := v_row.item_id;
   elsif v_seen.status = 0 or (v_seen.status = 1 and v_row.lease_until <= {schema}.clock()) then
     id := coalesce(inbox_enqueue.item_id, {schema}.uuid_v7());
-    perform {schema}.inbox_try_enqueue(
+    if not (select t.stored from {schema}.inbox_try_enqueue(
       topic, payload, id, correlation_id, due_at,
       coalesce(headers, '{}') || jsonb_build_object('dovetail-source', inbox_enqueue.source,
                                                     'dovetail-message-id', inbox_enqueue.message_id),
-      expires_at, priority, null, notify);
+      expires_at, priority, null, notify) t) then
+      raise exception 'item_id % is taken', id using errcode = 'invalid_parameter_value';
+    end if;
     update {schema}.inbox_guard g set status = 4, item_id = inbox_enqueue.id, lease_until = null, owner_token = null
      where g.source = inbox_enqueue.source and g.message_id = inbox_enqueue.message_id;
     outcome := 'stored';
@@ -396,12 +399,13 @@ begin
        and (died_after is null or g.processed_at >= died_after) and (died_before is null or g.processed_at < died_before)
        and (only_topic is null or exists (select from {schema}.inbox_archive a
                                            where a.id = g.item_id and a.topic = only_topic))
-       and (g.item_id is null or exists (select from {schema}.inbox_archive a where a.id = g.item_id and a.status = 3))
      order by g.source, g.message_id limit most
      for no key update skip locked);
-  v_items := array(select g.item_id from {schema}.inbox_guard g where g.ctid = any (v_rows) and g.item_id is not null);
-  update {schema}.inbox_guard g set status = 0, attempts = 0, processed_at = null
-   where g.ctid = any (v_rows) and g.item_id is null;
+  v_items := array(select g.item_id from {schema}.inbox_guard g
+                    where g.ctid = any (v_rows) and exists (select from {schema}.inbox_archive a where a.id = g.item_id));
+  -- Also those whose dead letters somebody has purged.
+  update {schema}.inbox_guard g set status = 0, attempts = 0, processed_at = null, item_id = null
+   where g.ctid = any (v_rows) and (g.item_id is null or g.item_id <> all (v_items));
   get diagnostics v_count = row_count;
   if v_items <> '{}' then
     v_count := v_count + {schema}.inbox_replay(ids => v_items, most => most);
@@ -462,13 +466,17 @@ declare
 begin
   v_rows := array(
     select g.ctid from {schema}.inbox_guard g
-     where g.processed_at < before
-       and (g.status = 2 or g.item_id is null
-            or not exists (select from {schema}.inbox_archive a where a.id = g.item_id))
+     where g.status = 2 and g.processed_at < before
      order by g.processed_at limit most
      for update skip locked);
+  v_rows := v_rows || array(
+    select g.ctid from {schema}.inbox_guard g
+     where g.status = 3 and g.processed_at < before
+       and (g.item_id is null or not exists (select from {schema}.inbox_archive a where a.id = g.item_id))
+     order by g.processed_at limit most - cardinality(v_rows)
+     for update skip locked);
   delete from {schema}.inbox_guard g where g.ctid = any (v_rows);
-  get diagnostics v_count = row_count;
+  v_count := cardinality(v_rows);
   if v_count < most then
     v_rows := array(
       select g.ctid from {schema}.inbox_guard g

@@ -17,6 +17,12 @@ select {schema}.inbox_mark_processed($1::text, $2::text, $3::uuid, $4::bigint);
 -- name: inbox_mark_dead
 select {schema}.inbox_mark_dead($1::text, $2::text, $3::text, $4::uuid, $5::bigint);
 
+-- name: inbox_is_marked
+-- So, and by whoever began: for a call that is made again because its answer was lost.
+select exists (select from {schema}.inbox_guard
+                where source = $1::text and message_id = $2::text and status = $3::integer
+                  and ($4::uuid is null or (owner_token = $4 and claim_epoch = $5::bigint)));
+
 -- name: inbox_release
 select {schema}.inbox_release($1::text, $2::text, $3::uuid, $4::bigint, $5::text);
 
@@ -76,5 +82,5 @@ select (select count(*) from (select from {schema}.inbox_guard where status = 0 
        (select count(*) from (select from {schema}.inbox_guard
                                where status = 1 and lease_until < {schema}.clock() limit $1::bigint) overdue),
        (select count(*) from (select from {schema}.inbox_guard
-                               where status = 2 and processed_at is not null limit $1::bigint) processed),
+                               where status = 2 limit $1::bigint) processed),
        (select count(*) from (select from {schema}.inbox_guard where status = 3 limit $1::bigint) dead);

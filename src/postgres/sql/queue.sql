@@ -1,4 +1,4 @@
--- queues: outbox inbox
+-- queues: outbox inbox timers
 -- Messages of a queue, for each of the queues above. What each statement does is decided by the functions of the schema, which any language may
 -- call (migrations/): here they are only called; but for what is done so often that a function would be felt.
 

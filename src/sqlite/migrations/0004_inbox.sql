@@ -23,7 +23,8 @@ create table {schema}_inbox_guard (
 ) strict;
 
 create unique index {schema}_inbox_guard_item on {schema}_inbox_guard (item_id) where item_id is not null;
-create index {schema}_inbox_guard_finished on {schema}_inbox_guard (processed_at) where processed_at is not null;
+create index {schema}_inbox_guard_processed on {schema}_inbox_guard (processed_at) where status = 2;
+create index {schema}_inbox_guard_given_up on {schema}_inbox_guard (processed_at) where status = 3;
 create index {schema}_inbox_guard_open on {schema}_inbox_guard (first_seen_at) where status in (0, 1);
 create index {schema}_inbox_guard_leases on {schema}_inbox_guard (lease_until) where status = 1;
 create index {schema}_inbox_guard_dead on {schema}_inbox_guard (source, message_id) where status = 3;

@@ -44,9 +44,15 @@ on conflict (source, message_id) do update
 update {schema}_inbox_guard set status = 3, processed_at = ?3, lease_until = null, last_error = coalesce(?6, last_error)
  where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5 and lease_until > ?3;
 
+-- name: inbox_is_marked
+-- So, and by whoever began: for a call that is made again because its answer was lost.
+select exists (select 1 from {schema}_inbox_guard
+                where source = ?1 and message_id = ?2 and status = ?3
+                  and (?4 is null or (owner_token = ?4 and claim_epoch = ?5)));
+
 -- name: inbox_release
 update {schema}_inbox_guard
-   set status = 0, lease_until = null, owner_token = null, last_error = coalesce(?6, last_error)
+   set status = 0, lease_until = null, last_error = coalesce(?6, last_error)
  where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5 and lease_until > ?3;
 
 -- name: inbox_extend
@@ -62,17 +68,17 @@ update {schema}_inbox_guard set status = 4, item_id = ?3, lease_until = null, ow
 update {schema}_inbox_guard set status = ?2, processed_at = ?3 where item_id = ?1;
 
 -- name: inbox_revive
--- Those that may live again.
-select g.source, g.message_id, g.item_id
+-- Those that may live again; also those whose dead letters somebody has purged.
+select g.source, g.message_id, q.id
   from {schema}_inbox_guard as g
   left join {schema}_inbox as q on q.id = g.item_id
  where g.status = 3 and (?1 is null or g.source = ?1) and (?2 is null or g.message_id = ?2) and (?3 is null or q.topic = ?3)
    and (?4 is null or g.processed_at >= ?4) and (?5 is null or g.processed_at < ?5)
-   and (g.item_id is null or q.status = 3)
+   and (q.id is null or q.status = 3)
  order by g.source, g.message_id limit ?6;
 
 -- name: inbox_revive_step_one
-update {schema}_inbox_guard set status = 0, attempts = 0, processed_at = null where source = ?1 and message_id = ?2;
+update {schema}_inbox_guard set status = 0, attempts = 0, processed_at = null, item_id = null where source = ?1 and message_id = ?2;
 
 -- name: inbox_revive_step_queued
 update {schema}_inbox_guard set status = 4, processed_at = null where item_id = ?1;
@@ -89,12 +95,16 @@ select g.source, g.message_id, g.item_id
 delete from {schema}_inbox_guard where source = ?1 and message_id = ?2;
 
 -- name: inbox_forget
--- What is in the queue, or a dead letter of it, is not forgotten.
+delete from {schema}_inbox_guard
+ where rowid in (select rowid from {schema}_inbox_guard
+                  where status = 2 and processed_at < ?1 order by processed_at limit ?2);
+
+-- name: inbox_forget_step_dead
+-- The queue's dead letters are not forgotten.
 delete from {schema}_inbox_guard
  where rowid in (select g.rowid from {schema}_inbox_guard as g
-                  where g.processed_at < ?1
-                    and (g.status = 2 or g.item_id is null
-                         or not exists (select 1 from {schema}_inbox as q where q.id = g.item_id))
+                  where g.status = 3 and g.processed_at < ?1
+                    and (g.item_id is null or not exists (select 1 from {schema}_inbox as q where q.id = g.item_id))
                   order by g.processed_at limit ?2);
 
 -- name: inbox_forget_step_open
@@ -135,8 +145,8 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
 
 -- name: inbox_guard_counts
 -- Never counts further than ?1.
-select (select count(*) from (select 1 from {schema}_inbox_guard where status = 0 and first_seen_at is not null limit ?1)),
+select (select count(*) from (select 1 from {schema}_inbox_guard where status in (0, 1) and status = 0 limit ?1)),
        (select count(*) from (select 1 from {schema}_inbox_guard where status = 1 limit ?1)),
        (select count(*) from (select 1 from {schema}_inbox_guard where status = 1 and lease_until < ?2 limit ?1)),
-       (select count(*) from (select 1 from {schema}_inbox_guard where status = 2 and processed_at is not null limit ?1)),
+       (select count(*) from (select 1 from {schema}_inbox_guard where status = 2 limit ?1)),
        (select count(*) from (select 1 from {schema}_inbox_guard where status = 3 limit ?1));

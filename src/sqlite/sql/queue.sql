@@ -1,4 +1,4 @@
--- queues: outbox inbox
+-- queues: outbox inbox timers
 -- Messages of a queue, for each of the queues above. Times are microseconds since 1970; the time that decides is bound by the store, from the
 -- one clock of this machine. A block named <statement>_step_<name> is a step of that statement.
 

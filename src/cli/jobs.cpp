@@ -1,0 +1,176 @@
+#include <iostream>
+#include <map>
+
+#include "cli/cli.hpp"
+#include "cli/message_json.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t shown_error_characters = 60;
+constexpr SecondsRange jitter_range{std::chrono::milliseconds{0}, std::chrono::hours{1}};
+
+struct JobArguments {
+  JobRequest request;
+  std::string misfire = "coalesce";
+  double jitter = 0;
+  bool disabled = false;
+  std::string name;
+  std::string before;
+  int limit = 20;
+};
+
+const std::map<std::string, Misfire>& misfires() {
+  static const std::map<std::string, Misfire> all{
+      {"coalesce", Misfire::coalesce}, {"all", Misfire::all}, {"skip", Misfire::skip}};
+  return all;
+}
+
+void create(const Globals& globals, const JobArguments& arguments) {
+  auto request = arguments.request;
+  request.misfire = misfires().at(arguments.misfire);
+  request.jitter = parse_seconds("--jitter", arguments.jitter, jitter_range);
+  request.enabled = !arguments.disabled;
+  auto platform = globals.open();
+  platform.jobs().create_or_update(request);
+  const auto job = platform.jobs().get(request.name);
+  if (globals.json) {
+    std::cout << (job ? to_json(*job) : ordered_json()).dump(2) << '\n';
+    return;
+  }
+  std::cout << CronExpression::parse(request.cron).describe() << " (" << request.time_zone << "), next "
+            << or_dash(job ? job->next_due_at : std::nullopt) << '\n';
+}
+
+void list(const Globals& globals) {
+  auto platform = globals.open();
+  const auto jobs = platform.jobs().list();
+  if (globals.json) {
+    ordered_json answer{{"jobs", ordered_json::array()}};
+    for (const auto& job : jobs) answer["jobs"].push_back(to_json(job));
+    std::cout << answer.dump(2) << '\n';
+    return;
+  }
+  if (jobs.empty()) {
+    std::cout << "no jobs\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(jobs.size());
+  for (const auto& job : jobs) {
+    rows.push_back({job.name, job.topic, job.cron, job.time_zone,
+                    job.enabled ? or_dash(job.next_due_at) : "disabled", or_dash(job.last_run_at),
+                    job.last_run_status ? std::string{to_string(*job.last_run_status)} : "-"});
+  }
+  print_table({"JOB", "TOPIC", "CRON", "TIME ZONE", "NEXT", "LAST RUN", "STATUS"}, rows);
+}
+
+void runs(const Globals& globals, const JobArguments& arguments) {
+  const RunPage page{.before = parse_time_if_given("--before", arguments.before), .size = arguments.limit};
+  auto platform = globals.open();
+  const auto found = platform.jobs().runs(arguments.name, page);
+  if (globals.json) {
+    ordered_json answer{{"runs", ordered_json::array()}};
+    for (const auto& run : found) answer["runs"].push_back(to_json(run));
+    std::cout << answer.dump(2) << '\n';
+    return;
+  }
+  if (found.empty()) {
+    std::cout << "no runs\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(found.size());
+  for (const auto& run : found) {
+    rows.push_back({run.id.to_string(), to_string(run.scheduled_time), std::string{to_string(run.status)},
+                    run.triggered ? "triggered" : "schedule", or_dash(run.started_at), or_dash(run.ended_at),
+                    shortened(run.last_error.value_or("-"), shown_error_characters)});
+  }
+  print_table({"RUN", "SCHEDULED", "STATUS", "BY", "STARTED", "ENDED", "ERROR"}, rows);
+}
+
+[[noreturn]] void no_such_job(const std::string& name) {
+  throw std::runtime_error("there is no job " + name);
+}
+
+void trigger(const Globals& globals, const JobArguments& arguments) {
+  auto platform = globals.open();
+  const auto run = platform.jobs().trigger(arguments.name);
+  if (!run) no_such_job(arguments.name);
+  if (globals.json) {
+    std::cout << ordered_json{{"run_id", run->to_string()}}.dump() << '\n';
+  } else {
+    std::cout << run->to_string() << '\n';
+  }
+}
+
+void add_named(CLI::App& group, Globals& globals, const std::string& name, const std::string& description,
+               const std::string& word, bool (Jobs::*change)(std::string_view)) {
+  auto arguments = std::make_shared<JobArguments>();
+  auto& command = add_command(group, globals, name, description, [&globals, arguments, word, change] {
+    auto platform = globals.open();
+    if (!(platform.jobs().*change)(arguments->name)) no_such_job(arguments->name);
+    print_effect(globals, {.word = word, .count = 1});
+  });
+  command.add_option("NAME", arguments->name, "The job's name")->required();
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+void add_create(CLI::App& group, Globals& globals) {
+  auto arguments = std::make_shared<JobArguments>();
+  auto& request = arguments->request;
+  auto& command = add_command(group, globals, "create", "Create a job, or change the one of this name",
+                              [&globals, arguments] { create(globals, *arguments); });
+  std::vector<std::string> words;
+  for (const auto& [word, misfire] : misfires()) words.push_back(word);
+  command.add_option("NAME", request.name, "Up to 100 characters")->required();
+  command.add_option("TOPIC", request.topic, "Of its messages")->required()->check(topic_rule());
+  command.add_option("CRON", request.cron, "Five fields, six with seconds first, or a word such as @daily")
+      ->required();
+  command.add_option("PAYLOAD", request.payload, "Of its messages; empty if absent");
+  command.add_option("--zone", request.time_zone, "An IANA time zone")->capture_default_str();
+  command.add_option("--misfire", arguments->misfire, "Of times that passed unseen: coalesce, all or skip")
+      ->check(CLI::IsMember(words))
+      ->capture_default_str();
+  command.add_option("--misfire-limit", request.misfire_limit, "How many of them, with all")
+      ->capture_default_str();
+  command.add_option("--max-concurrent-runs", request.max_concurrent_runs, "0: any number")
+      ->capture_default_str();
+  command.add_option("--jitter", arguments->jitter, "Seconds that a run may come later, at random")
+      ->capture_default_str();
+  command.add_flag("--disabled", arguments->disabled, "Not to run by its schedule");
+  command.add_option("--formerly", request.formerly, "Rename the job of this name, if there is one");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace
+
+void add_jobs(CLI::App& app, Globals& globals) {
+  auto& group = *app.add_subcommand("jobs", "Messages that come again and again, by a cron expression");
+  group.require_subcommand(1);
+  auto& listing = add_command(group, globals, "list", "All jobs, by name", [&globals] { list(globals); });
+  listing.add_flag("--json", globals.json, "Answer in JSON");
+  add_create(group, globals);
+  auto triggered = std::make_shared<JobArguments>();
+  auto& triggering = add_command(group, globals, "trigger", "A run beside the schedule; prints its id",
+                                 [&globals, triggered] { trigger(globals, *triggered); });
+  triggering.add_option("NAME", triggered->name, "The job's name")->required();
+  triggering.add_flag("--json", globals.json, "Answer in JSON");
+  add_named(group, globals, "enable", "Let a job run by its schedule, from now on", "enabled", &Jobs::enable);
+  add_named(group, globals, "disable", "Keep a job from running by its schedule", "disabled", &Jobs::disable);
+  add_named(group, globals, "delete", "Remove a job, and its runs that nobody has begun", "deleted",
+            &Jobs::remove);
+  auto listed = std::make_shared<JobArguments>();
+  auto& running = add_command(group, globals, "runs", "A job's runs, the latest first",
+                              [&globals, listed] { runs(globals, *listed); });
+  running.add_option("NAME", listed->name, "The job's name")->required();
+  running.add_option("--before", listed->before, "Only those scheduled before")->check(time_rule());
+  running.add_option("--limit", listed->limit, "How many at most")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  running.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace dovetail::cli

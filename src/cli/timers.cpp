@@ -1,0 +1,129 @@
+#include <iostream>
+
+#include "cli/cli.hpp"
+#include "cli/message_json.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr SecondsRange in_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
+
+struct TimerArguments {
+  std::string topic;
+  std::string payload;
+  std::string due_at;
+  double in = 0;
+  std::string correlation_id;
+  std::string unique_key;
+  std::vector<std::string> ids;
+  int limit = 100;
+  std::string start_after_time;
+  std::string start_after_id;
+};
+
+void schedule(const Globals& globals, const TimerArguments& arguments, bool has_delay) {
+  if (has_delay != arguments.due_at.empty()) throw std::invalid_argument("give either --due-at or --in");
+  TimerRequest request{.topic = arguments.topic, .payload = arguments.payload};
+  if (!arguments.correlation_id.empty()) request.correlation_id = arguments.correlation_id;
+  if (!arguments.unique_key.empty()) request.unique_key = arguments.unique_key;
+  request.due_at = has_delay ? system_clock()->wall() + parse_seconds("--in", arguments.in, in_range)
+                             : parse_time("--due-at", arguments.due_at);
+  auto platform = globals.open();
+  const auto answer = platform.timers().schedule(request);
+  if (globals.json) {
+    std::cout << ordered_json{{"timer_id", answer.to_string()}, {"stored", answer.stored()}}.dump() << '\n';
+    return;
+  }
+  std::cout << answer.to_string() << '\n';
+  if (!answer.stored()) std::cerr << "already there: nothing was stored\n";
+}
+
+void cancel(const Globals& globals, const TimerArguments& arguments) {
+  std::vector<TimerId> ids;
+  ids.reserve(arguments.ids.size());
+  for (const auto& text : arguments.ids) ids.push_back(parse_id<TimerId>("ID", text));
+  auto platform = globals.open();
+  std::size_t count = 0;
+  for (const auto& id : ids) count += platform.timers().cancel(id) ? 1 : 0;
+  print_effect(globals, {.word = "cancelled", .count = count, .asked = ids.size()});
+}
+
+void list(const Globals& globals, const TimerArguments& arguments) {
+  TimerPage page{.size = arguments.limit};
+  if (arguments.start_after_time.empty() != arguments.start_after_id.empty()) {
+    throw std::invalid_argument("--start-after-time and --start-after-id go together");
+  }
+  if (!arguments.start_after_time.empty()) {
+    page.after_time = parse_time("--start-after-time", arguments.start_after_time);
+    page.after_id = parse_id<TimerId>("--start-after-id", arguments.start_after_id);
+  }
+  auto platform = globals.open();
+  const auto timers =
+      platform.timers().list(arguments.topic.empty() ? std::nullopt : std::optional{arguments.topic}, page);
+  if (globals.json) {
+    ordered_json answer{{"timers", ordered_json::array()}};
+    for (const auto& timer : timers) answer["timers"].push_back(to_json(timer));
+    std::cout << answer.dump(2) << '\n';
+    return;
+  }
+  if (timers.empty()) {
+    std::cout << "no timers\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(timers.size());
+  for (const auto& timer : timers) {
+    rows.push_back({timer.id.to_string(), timer.topic, to_string(timer.due_at),
+                    std::string{to_string(timer.status)}, timer.unique_key.value_or("-")});
+  }
+  print_table({"TIMER", "TOPIC", "DUE AT", "STATUS", "UNIQUE KEY"}, rows);
+  if (timers.size() >= static_cast<std::size_t>(page.size)) {
+    std::cerr << "there may be more: --start-after-time " << or_dash(timers.back().next_attempt_at)
+              << " --start-after-id " << timers.back().id.to_string() << '\n';
+  }
+}
+
+void add_schedule(CLI::App& group, Globals& globals) {
+  auto arguments = std::make_shared<TimerArguments>();
+  auto delay = std::make_shared<CLI::Option*>(nullptr);
+  auto& command =
+      add_command(group, globals, "schedule", "Store a timer; prints its id, which its message will have",
+                  [&globals, arguments, delay] { schedule(globals, *arguments, (*delay)->count() > 0); });
+  command.add_option("TOPIC", arguments->topic, "Of its message")->required()->check(topic_rule());
+  command.add_option("PAYLOAD", arguments->payload, "The message's text; empty if absent");
+  command.add_option("--due-at", arguments->due_at, "When, such as 2026-01-31T09:30:00Z")->check(time_rule());
+  *delay = command.add_option("--in", arguments->in, "Or in how many seconds, by this machine's clock");
+  command.add_option("--correlation-id", arguments->correlation_id, "Up to 255 characters");
+  command.add_option("--unique-key", arguments->unique_key,
+                     "Store nothing while a timer with this key waits");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace
+
+void add_timers(CLI::App& app, Globals& globals) {
+  auto& group = *app.add_subcommand("timers", "Messages that come once, at a time");
+  group.require_subcommand(1);
+  add_schedule(group, globals);
+  auto cancelled = std::make_shared<TimerArguments>();
+  auto& cancelling = add_command(group, globals, "cancel", "Remove timers that have not fired",
+                                 [&globals, cancelled] { cancel(globals, *cancelled); });
+  cancelling.add_option("ID", cancelled->ids, "The timers' UUIDs")->required();
+  cancelling.add_flag("--json", globals.json, "Answer in JSON");
+  auto listed = std::make_shared<TimerArguments>();
+  auto& listing = add_command(group, globals, "list", "Timers that wait, the next one first",
+                              [&globals, listed] { list(globals, *listed); });
+  listing.add_option("--topic", listed->topic, "Only this topic's")->check(topic_rule());
+  listing.add_option("--limit", listed->limit, "How many at most")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  listing
+      .add_option("--start-after-time", listed->start_after_time, "The last one's time of the page before")
+      ->check(time_rule());
+  listing.add_option("--start-after-id", listed->start_after_id, "… and its id");
+  listing.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace dovetail::cli

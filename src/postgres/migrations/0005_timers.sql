@@ -1,0 +1,61 @@
+-- One-time timers: a queue of what is to become a message of the outbox when its time comes. A started Platform moves what is
+-- due, in one transaction; timers_claim, timers_ack and the rest are for processors of your own.
+
+-- template: queue_1 queue=timers
+
+-- Stores a timer; answers its id and whether it was stored. It is not when its timer_id is known already, or when one with its
+-- unique_key has not fired yet: then the answer is that one's id. The message it becomes has the timer's id.
+create function {schema}.timers_schedule(
+  topic          text,
+  payload        text,
+  due_at         timestamptz,
+  correlation_id text    default null,
+  unique_key     text    default null,
+  timer_id       uuid    default null,
+  headers        jsonb   default null,
+  priority       integer default 0,
+  out id         uuid,
+  out stored     boolean
+)
+  language plpgsql volatile
+as $function$
+begin
+  if due_at is null then
+    raise exception 'due_at must not be null' using errcode = 'invalid_parameter_value';
+  end if;
+  select t.id, t.stored into id, stored
+    from {schema}.timers_try_enqueue(topic, payload, timer_id, correlation_id, due_at, headers, null, priority, unique_key) t;
+end
+$function$;
+
+-- Removes a timer that has not fired, and that no processor holds; answers whether there was one.
+create function {schema}.timers_cancel(id uuid) returns boolean
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+begin
+  delete from {schema}.timers t
+   where t.id = timers_cancel.id and (t.lease_until is null or t.lease_until <= {schema}.clock());
+  return found;
+end
+$function$;
+
+-- Lets a timer that has not fired, and that no processor holds, fire at another time; answers whether there was one.
+create function {schema}.timers_reschedule(id uuid, due_at timestamptz) returns boolean
+  language plpgsql volatile
+as $function$
+#variable_conflict use_column
+begin
+  if timers_reschedule.due_at is null or not isfinite(timers_reschedule.due_at) then
+    raise exception 'due_at must be a finite time' using errcode = 'invalid_parameter_value';
+  end if;
+  update {schema}.timers t
+     set due_at = timers_reschedule.due_at, ready_at = greatest(timers_reschedule.due_at, {schema}.clock()),
+         lease_until = null, owner_token = null
+   where t.id = timers_reschedule.id and (t.lease_until is null or t.lease_until <= {schema}.clock());
+  if found then
+    perform pg_notify('dovetail:{schema}', '');
+  end if;
+  return found;
+end
+$function$;

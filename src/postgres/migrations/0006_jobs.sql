@@ -1,0 +1,120 @@
+-- Cron jobs and their runs. The calendar is the library's: it says when a job is due next (next_due_at), and looks at it again
+-- at wake_at. A run's message in the outbox has the run's id.
+
+create table {schema}.job (
+  id                  uuid not null,
+  name                text collate "C" not null,
+  topic               {schema}.queue_name not null,
+  payload             text not null,
+  cron                text not null,
+  time_zone           text not null,
+  misfire             smallint not null,               -- coalesce, all, skip
+  misfire_limit       integer not null,
+  enabled             boolean not null,
+  max_concurrent_runs integer not null,
+  jitter              interval not null,
+  created_at          timestamptz not null,
+  updated_at          timestamptz not null,
+  next_due_at         timestamptz,
+  wake_at             timestamptz,
+  constraint job_pkey primary key (id),
+  constraint job_name unique (name),
+  constraint job_limits check (char_length(name) between 1 and 100 and misfire between 0 and 2 and misfire_limit > 0
+                               and max_concurrent_runs >= 0)
+);
+
+create index job_wake on {schema}.job (wake_at) where wake_at is not null;
+
+create table {schema}.job_run (
+  id             uuid not null,
+  job_id         uuid not null,
+  job_name       text collate "C" not null,
+  scheduled_time timestamptz not null,
+  triggered      boolean not null,
+  created_at     timestamptz not null,
+  released_at    timestamptz,                          -- its message is in the outbox since
+  started_at     timestamptz,
+  ended_at       timestamptz,
+  failed         boolean not null default false,
+  output         text,
+  last_error     text,
+  constraint job_run_pkey primary key (id),
+  constraint job_run_once unique (job_id, scheduled_time)
+) with (fillfactor = 80);
+
+create index job_run_waiting on {schema}.job_run (job_id, scheduled_time) where released_at is null;
+create index job_run_active on {schema}.job_run (job_id) where released_at is not null and ended_at is null;
+create index job_run_ended on {schema}.job_run (ended_at) where ended_at is not null;
+create index job_run_name on {schema}.job_run (job_name, scheduled_time);
+
+create view {schema}.jobs as
+  select j.id, j.name, j.topic::text, j.payload, j.cron, j.time_zone,
+         (array['coalesce', 'all', 'skip'])[j.misfire + 1] as misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
+         j.jitter, j.created_at, j.updated_at, j.next_due_at, last.scheduled_time as last_run_at,
+         case when last.failed then 'failed' when last.scheduled_time is not null then 'done' end as last_run_status
+    from {schema}.job j
+    left join lateral (select r.scheduled_time, r.failed from {schema}.job_run r
+                        where r.job_name = j.name and r.ended_at is not null
+                        order by r.scheduled_time desc limit 1) last on true;
+
+-- A run is in progress while somebody has claimed its message.
+create view {schema}.job_runs as
+  select r.id, r.job_name as job, r.scheduled_time,
+         case when r.failed then 'failed' when r.ended_at is not null then 'done'
+              when o.lease_until is not null then 'in_progress' else 'ready' end as status,
+         r.triggered, r.created_at, r.started_at, r.ended_at, r.output, coalesce(o.last_error, r.last_error) as last_error,
+         coalesce(o.attempts, a.attempts, 0) as attempts
+    from {schema}.job_run r
+    left join {schema}.outbox o on o.id = r.id
+    left join {schema}.outbox_archive a on a.id = r.id;
+
+-- Runs whose messages have ended. A job that has runs waiting is looked at again at once.
+create function {schema}.job_run_ended(ids uuid[], outcome integer) returns void
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+declare
+  v_jobs uuid[];
+begin
+  with ended as (
+    update {schema}.job_run r
+       set ended_at = {schema}.clock(), failed = (outcome = 2),
+           last_error = (select a.last_error from {schema}.outbox_archive a where a.id = r.id)
+     where r.id = any (array(select e.id from {schema}.job_run e where e.id = any (ids) order by e.id for no key update))
+    returning r.job_id
+  )
+  select array_agg(distinct e.job_id) into v_jobs from ended e
+   where exists (select from {schema}.job_run w where w.job_id = e.job_id and w.released_at is null);
+  if v_jobs is not null then
+    update {schema}.job j set wake_at = {schema}.clock()
+     where j.id = any (array(select l.id from {schema}.job l where l.id = any (v_jobs) order by l.id for no key update));
+    perform pg_notify('dovetail:{schema}', '');
+  end if;
+end
+$function$;
+
+create or replace function {schema}.outbox_ended(ids uuid[], outcome integer) returns void
+  language plpgsql volatile
+as $function$
+begin
+  perform {schema}.outbox_join_ended(ids, outcome);
+  if to_regclass('{schema}.job_run') is null then
+    return;  -- somebody has removed the jobs: the outbox goes on
+  end if;
+  if exists (select from {schema}.job_run r where r.released_at is not null and r.ended_at is null) then
+    perform {schema}.job_run_ended(ids, outcome);
+  end if;
+end
+$function$;
+
+create or replace function {schema}.outbox_revived(ids uuid[]) returns void
+  language plpgsql volatile
+as $function$
+begin
+  if to_regclass('{schema}.job_run') is null then
+    return;
+  end if;
+  update {schema}.job_run r set ended_at = null, failed = false
+   where r.id = any (array(select e.id from {schema}.job_run e where e.id = any (ids) order by e.id for no key update));
+end
+$function$;

@@ -1,0 +1,103 @@
+-- Cron jobs and their runs.
+
+-- name: job_now
+select {schema}.clock();
+
+-- name: job_lock
+select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs,
+       (extract(epoch from jitter) * 1000)::bigint, created_at, updated_at, next_due_at, null::timestamptz, null::text
+  from {schema}.job where name = $1::text
+   for no key update;
+
+-- name: job_lock_due
+select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs,
+       (extract(epoch from jitter) * 1000)::bigint, created_at, updated_at, next_due_at, null::timestamptz, null::text
+  from {schema}.job where wake_at <= {schema}.clock()
+ order by wake_at limit $1::integer
+   for no key update skip locked;
+
+-- name: job_insert
+insert into {schema}.job (id, name, topic, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs,
+                          jitter, created_at, updated_at, next_due_at, wake_at)
+values ($1::uuid, $2::text, $3::text, $4::text, $5::text, $6::text, $7::integer, $8::integer, $9::boolean, $10::integer,
+        $11::bigint * interval '1 millisecond', {schema}.clock(), {schema}.clock(), $12::timestamptz, $12::timestamptz)
+on conflict do nothing;
+
+-- name: job_update
+with renamed as (
+  update {schema}.job_run set job_name = $2::text where job_id = $1::uuid and job_name <> $2::text
+)
+update {schema}.job
+   set name = $2::text, topic = $3::text, payload = $4::text, cron = $5::text, time_zone = $6::text, misfire = $7::integer,
+       misfire_limit = $8::integer, enabled = $9::boolean, max_concurrent_runs = $10::integer,
+       jitter = $11::bigint * interval '1 millisecond', updated_at = {schema}.clock(), next_due_at = $12::timestamptz
+ where id = $1::uuid;
+
+-- name: job_plan
+update {schema}.job set next_due_at = $2::timestamptz, wake_at = $3::timestamptz where id = $1::uuid;
+
+-- name: job_remove
+-- Messages that nobody has claimed go first; a run that is under way keeps its row.
+with gone as (
+  delete from {schema}.outbox o
+   where o.ctid = any (array(
+           select m.ctid from {schema}.outbox m
+             join {schema}.job_run r on r.id = m.id
+            where r.job_id = $1::uuid and r.ended_at is null and m.lease_until is null
+            order by m.id for update of m skip locked))
+  returning o.id
+),
+runs as (
+  delete from {schema}.job_run r
+   where r.job_id = $1::uuid and (r.released_at is null or r.id in (select id from gone))
+)
+delete from {schema}.job where id = $1::uuid;
+
+-- name: job_add_run
+insert into {schema}.job_run (id, job_id, job_name, scheduled_time, triggered, created_at)
+values ($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::boolean, {schema}.clock())
+on conflict do nothing;
+
+-- name: job_counts
+select (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is not null and ended_at is null),
+       (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is null);
+
+-- name: job_waiting
+select id, scheduled_time, triggered from {schema}.job_run
+ where job_id = $1::uuid and released_at is null order by scheduled_time limit $2::integer;
+
+-- name: job_release
+update {schema}.job_run set released_at = {schema}.clock() where id = $1::uuid;
+
+-- name: job_note_started
+update {schema}.job_run set started_at = {schema}.clock() where id = $1::uuid and ended_at is null;
+
+-- name: job_set_output
+update {schema}.job_run set output = $2::text where id = $1::uuid;
+
+-- name: job_purge_runs
+delete from {schema}.job_run r
+ where r.ctid = any (array(select p.ctid from {schema}.job_run p
+                            where p.ended_at < {schema}.clock() - $1::bigint * interval '1 microsecond'
+                            order by p.ended_at limit $2::integer for update skip locked));
+
+-- name: job_next_due
+select (extract(epoch from min(wake_at) - {schema}.clock()) * 1000000)::bigint from {schema}.job where wake_at is not null;
+
+-- name: job_get
+select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
+       (extract(epoch from j.jitter) * 1000)::bigint, j.created_at, j.updated_at, j.next_due_at, j.last_run_at,
+       j.last_run_status
+  from {schema}.jobs j join {schema}.job r on r.id = j.id where j.name = $1::text;
+
+-- name: job_list
+select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
+       (extract(epoch from j.jitter) * 1000)::bigint, j.created_at, j.updated_at, j.next_due_at, j.last_run_at,
+       j.last_run_status
+  from {schema}.jobs j join {schema}.job r on r.id = j.id order by j.name;
+
+-- name: job_runs
+select id, job, scheduled_time, status, triggered, created_at, started_at, ended_at, output, last_error, attempts
+  from {schema}.job_runs
+ where job = $1::text and ($2::timestamptz is null or scheduled_time < $2)
+ order by scheduled_time desc limit $3::bigint;

@@ -1,0 +1,44 @@
+#include "postgres/timer_store.hpp"
+
+#include "postgres/session.hpp"
+#include "postgres/sql.hpp"
+
+namespace dovetail::postgres {
+
+bool TimerStore::cancel(storage::WriteSession& session, TimerId timer) {
+  Params params;
+  params.add(timer.uuid());
+  return WriteSession::of(session).run(texts_, sql::timer_cancel, params).boolean(0, 0);
+}
+
+bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, WallTime due_at) {
+  Params params;
+  params.add(timer.uuid()).add(due_at);
+  return WriteSession::of(session).run(texts_, sql::timer_reschedule, params).boolean(0, 0);
+}
+
+std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional<std::string_view> topic,
+                                    const TimerPage& page) {
+  Params params;
+  params.add(page.after_time).add(page.after_id.uuid()).add(topic).add(std::int64_t{page.size});
+  const auto result = ReadSession::of(session).run(texts_, sql::timer_list, params);
+  std::vector<Timer> timers;
+  timers.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    Timer timer;
+    timer.id = TimerId{result.uuid(row, 0)};
+    timer.topic = result.text(row, 1);
+    timer.correlation_id = result.text_or_null(row, 2);
+    timer.unique_key = result.text_or_null(row, 3);
+    timer.created_at = result.time(row, 4);
+    timer.next_attempt_at = result.time(row, 5);
+    timer.due_at = result.time_or_null(row, 6).value_or(*timer.next_attempt_at);
+    timer.attempts = static_cast<int>(result.integer(row, 7));
+    timer.last_error = result.text_or_null(row, 8);
+    timer.status = result.boolean(row, 9) ? OutboxStatus::in_progress : OutboxStatus::ready;
+    timers.push_back(std::move(timer));
+  }
+  return timers;
+}
+
+}  // namespace dovetail::postgres

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "storage/statement.hpp"
+#include "storage/timer_store.hpp"
+
+namespace dovetail::postgres {
+
+class TimerStore final : public storage::TimerStore {
+ public:
+  explicit TimerStore(const storage::StatementTexts& texts) : texts_(texts) {}
+
+  bool cancel(storage::WriteSession& session, TimerId timer) override;
+  bool reschedule(storage::WriteSession& session, TimerId timer, WallTime due_at) override;
+  std::vector<Timer> list(storage::ReadSession& session, std::optional<std::string_view> topic,
+                          const TimerPage& page) override;
+
+ private:
+  const storage::StatementTexts& texts_;
+};
+
+}  // namespace dovetail::postgres

@@ -1,0 +1,84 @@
+#include "runtime/scheduler.hpp"
+
+#include <algorithm>
+
+#include "core/random.hpp"
+#include "dovetail/backoff.hpp"
+
+namespace dovetail::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
+
+/// The bell rings for every message that is enqueued: looking costs a query, so that it is done no more often than that.
+constexpr milliseconds least_pause{30};
+constexpr std::chrono::hours longest_pause{1};
+constexpr int timers_at_once = 500;  // in one transaction: others work in between
+
+}  // namespace
+
+void Scheduler::start() {
+  bell_.emplace(database_.doorbell(), [this] {
+    std::lock_guard lock(mutex_);
+    rung_ = true;
+    wakes_.notify_one();
+  });
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+void Scheduler::stop() {
+  thread_ = {};  // joins
+  bell_.reset();
+}
+
+void Scheduler::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    MonoDuration pause{};
+    try {
+      pause = look(stop);
+      failures_ = 0;
+    } catch (const std::exception& error) {
+      if (stop.stop_requested()) return;
+      log_.write(LogLevel::error, "schedule.failed", {{"store", database_.name()}, {"error", error.what()}});
+      const ExponentialBackoff backoff{
+          .initial = milliseconds{100}, .cap = milliseconds{5'000}, .jitter = 0.5};
+      pause = backoff.delay(std::min(failures_++, 20), core::random_unit());
+    }
+    wait(pause, stop);
+  }
+}
+
+MonoDuration Scheduler::look(const std::stop_token& stop) {
+  {
+    std::lock_guard lock(mutex_);
+    rung_ = false;
+  }
+  Timers::Fired fired;
+  do {
+    fired = timers_.fire_some(timers_at_once, stop);
+    jobs_.schedule_due(stop);  // between the batches: a crowd of timers does not keep jobs waiting
+  } while (fired.count >= timers_at_once && !stop.stop_requested());
+  // Without a listener nobody tells us of an earlier one that another process stores.
+  MonoDuration pause = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
+  const auto sooner = [&](std::optional<std::chrono::microseconds> due) {
+    if (!due) return;
+    const auto in = std::clamp<std::chrono::microseconds>(*due, std::chrono::microseconds{0}, longest_pause);
+    pause = std::min<MonoDuration>(pause, in);
+  };
+  sooner(fired.next_due);
+  sooner(jobs_.next_due(stop));
+  return pause;
+}
+
+void Scheduler::wait(MonoDuration pause, const std::stop_token& stop) {
+  const auto now = Steady::now();
+  std::unique_lock lock(mutex_);
+  wakes_.wait_until(lock, stop, now + pause, [this] { return rung_; });
+  if (!rung_) return;
+  // Many rings are one look.
+  wakes_.wait_until(lock, stop, std::min<MonoTime>(now + pause, Steady::now() + least_pause),
+                    [] { return false; });
+}
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,56 @@
+// Looks after timers and jobs: sleeps until the next is due, and is woken by an earlier one.
+//
+// Threads: start() and stop() from one.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "dovetail/platform.hpp"
+#include "dovetail/schedule.hpp"
+#include "runtime/listener.hpp"
+#include "storage/database.hpp"
+
+namespace dovetail::runtime {
+
+class Scheduler {
+ public:
+  Scheduler(storage::Database& database, Timers& timers, Jobs& jobs, Listener& listener,
+            const WorkerOptions& options, Logger log)
+      : database_(database),
+        timers_(timers),
+        jobs_(jobs),
+        listener_(listener),
+        options_(options),
+        log_(std::move(log)) {}
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+  ~Scheduler() { stop(); }
+
+  void start();
+  void stop();
+
+ private:
+  void run(const std::stop_token& stop);
+  /// Does what is due, and answers how long until there is more.
+  MonoDuration look(const std::stop_token& stop);
+  void wait(MonoDuration pause, const std::stop_token& stop);
+
+  storage::Database& database_;
+  Timers& timers_;
+  Jobs& jobs_;
+  Listener& listener_;
+  const WorkerOptions options_;
+  const Logger log_;
+
+  std::mutex mutex_;
+  std::condition_variable_any wakes_;
+  bool rung_ = false;
+  int failures_ = 0;
+  std::optional<storage::Doorbell::Subscription> bell_;
+  std::jthread thread_;
+};
+
+}  // namespace dovetail::runtime

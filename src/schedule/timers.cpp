@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/headers.hpp"
+#include "core/require.hpp"
+#include "dovetail/error.hpp"
+#include "dovetail/schedule.hpp"
+#include "outbox/new_messages.hpp"
+#include "storage/database.hpp"
+#include "storage/queue_store.hpp"
+#include "storage/timer_store.hpp"
+
+namespace dovetail {
+namespace {
+
+/// Fired in one transaction: others work in between.
+constexpr int batch = 500;
+/// Nobody sees it: what is claimed fires, or is given back, in the same transaction.
+constexpr std::chrono::seconds lease_while_firing{60};
+constexpr int endless_attempts = 1'000'000'000;
+
+EnqueueRequest as_message(const TimerRequest& request) {
+  EnqueueRequest message{.topic = request.topic,
+                         .payload = request.payload,
+                         .due_at = request.due_at,
+                         .correlation_id = request.correlation_id};
+  message.headers = request.headers;
+  message.priority = request.priority;
+  message.unique_key = request.unique_key;
+  if (request.timer_id) message.message_id = OutboxMessageId{request.timer_id->uuid()};
+  return message;
+}
+
+std::vector<EnqueueRequest> as_messages(std::span<const TimerRequest> requests) {
+  std::vector<EnqueueRequest> messages;
+  messages.reserve(requests.size());
+  for (const auto& request : requests) messages.push_back(as_message(request));
+  return messages;
+}
+
+ScheduledTimer as_timer(const Enqueued& answer) {
+  return {TimerId{answer.uuid()}, answer.stored()};
+}
+
+std::vector<ScheduledTimer> as_timers(std::span<const Enqueued> answers) {
+  std::vector<ScheduledTimer> timers;
+  timers.reserve(answers.size());
+  for (const auto& answer : answers) timers.push_back(as_timer(answer));
+  return timers;
+}
+
+/// What a timer becomes.
+storage::NewMessage message_of(const OutboxMessage& timer) {
+  storage::NewMessage message{.id = timer.message_id,
+                              .fresh = true,
+                              .topic = timer.topic,
+                              .payload = timer.payload,
+                              .correlation_id = std::nullopt,
+                              .due_at = timer.due_at,
+                              .headers = std::nullopt,
+                              .expires_at = std::nullopt,
+                              .priority = timer.priority,
+                              .unique_key = std::nullopt};
+  if (timer.correlation_id) message.correlation_id = *timer.correlation_id;
+  if (!timer.headers.empty()) message.headers = core::to_json(timer.headers);
+  return message;
+}
+
+}  // namespace
+
+Timers::Timers(storage::Database& database, OutboxOptions options, Logger log, Metrics metrics)
+    : database_(&database),
+      options_(options),
+      log_(log),
+      metrics_(metrics),
+      queue_(database, database.timer_queue(), "timers", options, std::move(log), std::move(metrics)) {}
+
+ScheduledTimer Timers::schedule(const TimerRequest& request) {
+  return schedule_many(std::span{&request, 1}).front();
+}
+
+ScheduledTimer Timers::schedule(Transaction& transaction, const TimerRequest& request) {
+  return schedule_many(transaction, std::span{&request, 1}).front();
+}
+
+std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> requests) {
+  const auto messages = as_messages(requests);
+  const auto checked = outbox::checked(messages, options_);
+  if (checked.empty()) return {};
+  std::vector<Enqueued> answers;
+  bool again = false;
+  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+    const bool repeated = std::exchange(again, true);
+    answers = database_->timer_queue().enqueue_many(session, checked, repeated, storage::Announcement::later);
+    for (std::size_t i = 0; repeated && i < checked.size(); ++i) {
+      if (checked[i].fresh && answers[i] == checked[i].id) answers[i] = {checked[i].id, true};
+    }
+  });
+  metrics_.count("timers.scheduled", answers.size(), {{"store", database_->name()}});
+  database_->announce();
+  return as_timers(answers);
+}
+
+std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
+                                                  std::span<const TimerRequest> requests) {
+  const auto messages = as_messages(requests);
+  const auto checked = outbox::checked(messages, options_);
+  if (checked.empty()) return {};
+  const auto answers = database_->timer_queue().enqueue_many(transaction.session(), checked, false,
+                                                             outbox::announcement_in(transaction));
+  metrics_.count("timers.scheduled", answers.size(), {{"store", database_->name()}});
+  transaction.announce_at_commit();
+  return as_timers(answers);
+}
+
+bool Timers::cancel(TimerId timer) {
+  bool cancelled = false;
+  database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
+    cancelled = database_->timers().cancel(session, timer);
+  });
+  log_.write(LogLevel::info, cancelled ? "timers.cancelled" : "timers.not_cancelled",
+             {{"store", database_->name()}, {"timer_id", timer.to_string()}});
+  return cancelled;
+}
+
+bool Timers::cancel(Transaction& transaction, TimerId timer) {
+  return database_->timers().cancel(transaction.session(), timer);
+}
+
+bool Timers::reschedule(TimerId timer, WallTime due_at) {
+  core::require_time("due_at", due_at);
+  bool found = false;
+  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+    found = database_->timers().reschedule(session, timer, due_at);
+  });
+  if (found) database_->announce();
+  return found;
+}
+
+bool Timers::reschedule(Transaction& transaction, TimerId timer, WallTime due_at) {
+  core::require_time("due_at", due_at);
+  const bool found = database_->timers().reschedule(transaction.session(), timer, due_at);
+  if (found) transaction.announce_at_commit();
+  return found;
+}
+
+std::optional<Timer> Timers::get(TimerId timer) {
+  const auto stored = queue_.find(OutboxMessageId{timer.uuid()});
+  if (!stored) return std::nullopt;
+  Timer found;
+  found.id = timer;
+  found.topic = stored->message.topic;
+  found.payload = stored->message.payload;
+  found.correlation_id = stored->message.correlation_id;
+  found.unique_key = stored->unique_key;
+  found.created_at = stored->message.created_at;
+  found.due_at = stored->message.due_at.value_or(found.created_at);
+  found.status = stored->status;
+  found.next_attempt_at = stored->next_attempt_at;
+  if (found.status == OutboxStatus::done) found.fired_at = stored->processed_at;
+  found.attempts = stored->message.attempts;
+  found.last_error = stored->last_error;
+  return found;
+}
+
+std::vector<Timer> Timers::list(const std::optional<std::string>& topic, const TimerPage& page) {
+  if (topic) outbox::require_topic(*topic);
+  if (page.after_time) core::require_time("after_time", *page.after_time);
+  core::require_batch_size("size", page.size);
+  std::vector<Timer> found;
+  database_->read([&](storage::ReadSession& session) {
+    found = database_->timers().list(session, topic ? std::optional<std::string_view>{*topic} : std::nullopt,
+                                     page);
+  });
+  return found;
+}
+
+Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
+  const storage::ClaimOrder order{.owner = owner_,
+                                  .batch_size = most,
+                                  .lease = lease_while_firing,
+                                  .max_attempts = endless_attempts,
+                                  .asks_next_due = true};
+  Fired fired;
+  bool conflicts = false;  // a processor of the user's has made a message of one of them already
+  const auto fire = [&](storage::WriteSession& session) {
+    auto& timers = database_->timer_queue();
+    const auto answer = timers.work(session, owner_, {}, true, &order);
+    fired = {answer.claimed.size(), answer.next_due};
+    if (answer.claimed.empty()) return;
+    std::vector<storage::NewMessage> messages;
+    std::vector<Claim> claims;
+    messages.reserve(answer.claimed.size());
+    claims.reserve(answer.claimed.size());
+    for (const auto& entry : answer.claimed) {
+      messages.push_back(message_of(entry.claimed.message));
+      claims.push_back(entry.claimed.claim);
+    }
+    std::ranges::sort(claims, {}, &Claim::id);
+    database_->outbox().enqueue_many(session, messages, conflicts, storage::Announcement::later);
+    timers.ack(session, owner_, claims, options_.retain_done.count() > 0);
+  };
+  try {
+    database_->write({.service = true, .stop = stop}, fire);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::constraint) throw;
+    conflicts = true;
+    database_->write({.service = true, .stop = stop}, fire);
+  }
+  if (fired.count > 0) {
+    metrics_.count("timers.fired", fired.count, {{"store", database_->name()}});
+    log_.write(LogLevel::debug, "timers.fired", {{"store", database_->name()}, {"count", fired.count}});
+    database_->announce();
+  }
+  return fired;
+}
+
+std::size_t Timers::fire_due(const std::stop_token& stop) {
+  std::size_t total = 0;
+  while (!stop.stop_requested()) {
+    const auto fired = fire_some(batch, stop);
+    total += fired.count;
+    if (fired.count < batch) break;
+  }
+  return total;
+}
+
+}  // namespace dovetail

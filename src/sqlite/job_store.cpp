@@ -1,0 +1,237 @@
+#include "sqlite/job_store.hpp"
+
+#include "sqlite/session.hpp"
+#include "sqlite/sql.hpp"
+
+namespace dovetail::sqlite {
+namespace {
+
+Job read_job(const Cursor& row) {
+  Job job;
+  job.id = JobId{row.uuid(0)};
+  job.name = row.text(1);
+  job.topic = row.text(2);
+  job.payload = row.text(3);
+  job.cron = row.text(4);
+  job.time_zone = row.text(5);
+  job.misfire = static_cast<Misfire>(row.integer(6));
+  job.misfire_limit = static_cast<int>(row.integer(7));
+  job.enabled = row.integer(8) != 0;
+  job.max_concurrent_runs = static_cast<int>(row.integer(9));
+  job.jitter = std::chrono::milliseconds{row.integer(10)};
+  job.created_at = row.time(11);
+  job.updated_at = row.time(12);
+  job.next_due_at = row.time_or_null(13);
+  job.last_run_at = row.time_or_null(14);
+  if (!row.is_null(15)) job.last_run_status = storage::run_status_of(row.text(15));
+  return job;
+}
+
+std::vector<Job> read_jobs(Cursor& cursor) {
+  std::vector<Job> jobs;
+  while (cursor.step()) jobs.push_back(read_job(cursor));
+  return jobs;
+}
+
+JobRun read_run(const Cursor& row) {
+  JobRun run;
+  run.id = JobRunId{row.uuid(0)};
+  run.job = row.text(1);
+  run.scheduled_time = row.time(2);
+  run.status = storage::run_status_of(row.text(3));
+  run.triggered = row.integer(4) != 0;
+  run.created_at = row.time(5);
+  run.started_at = row.time_or_null(6);
+  run.ended_at = row.time_or_null(7);
+  run.output = row.text_or_null(8);
+  run.last_error = row.text_or_null(9);
+  run.attempts = static_cast<int>(row.integer(10));
+  return run;
+}
+
+void bind_definition(Cursor& cursor, const Job& job, WallTime now) {
+  cursor.bind(job.id.uuid())
+      .bind(std::string_view{job.name})
+      .bind(std::string_view{job.topic})
+      .bind(std::string_view{job.payload})
+      .bind(std::string_view{job.cron})
+      .bind(std::string_view{job.time_zone})
+      .bind(static_cast<std::int64_t>(job.misfire))
+      .bind(std::int64_t{job.misfire_limit})
+      .bind(std::int64_t{job.enabled})
+      .bind(std::int64_t{job.max_concurrent_runs})
+      .bind(std::int64_t{job.jitter.count()})
+      .bind(job.next_due_at)
+      .bind(now);
+}
+
+}  // namespace
+
+// --- jobs
+// ----------------------------------------------------------------------------------------------------
+
+WallTime JobStore::now(storage::WriteSession& session) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_now);
+  cursor.bind(clock_->wall()).step();
+  return cursor.time(0);
+}
+
+std::optional<Job> JobStore::lock(storage::WriteSession& session, std::string_view name) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_lock);
+  return cursor.bind(name).step() ? std::optional{read_job(cursor)} : std::nullopt;
+}
+
+std::vector<Job> JobStore::lock_due(storage::WriteSession& session, int most) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_lock_due);
+  cursor.bind(std::int64_t{most}).bind(clock_->wall());
+  return read_jobs(cursor);
+}
+
+bool JobStore::insert(storage::WriteSession& session, const Job& job) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_insert);
+  bind_definition(cursor, job, clock_->wall());
+  return cursor.run() == 1;
+}
+
+void JobStore::update(storage::WriteSession& session, const Job& job) {
+  auto& connection = WriteSession::of(session);
+  {
+    auto cursor = connection.run(texts_, sql::job_update);
+    bind_definition(cursor, job, clock_->wall());
+    cursor.run();
+  }
+  connection.run(texts_, sql::job_update_step_rename)
+      .bind(job.id.uuid())
+      .bind(std::string_view{job.name})
+      .run();
+}
+
+void JobStore::plan(storage::WriteSession& session, JobId job, std::optional<WallTime> next_due_at,
+                    std::optional<WallTime> wake_at) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_plan);
+  cursor.bind(job.uuid()).bind(next_due_at).bind(wake_at).run();
+}
+
+void JobStore::remove(storage::WriteSession& session, JobId job) {
+  auto& connection = WriteSession::of(session);
+  connection.run(texts_, sql::job_remove_step_messages).bind(job.uuid()).run();
+  connection.run(texts_, sql::job_remove_step_runs).bind(job.uuid()).run();
+  connection.run(texts_, sql::job_remove).bind(job.uuid()).run();
+}
+
+// --- runs
+// ----------------------------------------------------------------------------------------------------
+
+bool JobStore::add_run(storage::WriteSession& session, const Job& job, const storage::NewRun& run) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_add_run);
+  return cursor.bind(run.id.uuid())
+             .bind(job.id.uuid())
+             .bind(std::string_view{job.name})
+             .bind(run.scheduled_time)
+             .bind(std::int64_t{run.triggered})
+             .bind(clock_->wall())
+             .run() == 1;
+}
+
+storage::RunCounts JobStore::counts(storage::WriteSession& session, JobId job) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_counts);
+  cursor.bind(job.uuid()).step();
+  return {static_cast<int>(cursor.integer(0)), static_cast<int>(cursor.integer(1))};
+}
+
+std::vector<storage::NewRun> JobStore::waiting(storage::WriteSession& session, JobId job, int most) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_waiting);
+  cursor.bind(job.uuid()).bind(std::int64_t{most});
+  std::vector<storage::NewRun> runs;
+  while (cursor.step()) runs.push_back({JobRunId{cursor.uuid(0)}, cursor.time(1), cursor.integer(2) != 0});
+  return runs;
+}
+
+void JobStore::release(storage::WriteSession& session, JobRunId run) {
+  WriteSession::of(session).run(texts_, sql::job_release).bind(run.uuid()).bind(clock_->wall()).run();
+}
+
+void JobStore::note_started(storage::WriteSession& session, JobRunId run) {
+  WriteSession::of(session).run(texts_, sql::job_note_started).bind(run.uuid()).bind(clock_->wall()).run();
+}
+
+bool JobStore::set_output(storage::WriteSession& session, JobRunId run, std::string_view output) {
+  return WriteSession::of(session).run(texts_, sql::job_set_output).bind(run.uuid()).bind(output).run() == 1;
+}
+
+std::size_t JobStore::purge_runs(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_purge_runs);
+  return cursor.bind(clock_->wall() - age).bind(std::int64_t{most}).run();
+}
+
+bool JobStore::watches_any(Connection& connection) {
+  {
+    auto exists = connection.run(texts_, sql::job_release_step_installed);
+    exists.step();
+    if (exists.integer(0) == 0) return false;
+  }
+  auto any = connection.run(texts_, sql::job_release_step_any);
+  any.step();
+  return any.integer(0) != 0;
+}
+
+bool JobStore::watches(Connection& connection, const Uuid& message) {
+  return connection.run(texts_, sql::job_release_step_one).bind(message).step();
+}
+
+void JobStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) {
+  std::size_t woken = 0;
+  for (const auto& message : messages) {
+    const bool failed = ending == Ending::failed;
+    const auto ended = connection.run(texts_, sql::job_release_step_ended)
+                           .bind(message)
+                           .bind(now)
+                           .bind(std::int64_t{failed})
+                           .run();
+    if (ended == 1) woken += connection.run(texts_, sql::job_release_step_wake).bind(message).bind(now).run();
+  }
+  if (woken > 0) bell_.ring();
+}
+
+void JobStore::revived(Connection& connection, std::span<const Uuid> messages) {
+  if (messages.empty()) return;
+  {
+    auto exists = connection.run(texts_, sql::job_release_step_installed);
+    exists.step();
+    if (exists.integer(0) == 0) return;
+  }
+  for (const auto& message : messages) {
+    connection.run(texts_, sql::job_release_step_revived).bind(message).run();
+  }
+}
+
+// --- reading
+// -------------------------------------------------------------------------------------------------
+
+std::optional<std::chrono::microseconds> JobStore::next_due(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::job_next_due);
+  cursor.bind(clock_->wall()).step();
+  if (cursor.is_null(0)) return std::nullopt;
+  return std::chrono::microseconds{cursor.integer(0)};
+}
+
+std::optional<Job> JobStore::get(storage::ReadSession& session, std::string_view name) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::job_get);
+  return cursor.bind(name).step() ? std::optional{read_job(cursor)} : std::nullopt;
+}
+
+std::vector<Job> JobStore::list(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::job_list);
+  return read_jobs(cursor);
+}
+
+std::vector<JobRun> JobStore::runs(storage::ReadSession& session, std::string_view name,
+                                   const RunPage& page) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::job_runs);
+  cursor.bind(name).bind(page.before).bind(std::int64_t{page.size});
+  std::vector<JobRun> runs;
+  while (cursor.step()) runs.push_back(read_run(cursor));
+  return runs;
+}
+
+}  // namespace dovetail::sqlite

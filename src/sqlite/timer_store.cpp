@@ -1,0 +1,40 @@
+#include "sqlite/timer_store.hpp"
+
+#include "sqlite/session.hpp"
+#include "sqlite/sql.hpp"
+
+namespace dovetail::sqlite {
+
+bool TimerStore::cancel(storage::WriteSession& session, TimerId timer) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::timer_cancel);
+  return cursor.bind(timer.uuid()).bind(clock_->wall()).run() == 1;
+}
+
+bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, WallTime due_at) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::timer_reschedule);
+  return cursor.bind(timer.uuid()).bind(due_at).bind(clock_->wall()).run() == 1;
+}
+
+std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional<std::string_view> topic,
+                                    const TimerPage& page) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::timer_list);
+  cursor.bind(page.after_time).bind(page.after_id.uuid()).bind(topic).bind(std::int64_t{page.size});
+  std::vector<Timer> timers;
+  while (cursor.step()) {
+    Timer timer;
+    timer.id = TimerId{cursor.uuid(0)};
+    timer.topic = cursor.text(1);
+    timer.correlation_id = cursor.text_or_null(2);
+    timer.unique_key = cursor.text_or_null(3);
+    timer.created_at = cursor.time(4);
+    timer.next_attempt_at = cursor.time(5);
+    timer.due_at = cursor.time_or_null(6).value_or(*timer.next_attempt_at);
+    timer.attempts = static_cast<int>(cursor.integer(7));
+    timer.last_error = cursor.text_or_null(8);
+    timer.status = cursor.integer(9) != 0 ? OutboxStatus::in_progress : OutboxStatus::ready;
+    timers.push_back(std::move(timer));
+  }
+  return timers;
+}
+
+}  // namespace dovetail::sqlite

@@ -1,0 +1,25 @@
+// What timers can do beside what every queue can.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "dovetail/schedule.hpp"
+#include "storage/session.hpp"
+
+namespace dovetail::storage {
+
+class TimerStore {
+ public:
+  virtual ~TimerStore() = default;
+
+  // Of timers that have not fired, and that nobody holds; answer whether there was one.
+  virtual bool cancel(WriteSession& session, TimerId timer) = 0;
+  virtual bool reschedule(WriteSession& session, TimerId timer, WallTime due_at) = 0;
+
+  virtual std::vector<Timer> list(ReadSession& session, std::optional<std::string_view> topic,
+                                  const TimerPage& page) = 0;
+};
+
+}  // namespace dovetail::storage
