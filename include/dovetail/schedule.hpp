@@ -13,7 +13,7 @@
 // Guarantees
 //   * A timer never fires early by the database's clock, and never twice: it becomes its message in the transaction that
 //     marks it as fired. cancel() answers true once, and never after it fired.
-//   * A job runs once for each time of its schedule, however many processes there are, and whichever way clocks are set.
+//   * A time of a job's schedule has one run at most, however many processes there are, and whichever way clocks are set.
 //   * What a job's misfire policy says happens with times that passed while nobody looked after it, bounded.
 //   * A run's status follows its message: done when that is acked, failed when it is a dead letter.
 // Not guaranteed
@@ -26,6 +26,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -50,7 +51,7 @@ struct TimerRequest {
   std::optional<std::string> correlation_id{};
   /// While a timer with the same key has not fired, a second one is not stored: schedule() answers the first one's id.
   std::optional<std::string> unique_key{};
-  /// Your own id makes a repeated call harmless.
+  /// Your own id makes a repeated call harmless, while the first is kept.
   std::optional<TimerId> timer_id{};
   Headers headers{};
   int priority = 0;
@@ -140,11 +141,14 @@ class Timers {
 // --- jobs
 // ----------------------------------------------------------------------------------------------------
 
-/// What becomes of times that passed while no process looked after the job, or while it ran as often as it may.
+/// What becomes of times that cannot be kept.
+///
+/// They may have passed while no process looked after the job; or they come while it runs as often as it may, and have to
+/// wait for their turn.
 enum class Misfire : std::uint8_t {
-  coalesce = 0,  ///< One run for all of them, for the latest.
-  all = 1,       ///< A run for each of the latest JobRequest::misfire_limit of them.
-  skip = 2,      ///< No run for those that are more than a minute late.
+  coalesce = 0,  ///< Passed: one run, for the latest. Waiting: one, the first.
+  all = 1,       ///< Passed: the latest JobRequest::misfire_limit of them. Waiting: so many, the first.
+  skip = 2,      ///< Passed: none that is more than a minute late. Waiting: none.
 };
 
 [[nodiscard]] std::string_view to_string(Misfire misfire);
@@ -156,9 +160,10 @@ struct JobRequest {
   std::string payload{};
   std::string time_zone = "UTC";  ///< An IANA name.
   Misfire misfire = Misfire::coalesce;
-  int misfire_limit = 10;  ///< 1 to 1,000.
-  bool enabled = true;
-  /// So many of its runs may be under way at a time, zero for any number; further ones wait, as many as `misfire` lets them.
+  int misfire_limit = 10;         ///< 1 to 1,000.
+  std::optional<bool> enabled{};  ///< Absent: as it is; a new job is.
+  /// So many of its runs may be under way at a time, zero for any number; further ones wait, as many as `misfire` lets them. A
+  /// run is under way from when its message is stored in the outbox until that is done or dead, also between two tries.
   int max_concurrent_runs = 1;
   std::chrono::milliseconds jitter{
       0};  ///< Each run of the schedule comes up to so much later, at random: up to an hour.
@@ -209,6 +214,8 @@ struct RunPage {
 
 struct ScheduleOptions {
   OutboxOptions timers{};  ///< Sizes and history of timers.
+  /// Whether this process, when it is started, fires timers. Without, they wait for others, or for a processor of yours.
+  bool fire_timers = true;
   /// How long runs that have ended are kept.
   std::chrono::seconds retain_runs = std::chrono::hours{24 * 7};
 };
@@ -233,6 +240,7 @@ class Jobs {
 
   /// From now on: what passed while it was disabled is not made up for. False when there is no such job.
   bool enable(std::string_view name);
+  /// No more runs by its schedule, also none of those that wait for their turn. False when there is no such job.
   bool disable(std::string_view name);
 
   [[nodiscard]] std::optional<Job> get(std::string_view name);
@@ -251,6 +259,8 @@ class Jobs {
   std::size_t schedule_due(const std::stop_token& stop = {});
   /// How long until there is something to do again.
   [[nodiscard]] std::optional<std::chrono::microseconds> next_due(const std::stop_token& stop = {});
+  /// Throws when a stored job has a time zone, and this system has no time zone files. A Platform that starts asks.
+  void require_zones();
   /// Notes that a handler begins with a run. A started Platform does it by itself.
   void note_started(JobRunId run);
   /// Deletes runs that ended longer than `age` ago; answers how many. A started Platform does it by itself.
@@ -263,7 +273,7 @@ class Jobs {
   void store(storage::WriteSession& session, const JobRequest& request, Job& answer);
   /// Makes the job's runs that are due, starts those that may, and plans when to look again; answers how many started.
   std::size_t advance(storage::WriteSession& session, Job& job, WallTime now);
-  std::size_t advance_or_put_off(storage::WriteSession& session, Job& job, WallTime now);
+  std::size_t try_advance(storage::WriteSession& session, Job& job, WallTime now);
   std::size_t start_waiting(storage::WriteSession& session, const Job& job, int most);
 
   storage::Database* database_;
@@ -271,6 +281,8 @@ class Jobs {
   ScheduleOptions options_;
   Logger log_;
   Metrics metrics_;
+  struct Broken;
+  std::shared_ptr<Broken> broken_;  ///< Jobs that this process cannot understand.
 };
 
 }  // namespace dovetail

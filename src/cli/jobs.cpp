@@ -32,7 +32,7 @@ void create(const Globals& globals, const JobArguments& arguments) {
   auto request = arguments.request;
   request.misfire = misfires().at(arguments.misfire);
   request.jitter = parse_seconds("--jitter", arguments.jitter, jitter_range);
-  request.enabled = !arguments.disabled;
+  if (arguments.disabled) request.enabled = false;
   auto platform = globals.open();
   platform.jobs().create_or_update(request);
   const auto job = platform.jobs().get(request.name);

@@ -102,9 +102,24 @@ void JobStore::plan(storage::WriteSession& session, JobId job, std::optional<Wal
 }
 
 void JobStore::remove(storage::WriteSession& session, JobId job) {
+  auto& core = WriteSession::of(session);
   Params params;
   params.add(job.uuid());
-  WriteSession::of(session).run(texts_, sql::job_remove, params);
+  const auto locked = core.run(texts_, sql::job_remove_step_lock, params);
+  std::vector<Uuid> messages;
+  messages.reserve(static_cast<std::size_t>(locked.rows()));
+  for (int row = 0; row < locked.rows(); ++row) messages.push_back(locked.uuid(row, 0));
+  Params ids;
+  ids.add(std::span<const Uuid>{messages});
+  core.run(texts_, sql::job_remove_step_messages, ids);
+  core.run(texts_, sql::job_remove_step_runs, params);
+  core.run(texts_, sql::job_remove, params);
+}
+
+void JobStore::drop_waiting(storage::WriteSession& session, JobId job) {
+  Params params;
+  params.add(job.uuid());
+  WriteSession::of(session).run(texts_, sql::job_drop_waiting, params);
 }
 
 bool JobStore::add_run(storage::WriteSession& session, const Job& job, const storage::NewRun& run) {
@@ -121,7 +136,8 @@ storage::RunCounts JobStore::counts(storage::WriteSession& session, JobId job) {
   Params params;
   params.add(job.uuid());
   const auto result = WriteSession::of(session).run(texts_, sql::job_counts, params);
-  return {static_cast<int>(result.integer(0, 0)), static_cast<int>(result.integer(0, 1))};
+  return {static_cast<int>(result.integer(0, 0)), static_cast<int>(result.integer(0, 1)),
+          static_cast<int>(result.integer(0, 2))};
 }
 
 std::vector<storage::NewRun> JobStore::waiting(storage::WriteSession& session, JobId job, int most) {

@@ -18,6 +18,7 @@ class JobStore final : public storage::JobStore {
             std::optional<WallTime> wake_at) override;
   void remove(storage::WriteSession& session, JobId job) override;
   bool add_run(storage::WriteSession& session, const Job& job, const storage::NewRun& run) override;
+  void drop_waiting(storage::WriteSession& session, JobId job) override;
   storage::RunCounts counts(storage::WriteSession& session, JobId job) override;
   std::vector<storage::NewRun> waiting(storage::WriteSession& session, JobId job, int most) override;
   void release(storage::WriteSession& session, JobRunId run) override;

@@ -359,16 +359,18 @@ storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken 
     }
   }
   const auto settling = calls.size();
+  // Before the claim: what comes due between the two is in one answer at least.
+  const bool asks_next_due = order != nullptr && order->asks_next_due;
+  if (asks_next_due) calls.push_back({&sql_.next_due, {}});
   if (order != nullptr) calls.push_back({&sql_.claim, claim_params(*order)});
-  if (order != nullptr && order->asks_next_due) calls.push_back({&sql_.next_due, {}});
   storage::WorkAnswer answer;
   if (calls.empty()) return answer;
   const auto results = WriteSession::of(session).run_all(texts_, calls);
   for (std::size_t i = first; i < settling; ++i) answer.settled += count_of(results[i]);
   if (order == nullptr) return answer;
-  answer.claimed = read_claimed(results[settling]);
-  if (order->asks_next_due && !results.back().is_null(0, 0)) {
-    answer.next_due = std::chrono::microseconds{results.back().integer(0, 0)};
+  answer.claimed = read_claimed(results.back());
+  if (asks_next_due && !results[settling].is_null(0, 0)) {
+    answer.next_due = std::chrono::microseconds{results[settling].integer(0, 0)};
   }
   return answer;
 }

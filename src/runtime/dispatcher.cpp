@@ -501,8 +501,10 @@ void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, 
   auto pause =
       std::min<MonoDuration>(patience, options_.poll_interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
   if (answer.next_due) {
-    pause = std::min<MonoDuration>(
-        pause, std::min<std::chrono::microseconds>(*answer.next_due, longest_wait) + milliseconds{1});
+    // Counted from when we asked: that is early rather than late.
+    const auto due_at =
+        sent_at + std::min<std::chrono::microseconds>(*answer.next_due, longest_wait) + milliseconds{1};
+    pause = std::min<MonoDuration>(pause, std::max<MonoDuration>(due_at - now, milliseconds{1}));
   }
   // All that we got waits for handlers at their limits: there may be more of that kind, and claiming it is in
   // vain.

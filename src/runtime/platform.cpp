@@ -22,14 +22,16 @@ constexpr int reaper_looks_at = 10'000;
 
 std::unique_ptr<storage::Database> open_database(std::string_view url, const PlatformOptions& options) {
   return runtime::open_database(
-      url, {.schema = options.schema,
-            .max_connections = options.max_connections,
-            // Beside the fetchers: renewals, housekeeping, the notifier; of the outbox and of the inbox.
-            .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 5,
-            .pooled = options.pooled,
-            .busy_timeout = options.busy_timeout,
-            .clock = options.clock ? options.clock : system_clock(),
-            .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)}});
+      url,
+      {.schema = options.schema,
+       .max_connections = options.max_connections,
+       // Beside the fetchers: renewals and housekeeping, of the outbox and of the inbox; the notifier, the scheduler,
+       // and the starts of jobs' runs.
+       .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 7,
+       .pooled = options.pooled,
+       .busy_timeout = options.busy_timeout,
+       .clock = options.clock ? options.clock : system_clock(),
+       .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)}});
 }
 
 std::vector<SchemaChange> described(storage::Database& database,
@@ -74,11 +76,21 @@ struct Platform::State {
         std::move(handler_options));
   }
 
+  /// For information only: a run does not fail because this does.
+  void note_started(JobRunId run) {
+    try {
+      jobs.note_started(run);
+    } catch (const std::exception& error) {
+      log.write(LogLevel::warn, "jobs.start_not_noted",
+                {{"store", database->name()}, {"run_id", run.to_string()}, {"error", error.what()}});
+    }
+  }
+
   /// A message that is a job's run begins that run.
   HandlerFunction noting_starts(HandlerFunction function) {
     if (!function) return {};
     return [this, function = std::move(function)](const OutboxMessage& message, HandlerContext& context) {
-      if (const auto run = Jobs::run_of(message)) jobs.note_started(*run);
+      if (const auto run = Jobs::run_of(message)) note_started(*run);
       function(message, context);
     };
   }
@@ -215,6 +227,7 @@ void Platform::on_any_inbox(InboxHandlerFunction function, HandlerOptions option
 void Platform::start() {
   state_->require_not_started();
   auto& state = *state_;
+  state.jobs.require_zones();
   auto& worker = state.options.worker;
   if (worker.threads == 0) {
     const auto cores = std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
@@ -241,7 +254,7 @@ bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
   const std::lock_guard one_at_a_time(state.stop_mutex);
   if (!state.dispatcher) return true;
   const auto patience = deadline.value_or(state.options.worker.drain);
-  state.scheduler->stop();
+  if (state.scheduler) state.scheduler->stop();
   bool ended = true;
   bool inbox_ended = true;
   {

@@ -55,19 +55,27 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
     rung_ = false;
   }
   Timers::Fired fired;
+  auto asked_at = Steady::now();
+  std::size_t done = 0;
   do {
-    fired = timers_.fire_some(timers_at_once, stop);
-    jobs_.schedule_due(stop);  // between the batches: a crowd of timers does not keep jobs waiting
+    fired = {};
+    if (fires_timers_) fired = timers_.fire_some(timers_at_once, stop);
+    asked_at = Steady::now();
+    done += fired.count +
+            jobs_.schedule_due(stop);  // between the batches: a crowd of timers does not keep jobs waiting
   } while (fired.count >= timers_at_once && !stop.stop_requested());
   // Without a listener nobody tells us of an earlier one that another process stores.
   MonoDuration pause = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
-  const auto sooner = [&](std::optional<std::chrono::microseconds> due) {
+  const auto sooner = [&](std::optional<std::chrono::microseconds> due, MonoTime since) {
     if (!due) return;
     const auto in = std::clamp<std::chrono::microseconds>(*due, std::chrono::microseconds{0}, longest_pause);
-    pause = std::min<MonoDuration>(pause, in);
+    pause = std::min<MonoDuration>(pause, std::max<MonoDuration>(since + in - Steady::now(), MonoDuration{}));
   };
-  sooner(fired.next_due);
-  sooner(jobs_.next_due(stop));
+  sooner(fired.next_due, asked_at);
+  sooner(jobs_.next_due(stop), Steady::now());
+  // Something is due, and we could do nothing: somebody else is at it, or nobody can. No reason to ask without rest.
+  fruitless_ = done == 0 && pause < milliseconds{1} ? std::min(fruitless_ + 1, 9) : 0;
+  if (fruitless_ > 0) pause = std::max<MonoDuration>(pause, milliseconds{1 << fruitless_});
   return pause;
 }
 

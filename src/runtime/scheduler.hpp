@@ -24,6 +24,7 @@ class Scheduler {
         jobs_(jobs),
         listener_(listener),
         options_(options),
+        fires_timers_(jobs.options().fire_timers),
         log_(std::move(log)) {}
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
@@ -43,12 +44,14 @@ class Scheduler {
   Jobs& jobs_;
   Listener& listener_;
   const WorkerOptions options_;
+  const bool fires_timers_;
   const Logger log_;
 
   std::mutex mutex_;
   std::condition_variable_any wakes_;
   bool rung_ = false;
   int failures_ = 0;
+  int fruitless_ = 0;  // looks in a row that found something due, and could not do it
   std::optional<storage::Doorbell::Subscription> bell_;
   std::jthread thread_;
 };

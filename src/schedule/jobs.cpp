@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 
 #include "core/headers.hpp"
@@ -25,8 +27,9 @@ constexpr std::size_t max_output_bytes = std::size_t{64} << 10;
 constexpr int most_misfires = 1'000;
 constexpr int most_concurrent_runs = 10'000;
 constexpr std::chrono::hours longest_jitter{1};
-constexpr int jobs_at_once = 20;  // in one transaction
-constexpr int releases_at_once = 1'000;
+constexpr std::size_t jobs_at_once = 20;   // in one transaction
+constexpr int releases_at_once = 100;      // of one job
+constexpr std::size_t runs_at_once = 200;  // in one transaction
 constexpr int portion = 1'000;
 /// A job that cannot be understood (somebody changed the table, or its zone is gone) is looked at again after that.
 constexpr std::chrono::minutes broken_pause{10};
@@ -48,6 +51,15 @@ void require_range(const char* what, int value, int least, int most) {
 
 Schedule schedule_of(std::string_view cron, std::string_view zone) {
   return {CronExpression::parse(cron), TimeZone::find(zone)};
+}
+
+/// Also false for a stored text that nobody understands: it is about to be replaced.
+bool means(const std::string& stored, const CronExpression& cron) {
+  try {
+    return CronExpression::parse(stored) == cron;
+  } catch (const CronError&) {
+    return false;
+  }
 }
 
 /// The request with everything checked, as a job that has no times yet.
@@ -73,13 +85,13 @@ Job checked_job(const JobRequest& request, const OutboxOptions& options) {
   job.time_zone = schedule.zone.name();
   job.misfire = request.misfire;
   job.misfire_limit = request.misfire_limit;
-  job.enabled = request.enabled;
+  job.enabled = request.enabled.value_or(true);
   job.max_concurrent_runs = request.max_concurrent_runs;
   job.jitter = request.jitter;
   return job;
 }
 
-/// The same for all processes: somewhere in the job's jitter.
+/// Somewhere in the job's jitter.
 std::chrono::microseconds jitter_of(const Job& job, const storage::NewRun& run) {
   if (job.jitter.count() == 0) return {};
   const auto hash = std::hash<Uuid>{}(run.id.uuid());
@@ -91,11 +103,12 @@ std::chrono::microseconds jitter_of(const Job& job, const storage::NewRun& run) 
 bool may_wait(const Job& job, const storage::RunCounts& counts) {
   const auto limit = job.max_concurrent_runs;
   if (limit == 0 || counts.active + counts.waiting < limit) return true;
+  const auto waiting = counts.waiting - counts.triggered;
   switch (job.misfire) {
     case Misfire::coalesce:
-      return counts.waiting == 0;
+      return waiting == 0;
     case Misfire::all:
-      return counts.waiting < job.misfire_limit;
+      return waiting < job.misfire_limit;
     case Misfire::skip:
       return false;
   }
@@ -121,7 +134,8 @@ Jobs::Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options,
       outbox_(&outbox),
       options_(options),
       log_(std::move(log)),
-      metrics_(std::move(metrics)) {
+      metrics_(std::move(metrics)),
+      broken_(std::make_shared<Broken>()) {
   if (options_.retain_runs < std::chrono::seconds{1} ||
       options_.retain_runs > std::chrono::hours{24 * 3650}) {
     throw std::out_of_range("retain_runs must be a second to ten years");
@@ -151,11 +165,13 @@ void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job&
     if (!known) throw InvalidOperation("job " + job.name + " is created and removed at the same time");
   }
   job.id = known->id;
-  const bool same_times = known->enabled == job.enabled && known->time_zone == job.time_zone &&
-                          CronExpression::parse(known->cron) == schedule.cron;
+  if (!request.enabled) job.enabled = known->enabled;
+  const bool same_times =
+      known->enabled == job.enabled && known->time_zone == job.time_zone && means(known->cron, schedule.cron);
   job.next_due_at = same_times ? known->next_due_at : first_time();
   store.update(session, job);
-  advance_or_put_off(session, job, now);
+  if (!job.enabled) store.drop_waiting(session, job.id);
+  advance(session, job, now);
   answer = job;
 }
 
@@ -176,7 +192,7 @@ JobId Jobs::create_or_update(const JobRequest& request) {
 bool Jobs::remove(std::string_view name) {
   require_name("name", name);
   bool found = false;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+  database_->write({}, [&](storage::WriteSession& session) {
     const auto job = database_->jobs().lock(session, name);
     if (job) database_->jobs().remove(session, job->id);
     found = job.has_value();
@@ -201,7 +217,8 @@ bool Jobs::set_enabled(std::string_view name, bool enabled) {
       job->next_due_at = next_occurrence(schedule.cron, schedule.zone, now);
     }
     store.update(session, *job);
-    advance_or_put_off(session, *job, now);
+    if (!enabled) store.drop_waiting(session, job->id);
+    advance(session, *job, now);
   });
   if (found) {
     log_.write(LogLevel::info, enabled ? "jobs.enabled" : "jobs.disabled",
@@ -223,19 +240,20 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
   require_name("name", name);
   const auto id = JobRunId::generate();
   bool found = false;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+  database_->write({}, [&](storage::WriteSession& session) {
     auto& store = database_->jobs();
     auto job = store.lock(session, name);
     found = job.has_value();
     if (!found) return;
     const auto now = store.now(session);
-    // A time of its own: two in one microsecond, or one that the schedule has, must not be one run. A run of this id is
-    // what an earlier try of this call left.
+    advance(session, *job, now);  // first what its schedule says of this very moment
     auto time = now;
-    for (int tries = 0; tries < 1'000 && !store.add_run(session, *job, {id, time, true}); ++tries) {
-      time += WallTime::duration{1};
+    int tries = 1;
+    for (; tries <= 1'000 && !store.add_run(session, *job, {id, time, true}); ++tries) {
+      time += WallTime::duration{1};  // two in one microsecond are two runs
     }
-    advance_or_put_off(session, *job, now);
+    if (tries > 1'000) throw InvalidOperation("there was no time left for another run of " + job->name);
+    advance(session, *job, now);
   });
   if (!found) return std::nullopt;
   log_.write(LogLevel::info, "jobs.triggered",
@@ -305,33 +323,48 @@ std::size_t Jobs::advance(storage::WriteSession& session, Job& job, WallTime now
   return started;
 }
 
-/// One job that cannot be understood must not keep the others from running.
-std::size_t Jobs::advance_or_put_off(storage::WriteSession& session, Job& job, WallTime now) {
-  try {
-    return advance(session, job, now);
-  } catch (const Error&) {
-    throw;  // of the database: the transaction is run again, or not at all
-  } catch (const std::exception& failure) {
-    log_.write(LogLevel::error, "jobs.broken",
-               {{"store", database_->name()}, {"job", job.name}, {"error", failure.what()}});
-    database_->jobs().plan(session, job.id, job.next_due_at, now + broken_pause);
-    return 0;
+/// Jobs that this process cannot understand: somebody changed the table, or this system lacks their time zone. Others may:
+/// so it is nobody else's business, and not written down.
+struct Jobs::Broken {
+  std::mutex mutex;
+  std::map<JobId, MonoTime> until;
+
+  bool contains(JobId job) {
+    const std::lock_guard lock(mutex);
+    const auto found = until.find(job);
+    return found != until.end() && found->second > std::chrono::steady_clock::now();
   }
-}
+  void add(JobId job) {
+    const std::lock_guard lock(mutex);
+    until[job] = std::chrono::steady_clock::now() + broken_pause;
+  }
+  int count() {
+    const std::lock_guard lock(mutex);
+    return static_cast<int>(until.size());
+  }
+};
 
 std::size_t Jobs::schedule_due(const std::stop_token& stop) {
   std::size_t total = 0;
-  std::size_t jobs = jobs_at_once;
-  while (jobs >= jobs_at_once && !stop.stop_requested()) {
+  bool more = true;
+  while (more && !stop.stop_requested()) {
     std::size_t started = 0;
+    const auto most = static_cast<int>(jobs_at_once) + broken_->count();
     database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
       auto& store = database_->jobs();
       started = 0;
-      auto due = store.lock_due(session, jobs_at_once);
-      jobs = due.size();
+      auto due = store.lock_due(session, most);
+      std::erase_if(due, [&](const Job& job) { return broken_->contains(job.id); });
+      more = due.size() >= jobs_at_once;
       if (due.empty()) return;
       const auto now = store.now(session);
-      for (auto& job : due) started += advance_or_put_off(session, job, now);
+      for (auto& job : due) {
+        started += try_advance(session, job, now);
+        if (started >= runs_at_once) {
+          more = true;  // the rest with the next transaction
+          break;
+        }
+      }
     });
     total += started;
   }
@@ -341,6 +374,26 @@ std::size_t Jobs::schedule_due(const std::stop_token& stop) {
     database_->announce();
   }
   return total;
+}
+
+/// One job that cannot be understood must not keep the others from running.
+std::size_t Jobs::try_advance(storage::WriteSession& session, Job& job, WallTime now) {
+  try {
+    (void)schedule_of(job.cron, job.time_zone);
+  } catch (const std::exception& failure) {
+    broken_->add(job.id);
+    log_.write(LogLevel::error, "jobs.broken",
+               {{"store", database_->name()}, {"job", job.name}, {"error", failure.what()}});
+    return 0;
+  }
+  return advance(session, job, now);
+}
+
+void Jobs::require_zones() {
+  const auto jobs = list();
+  if (std::ranges::any_of(jobs, [](const Job& job) { return job.time_zone != "UTC"; })) {
+    require_time_zone_database();
+  }
 }
 
 std::optional<std::chrono::microseconds> Jobs::next_due(const std::stop_token& stop) {
@@ -355,7 +408,10 @@ std::optional<std::chrono::microseconds> Jobs::next_due(const std::stop_token& s
 
 std::optional<JobRunId> Jobs::run_of(const OutboxMessage& message) {
   const auto found = message.headers.find(run_header);
-  return found == message.headers.end() ? std::nullopt : JobRunId::parse(found->second);
+  if (found == message.headers.end()) return std::nullopt;
+  // Not a message that merely carries another's headers along.
+  const auto run = JobRunId::parse(found->second);
+  return run && run->uuid() == message.message_id.uuid() ? run : std::nullopt;
 }
 
 void Jobs::note_started(JobRunId run) {

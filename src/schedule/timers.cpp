@@ -3,7 +3,6 @@
 
 #include "core/headers.hpp"
 #include "core/require.hpp"
-#include "dovetail/error.hpp"
 #include "dovetail/schedule.hpp"
 #include "outbox/new_messages.hpp"
 #include "storage/database.hpp"
@@ -15,8 +14,8 @@ namespace {
 
 /// Fired in one transaction: others work in between.
 constexpr int batch = 500;
-/// Nobody sees it: what is claimed fires, or is given back, in the same transaction.
-constexpr std::chrono::seconds lease_while_firing{60};
+/// Nobody sees it: what is claimed fires in the same transaction, or not at all. Longer than that can last.
+constexpr std::chrono::hours lease_while_firing{24 * 365};
 constexpr int endless_attempts = 1'000'000'000;
 
 EnqueueRequest as_message(const TimerRequest& request) {
@@ -182,8 +181,8 @@ Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
                                   .max_attempts = endless_attempts,
                                   .asks_next_due = true};
   Fired fired;
-  bool conflicts = false;  // a processor of the user's has made a message of one of them already
-  const auto fire = [&](storage::WriteSession& session) {
+  const auto sent_at = std::chrono::steady_clock::now();
+  database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
     auto& timers = database_->timer_queue();
     const auto answer = timers.work(session, owner_, {}, true, &order);
     fired = {answer.claimed.size(), answer.next_due};
@@ -197,15 +196,16 @@ Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
       claims.push_back(entry.claimed.claim);
     }
     std::ranges::sort(claims, {}, &Claim::id);
-    database_->outbox().enqueue_many(session, messages, conflicts, storage::Announcement::later);
-    timers.ack(session, owner_, claims, options_.retain_done.count() > 0);
-  };
-  try {
-    database_->write({.service = true, .stop = stop}, fire);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::constraint) throw;
-    conflicts = true;
-    database_->write({.service = true, .stop = stop}, fire);
+    // As if repeated: a message of this id may be there, or may have been, by a processor of the user's.
+    database_->outbox().enqueue_many(session, messages, true, storage::Announcement::later);
+    if (timers.ack(session, owner_, claims, options_.retain_done.count() > 0) != claims.size()) {
+      throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
+    }
+  });
+  if (fired.next_due) {
+    // Early rather than late: counted from when we asked.
+    *fired.next_due -=
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - sent_at);
   }
   if (fired.count > 0) {
     metrics_.count("timers.fired", fired.count, {{"store", database_->name()}});

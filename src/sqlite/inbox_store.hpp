@@ -47,8 +47,9 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
   InboxCounts counts(storage::ReadSession& session) override;
 
   // Of the queue's messages: all of them.
-  bool watches_any(Connection& /*connection*/) override { return true; }
-  bool watches(Connection& /*connection*/, const Uuid& /*message*/) override { return true; }
+  std::vector<Uuid> watched(Connection& /*connection*/, std::span<const Uuid> messages) override {
+    return {messages.begin(), messages.end()};
+  }
   void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override;
   void revived(Connection& connection, std::span<const Uuid> messages) override;
 

@@ -119,6 +119,10 @@ void JobStore::remove(storage::WriteSession& session, JobId job) {
   connection.run(texts_, sql::job_remove).bind(job.uuid()).run();
 }
 
+void JobStore::drop_waiting(storage::WriteSession& session, JobId job) {
+  WriteSession::of(session).run(texts_, sql::job_drop_waiting).bind(job.uuid()).run();
+}
+
 // --- runs
 // ----------------------------------------------------------------------------------------------------
 
@@ -136,7 +140,8 @@ bool JobStore::add_run(storage::WriteSession& session, const Job& job, const sto
 storage::RunCounts JobStore::counts(storage::WriteSession& session, JobId job) {
   auto cursor = WriteSession::of(session).run(texts_, sql::job_counts);
   cursor.bind(job.uuid()).step();
-  return {static_cast<int>(cursor.integer(0)), static_cast<int>(cursor.integer(1))};
+  return {static_cast<int>(cursor.integer(0)), static_cast<int>(cursor.integer(1)),
+          static_cast<int>(cursor.integer(2))};
 }
 
 std::vector<storage::NewRun> JobStore::waiting(storage::WriteSession& session, JobId job, int most) {
@@ -175,8 +180,13 @@ bool JobStore::watches_any(Connection& connection) {
   return any.integer(0) != 0;
 }
 
-bool JobStore::watches(Connection& connection, const Uuid& message) {
-  return connection.run(texts_, sql::job_release_step_one).bind(message).step();
+std::vector<Uuid> JobStore::watched(Connection& connection, std::span<const Uuid> messages) {
+  std::vector<Uuid> found;
+  if (messages.empty() || !watches_any(connection)) return found;
+  for (const auto& message : messages) {
+    if (connection.run(texts_, sql::job_release_step_one).bind(message).step()) found.push_back(message);
+  }
+  return found;
 }
 
 void JobStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) {

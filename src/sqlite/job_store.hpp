@@ -26,6 +26,7 @@ class JobStore final : public storage::JobStore, public QueueWatcher {
             std::optional<WallTime> wake_at) override;
   void remove(storage::WriteSession& session, JobId job) override;
   bool add_run(storage::WriteSession& session, const Job& job, const storage::NewRun& run) override;
+  void drop_waiting(storage::WriteSession& session, JobId job) override;
   storage::RunCounts counts(storage::WriteSession& session, JobId job) override;
   std::vector<storage::NewRun> waiting(storage::WriteSession& session, JobId job, int most) override;
   void release(storage::WriteSession& session, JobRunId run) override;
@@ -40,13 +41,13 @@ class JobStore final : public storage::JobStore, public QueueWatcher {
 
   // Of the outbox's messages: those of runs.
 
-  /// False also where the jobs' tables have been removed.
-  bool watches_any(Connection& connection) override;
-  bool watches(Connection& connection, const Uuid& message) override;
+  /// None where the jobs' tables have been removed.
+  std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) override;
   void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override;
   void revived(Connection& connection, std::span<const Uuid> messages) override;
 
  private:
+  bool watches_any(Connection& connection);
   const storage::StatementTexts& texts_;
   std::shared_ptr<Clock> clock_;
   storage::Doorbell& bell_;

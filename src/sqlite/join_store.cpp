@@ -43,8 +43,13 @@ bool JoinStore::watches_any(Connection& connection) {
   return any.integer(0) != 0;
 }
 
-bool JoinStore::watches(Connection& connection, const Uuid& message) {
-  return connection.run(texts_, sql::join_report_step_joins).bind(message).step();
+std::vector<Uuid> JoinStore::watched(Connection& connection, std::span<const Uuid> messages) {
+  std::vector<Uuid> found;
+  if (messages.empty() || !watches_any(connection)) return found;
+  for (const auto& message : messages) {
+    if (connection.run(texts_, sql::join_report_step_joins).bind(message).step()) found.push_back(message);
+  }
+  return found;
 }
 
 void JoinStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) {

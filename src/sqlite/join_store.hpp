@@ -39,14 +39,14 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
 
   // Of the outbox's messages.
 
-  /// False also where the joins' tables have been removed.
-  bool watches_any(Connection& connection) override;
-  bool watches(Connection& connection, const Uuid& message) override;
+  /// None where the joins' tables have been removed.
+  std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) override;
   void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override;
   /// A step that has been counted stays so.
   void revived(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
 
  private:
+  bool watches_any(Connection& connection);
   /// Steps that have ended, to be counted with one update per join.
   class Tally {
    public:

@@ -283,18 +283,22 @@ std::optional<QueueStore::ClaimedRow> QueueStore::find_claimed(Connection& conne
 
 std::size_t QueueStore::ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
                                 bool keep, WallTime now) {
-  if (claims.empty() || !watcher_.watches_any(connection))
-    return ack_unwatched(connection, owner, claims, keep, now);
+  std::vector<Uuid> ids;
+  ids.reserve(claims.size());
+  for (const auto& claim : claims) ids.push_back(claim.id.uuid());
+  const auto watched = watcher_.watched(connection, ids);
+  if (watched.empty()) return ack_unwatched(connection, owner, claims, keep, now);
+  const std::set<Uuid> awaited(watched.begin(), watched.end());
   std::vector<Claim> unwatched;
   std::vector<Uuid> ended;
   for (const auto& claim : claims) {
-    if (!watcher_.watches(connection, claim.id.uuid())) {
+    if (!awaited.contains(claim.id.uuid())) {
       unwatched.push_back(claim);
     } else if (ack_some(connection, owner, std::span{&claim, 1}, keep, now) == 1) {
       ended.push_back(claim.id.uuid());
     }
   }
-  watcher_.ended(connection, ended, Ending::done, now);
+  if (!ended.empty()) watcher_.ended(connection, ended, Ending::done, now);
   return ended.size() + ack_unwatched(connection, owner, unwatched, keep, now);
 }
 
@@ -367,8 +371,8 @@ void QueueStore::fail_row(Connection& connection, std::int64_t seq, int charge,
     if (!cursor.step()) return;
     message = cursor.uuid(0);
   }
-  if (watcher_.watches_any(connection))
-    watcher_.ended(connection, std::span{&message, 1}, Ending::failed, now);
+  const std::span<const Uuid> one{&message, 1};
+  if (!watcher_.watched(connection, one).empty()) watcher_.ended(connection, one, Ending::failed, now);
 }
 
 bool QueueStore::abandon_one(Connection& connection, OwnerToken owner, const Claim& claim,

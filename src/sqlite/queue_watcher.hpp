@@ -1,7 +1,9 @@
 // Who has to know when messages of a queue end or come back: told in the transaction that does it.
 #pragma once
 
+#include <algorithm>
 #include <span>
+#include <vector>
 
 #include "dovetail/clock.hpp"
 #include "dovetail/ids.hpp"
@@ -15,10 +17,9 @@ enum class Ending { done, failed };
 class QueueWatcher {
  public:
   virtual ~QueueWatcher() = default;
-  /// Whether any message is watched.
-  virtual bool watches_any(Connection& connection) = 0;
-  virtual bool watches(Connection& connection, const Uuid& message) = 0;
-  /// Of these, some may be unwatched.
+  /// Which of these messages are watched, in their order.
+  virtual std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) = 0;
+  /// Of messages that are watched.
   virtual void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) = 0;
   virtual void revived(Connection& connection, std::span<const Uuid> messages) = 0;
 };
@@ -28,16 +29,25 @@ class Watchers final : public QueueWatcher {
  public:
   Watchers(QueueWatcher& first, QueueWatcher& second) : first_(first), second_(second) {}
 
-  bool watches_any(Connection& connection) override {
-    return first_.watches_any(connection) || second_.watches_any(connection);
-  }
-  bool watches(Connection& connection, const Uuid& message) override {
-    return (first_.watches_any(connection) && first_.watches(connection, message)) ||
-           (second_.watches_any(connection) && second_.watches(connection, message));
+  std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) override {
+    auto ones = first_.watched(connection, messages);
+    const auto others = second_.watched(connection, messages);
+    if (others.empty()) return ones;
+    if (ones.empty()) return others;
+    std::vector<Uuid> both;
+    for (const auto& message : messages) {
+      const auto is_in = [&](const std::vector<Uuid>& list) {
+        return std::ranges::find(list, message) != list.end();
+      };
+      if (is_in(ones) || is_in(others)) both.push_back(message);
+    }
+    return both;
   }
   void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override {
-    if (first_.watches_any(connection)) first_.ended(connection, messages, ending, now);
-    if (second_.watches_any(connection)) second_.ended(connection, messages, ending, now);
+    for (auto* each : {&first_, &second_}) {
+      const auto theirs = each->watched(connection, messages);
+      if (!theirs.empty()) each->ended(connection, theirs, ending, now);
+    }
   }
   void revived(Connection& connection, std::span<const Uuid> messages) override {
     first_.revived(connection, messages);
@@ -51,8 +61,9 @@ class Watchers final : public QueueWatcher {
 
 class NobodyWatches final : public QueueWatcher {
  public:
-  bool watches_any(Connection& /*connection*/) override { return false; }
-  bool watches(Connection& /*connection*/, const Uuid& /*message*/) override { return false; }
+  std::vector<Uuid> watched(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {
+    return {};
+  }
   void ended(Connection& /*connection*/, std::span<const Uuid> /*messages*/, Ending /*ending*/,
              WallTime /*now*/) override {}
   void revived(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}

@@ -18,8 +18,9 @@ struct NewRun {
 };
 
 struct RunCounts {
-  int active = 0;   ///< Their messages are in the outbox.
-  int waiting = 0;  ///< For their turn.
+  int active = 0;     ///< Their messages are in the outbox.
+  int waiting = 0;    ///< For their turn.
+  int triggered = 0;  ///< Of those that wait.
 };
 
 /// What the views call it. Anything else is a bug.
@@ -49,6 +50,8 @@ class JobStore {
 
   /// False when there is a run for this time.
   virtual bool add_run(WriteSession& session, const Job& job, const NewRun& run) = 0;
+  /// Those that wait and come from the schedule.
+  virtual void drop_waiting(WriteSession& session, JobId job) = 0;
   virtual RunCounts counts(WriteSession& session, JobId job) = 0;
   /// The earliest first.
   virtual std::vector<NewRun> waiting(WriteSession& session, JobId job, int most) = 0;

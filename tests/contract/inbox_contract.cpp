@@ -3,6 +3,7 @@
 #include <set>
 #include <thread>
 
+#include "storage/inbox_store.hpp"
 #include "support/eventually.hpp"
 #include "support/inbox_test.hpp"
 #include "support/recorded_lines.hpp"
@@ -81,6 +82,21 @@ TEST_P(InboxContract, ACrashedOneIsFollowedByAnotherAndCanMarkNothing) {
   EXPECT_FALSE(inbox.mark_dead(first.ticket, "too late"));
   EXPECT_FALSE(inbox.release(first.ticket));
   EXPECT_TRUE(inbox.mark_processed(second.ticket));
+}
+
+TEST_P(InboxContract, AMarkThatIsMadeAgainKnowsItsOwn) {
+  const auto begun = inbox.try_begin("s", "m");
+  ASSERT_TRUE(inbox.mark_processed(begun.ticket));
+  const auto database = backend.open_database();
+  const storage::InboxFence mine{begun.ticket.owner, begun.ticket.epoch};
+  const storage::InboxFence others{OwnerToken::generate(), begun.ticket.epoch};
+  database->write({}, [&](storage::WriteSession& session) {
+    auto& store = database->inbox();
+    EXPECT_TRUE(store.is_marked(session, {"s", "m"}, InboxStatus::processed, mine));
+    EXPECT_TRUE(store.is_marked(session, {"s", "m"}, InboxStatus::processed, std::nullopt));
+    EXPECT_FALSE(store.is_marked(session, {"s", "m"}, InboxStatus::processed, others));
+    EXPECT_FALSE(store.is_marked(session, {"s", "m"}, InboxStatus::dead, mine));
+  });
 }
 
 TEST_P(InboxContract, RenewingKeepsItAndNeverShortens) {

@@ -147,7 +147,7 @@ begin
 end
 $function$;
 
-create or replace function {schema}.outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+create function {schema}.outbox_join_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
@@ -171,6 +171,14 @@ begin
   return array(select u.id from unnest(ids) as u(id)
                 where not exists (select from {schema}.outbox_join_member m
                                    where m.message_id = u.id and m.status = 0 and m.join_id <> all (v_locked)));
+end
+$function$;
+
+create or replace function {schema}.outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+  language plpgsql volatile
+as $function$
+begin
+  return {schema}.outbox_join_lock_ends(ids, wait);
 end
 $function$;
 

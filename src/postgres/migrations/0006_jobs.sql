@@ -40,7 +40,8 @@ create table {schema}.job_run (
   last_error     text,
   constraint job_run_pkey primary key (id),
   constraint job_run_once unique (job_id, scheduled_time)
-) with (fillfactor = 80);
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
+        autovacuum_analyze_scale_factor = 0.05);
 
 create index job_run_waiting on {schema}.job_run (job_id, scheduled_time) where released_at is null;
 create index job_run_active on {schema}.job_run (job_id) where released_at is not null and ended_at is null;
@@ -68,28 +69,70 @@ create view {schema}.job_runs as
     left join {schema}.outbox o on o.id = r.id
     left join {schema}.outbox_archive a on a.id = r.id;
 
--- Runs whose messages have ended. A job that has runs waiting is looked at again at once.
+-- Runs whose messages have ended. A job that has runs waiting is looked at again at once. The jobs are locked first, and then
+-- looked at by statements of their own: whoever adds a run that waits holds the job, and sees this end, or is seen here.
 create function {schema}.job_run_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 declare
-  v_jobs uuid[];
+  v_jobs uuid[] := array(select distinct r.job_id from {schema}.job_run r where r.id = any (ids) and r.ended_at is null);
 begin
-  with ended as (
-    update {schema}.job_run r
-       set ended_at = {schema}.clock(), failed = (outcome = 2),
-           last_error = (select a.last_error from {schema}.outbox_archive a where a.id = r.id)
-     where r.id = any (array(select e.id from {schema}.job_run e where e.id = any (ids) order by e.id for no key update))
-    returning r.job_id
-  )
-  select array_agg(distinct e.job_id) into v_jobs from ended e
-   where exists (select from {schema}.job_run w where w.job_id = e.job_id and w.released_at is null);
-  if v_jobs is not null then
-    update {schema}.job j set wake_at = {schema}.clock()
-     where j.id = any (array(select l.id from {schema}.job l where l.id = any (v_jobs) order by l.id for no key update));
+  if v_jobs = '{}' then
+    return;
+  end if;
+  perform from {schema}.job j where j.id = any (v_jobs) order by j.id for no key update;
+  perform from {schema}.job_run r where r.id = any (ids) order by r.id for no key update;
+  update {schema}.job_run r
+     set ended_at = {schema}.clock(), failed = (outcome = 2),
+         last_error = (select a.last_error from {schema}.outbox_archive a where a.id = r.id)
+   where r.id = any (ids) and r.ended_at is null;
+  update {schema}.job j set wake_at = {schema}.clock()
+   where j.id = any (v_jobs)
+     and exists (select from {schema}.job_run w where w.job_id = j.id and w.released_at is null);
+  if found then
     perform pg_notify('dovetail:{schema}', '');
   end if;
+end
+$function$;
+
+-- Locks what the above will touch; see outbox_lock_ends.
+create function {schema}.job_run_lock_ends(ids uuid[], wait boolean) returns uuid[]
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+declare
+  v_jobs uuid[] := array(select distinct r.job_id from {schema}.job_run r where r.id = any (ids) and r.ended_at is null);
+  v_locked uuid[];
+begin
+  if v_jobs = '{}' then
+    return ids;
+  elsif wait then
+    perform from {schema}.job j where j.id = any (v_jobs) order by j.id for no key update;
+    perform from {schema}.job_run r where r.id = any (ids) order by r.id for no key update;
+    return ids;
+  end if;
+  v_locked := array(select j.id from {schema}.job j where j.id = any (v_jobs) order by j.id for no key update skip locked);
+  v_locked := array(select r.id from {schema}.job_run r
+                     where r.id = any (ids) and (r.job_id = any (v_locked) or not exists (
+                             select from {schema}.job j where j.id = r.job_id))
+                     order by r.id for no key update skip locked);
+  return array(select u.id from unnest(ids) as u(id)
+                where u.id = any (v_locked) or not exists (
+                        select from {schema}.job_run r where r.id = u.id and r.ended_at is null));
+end
+$function$;
+
+create or replace function {schema}.outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+  language plpgsql volatile
+as $function$
+declare
+  v_ids uuid[] := {schema}.outbox_join_lock_ends(ids, wait);
+begin
+  if to_regclass('{schema}.job_run') is null or v_ids = '{}' then
+    return v_ids;
+  end if;
+  return {schema}.job_run_lock_ends(v_ids, wait);
 end
 $function$;
 

@@ -37,21 +37,27 @@ update {schema}.job
 update {schema}.job set next_due_at = $2::timestamptz, wake_at = $3::timestamptz where id = $1::uuid;
 
 -- name: job_remove
--- Messages that nobody has claimed go first; a run that is under way keeps its row.
-with gone as (
-  delete from {schema}.outbox o
-   where o.ctid = any (array(
-           select m.ctid from {schema}.outbox m
-             join {schema}.job_run r on r.id = m.id
-            where r.job_id = $1::uuid and r.ended_at is null and m.lease_until is null
-            order by m.id for update of m skip locked))
-  returning o.id
-),
-runs as (
-  delete from {schema}.job_run r
-   where r.job_id = $1::uuid and (r.released_at is null or r.id in (select id from gone))
-)
 delete from {schema}.job where id = $1::uuid;
+
+-- name: job_remove_step_lock
+-- Messages that nobody has claimed. Locked by a statement of its own, so that the next sees what they are now.
+select m.id from {schema}.outbox m
+ where m.lease_until is null
+   and m.id = any (array(select r.id from {schema}.job_run r
+                          where r.job_id = $1::uuid and r.released_at is not null and r.ended_at is null))
+ order by m.id for update skip locked;
+
+-- name: job_remove_step_messages
+delete from {schema}.outbox where id = any ($1::uuid[]) and lease_until is null;
+
+-- name: job_remove_step_runs
+-- A run that is under way keeps its row.
+delete from {schema}.job_run r
+ where r.job_id = $1::uuid and r.ended_at is null
+   and (r.released_at is null or not exists (select from {schema}.outbox o where o.id = r.id));
+
+-- name: job_drop_waiting
+delete from {schema}.job_run where job_id = $1::uuid and released_at is null and not triggered;
 
 -- name: job_add_run
 insert into {schema}.job_run (id, job_id, job_name, scheduled_time, triggered, created_at)
@@ -60,7 +66,8 @@ on conflict do nothing;
 
 -- name: job_counts
 select (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is not null and ended_at is null),
-       (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is null);
+       (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is null),
+       (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is null and triggered);
 
 -- name: job_waiting
 select id, scheduled_time, triggered from {schema}.job_run

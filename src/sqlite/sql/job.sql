@@ -46,6 +46,9 @@ delete from {schema}_job_run
  where job_id = ?1 and ended_at is null
    and (released_at is null or not exists (select 1 from {schema}_outbox as o where o.id = {schema}_job_run.id));
 
+-- name: job_drop_waiting
+delete from {schema}_job_run where job_id = ?1 and released_at is null and not triggered;
+
 -- name: job_add_run
 insert into {schema}_job_run (id, job_id, job_name, scheduled_time, triggered, created_at)
 values (?1, ?2, ?3, ?4, ?5, ?6)
@@ -53,7 +56,8 @@ on conflict do nothing;
 
 -- name: job_counts
 select (select count(*) from {schema}_job_run where job_id = ?1 and released_at is not null and ended_at is null),
-       (select count(*) from {schema}_job_run where job_id = ?1 and released_at is null);
+       (select count(*) from {schema}_job_run where job_id = ?1 and released_at is null),
+       (select count(*) from {schema}_job_run where job_id = ?1 and released_at is null and triggered);
 
 -- name: job_waiting
 select id, scheduled_time, triggered from {schema}_job_run
