@@ -101,6 +101,8 @@ class Leases {
   std::size_t purge(std::chrono::seconds age, const std::stop_token& stop = {});
 
  private:
+  friend class LeaseRunner;
+  void note_lost(const Lease& lease) const;
   std::optional<Lease> acquire(std::string_view name, std::optional<int> limit, std::string_view owner,
                                std::chrono::milliseconds duration, const std::stop_token& stop);
 

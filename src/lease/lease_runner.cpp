@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -17,6 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
+constexpr milliseconds shortest_attempt{250};
 constexpr milliseconds release_patience{2'000};
 constexpr double jitter = 0.1;  // of the duration, and only ever sooner
 
@@ -103,13 +105,21 @@ struct LeaseRunner::State {
   /// Not under the mutex: callbacks run here.
   void tell() {
     over.request_stop();  // a renewal that is under way is in vain
+    if (!told.exchange(true)) leases.note_lost(lease);
     source.request_stop();
   }
 
   /// Throws when the database gave no answer.
   bool renew() {
     const auto sent_at = Steady::now();
-    if (!leases.renew(lease, duration, over.get_token())) {
+    // One attempt that gets no answer, on a connection that is only half there, must leave time for another.
+    std::stop_source attempt;
+    const std::stop_callback ends_with_us(over.get_token(), [&] { attempt.request_stop(); });
+    const std::jthread hurry([&](const std::stop_token& done) {
+      if (system_clock()->sleep_for(std::max<milliseconds>(duration / 8, shortest_attempt), done))
+        attempt.request_stop();
+    });
+    if (!leases.renew(lease, duration, attempt.get_token())) {
       lose();
       return false;
     }
@@ -161,8 +171,9 @@ struct LeaseRunner::State {
   const double renew_at;
   std::mutex mutex;
   std::condition_variable_any changed;
-  MonoTime ends;               // on the safe side
-  bool lost = false;           // for good
+  MonoTime ends;      // on the safe side
+  bool lost = false;  // for good
+  std::atomic<bool> told{false};
   std::stop_source source;     // the runner's own: lost, stopped from outside, or destroyed
   std::stop_source over;       // no renewal any more
   std::stop_source releasing;  // no patience any more

@@ -94,6 +94,13 @@ bool Leases::release(const Lease& lease, const std::stop_token& stop) {
   return held;
 }
 
+void Leases::note_lost(const Lease& lease) const {
+  metrics_.count("lease.lost", 1, {{"store", database_->name()}});
+  log_.write(
+      LogLevel::warn, "lease.lost",
+      {{"store", database_->name()}, {"name", lease.name}, {"owner", lease.owner}, {"token", lease.token}});
+}
+
 std::optional<Lease> Leases::get(std::string_view name) {
   require_word("name", name);
   std::vector<Lease> found;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "support/backend.hpp"
+#include "support/eventually.hpp"
 #include "support/process.hpp"
 
 namespace dovetail::testing {
@@ -173,6 +174,43 @@ TEST_P(LeaseFault, KilledAndStoppedContendersNeverShareALease) {
     if (next == granted_at.end()) continue;
     EXPECT_LT(word.at, next->second) << "two believe to hold it";
   }
+}
+
+TEST_P(LeaseFault, AKilledLeaderIsFollowedWithinItsLeaseAndOneRenewal) {
+  const LeaseRunnerOptions options{.duration = milliseconds{2'000}};
+  Platform::migrate(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
+  const auto candidate = [&] {
+    return ChildProcess([&] {
+      auto mine = Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
+      run_while_leader(
+          mine.leases(), "leader",
+          [](LeaseRunner&) {
+            for (;;) ::pause();
+          },
+          options);
+    });
+  };
+  auto first = candidate();
+  auto platform = Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
+  ASSERT_TRUE(eventually([&] { return platform.leases().get("leader").has_value(); }));
+  const auto token = platform.leases().get("leader")->token;
+  // By another process of its own making: this one has threads now.
+  const auto killed_at = platform.leases().get("leader")->renewed_at;
+  std::optional<Lease> next;
+  std::jthread second([&] {
+    LeaseRunnerOptions own = options;
+    auto mine = Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
+    run_while_leader(
+        mine.leases(), "leader", [&](LeaseRunner& runner) { next = runner.lease(); }, own);
+  });
+  first.signal(SIGKILL);
+  first.wait();
+  const auto renewed_at =
+      platform.leases().get("leader") ? platform.leases().get("leader")->renewed_at : killed_at;
+  second.join();
+  ASSERT_TRUE(next);
+  EXPECT_GT(next->token, token);
+  EXPECT_LE(next->acquired_at - renewed_at, options.duration * 16 / 10);
 }
 
 }  // namespace
