@@ -31,7 +31,7 @@ class Watchers final : public QueueWatcher {
 
   std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) override {
     auto ones = first_.watched(connection, messages);
-    const auto others = second_.watched(connection, messages);
+    auto others = second_.watched(connection, messages);
     if (others.empty()) return ones;
     if (ones.empty()) return others;
     std::vector<Uuid> both;
