@@ -136,6 +136,8 @@ class Timers {
   Metrics metrics_;
   WorkQueue queue_;
   const OwnerToken owner_ = OwnerToken::generate();
+  struct Marks;
+  std::shared_ptr<Marks> marks_;  ///< How far into a crowd of due timers this process has come.
 };
 
 // --- jobs

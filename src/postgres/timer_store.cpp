@@ -17,6 +17,12 @@ bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, WallT
   return WriteSession::of(session).run(texts_, sql::timer_reschedule, params).boolean(0, 0);
 }
 
+bool TimerStore::any_known(storage::WriteSession& session, std::span<const Uuid> ids) {
+  Params params;
+  params.add(ids);
+  return WriteSession::of(session).run(texts_, sql::timer_any_known, params).boolean(0, 0);
+}
+
 std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional<std::string_view> topic,
                                     const TimerPage& page) {
   Params params;

@@ -11,6 +11,7 @@ class TimerStore final : public storage::TimerStore {
 
   bool cancel(storage::WriteSession& session, TimerId timer) override;
   bool reschedule(storage::WriteSession& session, TimerId timer, WallTime due_at) override;
+  bool any_known(storage::WriteSession& session, std::span<const Uuid> ids) override;
   std::vector<Timer> list(storage::ReadSession& session, std::optional<std::string_view> topic,
                           const TimerPage& page) override;
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <mutex>
 #include <stdexcept>
 
 #include "core/headers.hpp"
@@ -67,12 +68,38 @@ storage::NewMessage message_of(const OutboxMessage& timer) {
 
 }  // namespace
 
+/// A crowd is fired from where the last batch ended: an index keeps what has fired for a while, and each batch would walk over
+/// all of it.
+struct Timers::Marks {
+  std::mutex mutex;
+  std::optional<storage::QueueMarks> after;
+
+  std::optional<storage::QueueMarks> get() {
+    const std::lock_guard lock(mutex);
+    return after;
+  }
+  /// After a batch that was not full the next look is at all of them again.
+  void note(std::span<const storage::ClaimedEntry> claimed, bool full) {
+    const std::lock_guard lock(mutex);
+    if (!full) {
+      after.reset();
+      return;
+    }
+    if (!after) after.emplace();
+    for (const auto& entry : claimed) {
+      const auto lane = static_cast<std::size_t>(entry.claimed.message.priority - storage::lowest_priority);
+      if (lane < after->size()) (*after)[lane] = {entry.ready_at, entry.claimed.claim.id.uuid()};
+    }
+  }
+};
+
 Timers::Timers(storage::Database& database, OutboxOptions options, Logger log, Metrics metrics)
     : database_(&database),
       options_(options),
       log_(log),
       metrics_(metrics),
-      queue_(database, database.timer_queue(), "timers", options, std::move(log), std::move(metrics)) {}
+      queue_(database, database.timer_queue(), "timers", options, std::move(log), std::move(metrics)),
+      marks_(std::make_shared<Marks>()) {}
 
 ScheduledTimer Timers::schedule(const TimerRequest& request) {
   return schedule_many(std::span{&request, 1}).front();
@@ -175,17 +202,21 @@ std::vector<Timer> Timers::list(const std::optional<std::string>& topic, const T
 }
 
 Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
+  const auto after = marks_->get();
   const storage::ClaimOrder order{.owner = owner_,
                                   .batch_size = most,
                                   .lease = lease_while_firing,
                                   .max_attempts = endless_attempts,
+                                  .after = after ? &*after : nullptr,
                                   .asks_next_due = true};
   Fired fired;
+  std::vector<storage::ClaimedEntry> claimed;
   const auto sent_at = std::chrono::steady_clock::now();
   database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
     auto& timers = database_->timer_queue();
     const auto answer = timers.work(session, owner_, {}, true, &order);
     fired = {answer.claimed.size(), answer.next_due};
+    claimed = answer.claimed;
     if (answer.claimed.empty()) return;
     std::vector<storage::NewMessage> messages;
     std::vector<Claim> claims;
@@ -196,12 +227,19 @@ Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
       claims.push_back(entry.claimed.claim);
     }
     std::ranges::sort(claims, {}, &Claim::id);
-    // As if repeated: a message of this id may be there, or may have been, by a processor of the user's.
-    database_->outbox().enqueue_many(session, messages, true, storage::Announcement::later);
+    // A message of this id may be there, or may have been, by a processor of the user's: then they are stored with care.
+    std::vector<Uuid> ids;
+    ids.reserve(claims.size());
+    for (const auto& claim : claims) ids.push_back(claim.id.uuid());
+    const bool known = database_->timers().any_known(session, ids);
+    database_->outbox().enqueue_many(session, messages, known, storage::Announcement::later);
     if (timers.ack(session, owner_, claims, options_.retain_done.count() > 0) != claims.size()) {
       throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
     }
   });
+  marks_->note(claimed, fired.count >= static_cast<std::size_t>(most));
+  // With marks, only what lies behind them was looked at: look again, from the start.
+  if (after && fired.count < static_cast<std::size_t>(most)) fired.next_due = std::chrono::microseconds{0};
   if (fired.next_due) {
     // Early rather than late: counted from when we asked.
     *fired.next_due -=
@@ -218,9 +256,10 @@ Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
 std::size_t Timers::fire_due(const std::stop_token& stop) {
   std::size_t total = 0;
   while (!stop.stop_requested()) {
+    const bool from_start = !marks_->get();
     const auto fired = fire_some(batch, stop);
     total += fired.count;
-    if (fired.count < batch) break;
+    if (fired.count < batch && from_start) break;
   }
   return total;
 }

@@ -1,5 +1,7 @@
 #include "sqlite/timer_store.hpp"
 
+#include <algorithm>
+
 #include "sqlite/session.hpp"
 #include "sqlite/sql.hpp"
 
@@ -13,6 +15,12 @@ bool TimerStore::cancel(storage::WriteSession& session, TimerId timer) {
 bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, WallTime due_at) {
   auto cursor = WriteSession::of(session).run(texts_, sql::timer_reschedule);
   return cursor.bind(timer.uuid()).bind(due_at).bind(clock_->wall()).run() == 1;
+}
+
+bool TimerStore::any_known(storage::WriteSession& session, std::span<const Uuid> ids) {
+  auto& connection = WriteSession::of(session);
+  return std::ranges::any_of(
+      ids, [&](const Uuid& id) { return connection.run(texts_, sql::timer_any_known).bind(id).step(); });
 }
 
 std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional<std::string_view> topic,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,9 @@ class TimerStore {
   // Of timers that have not fired, and that nobody holds; answer whether there was one.
   virtual bool cancel(WriteSession& session, TimerId timer) = 0;
   virtual bool reschedule(WriteSession& session, TimerId timer, WallTime due_at) = 0;
+
+  /// Whether the outbox knows a message with one of these ids, also one that is finished.
+  virtual bool any_known(WriteSession& session, std::span<const Uuid> ids) = 0;
 
   virtual std::vector<Timer> list(ReadSession& session, std::optional<std::string_view> topic,
                                   const TimerPage& page) = 0;

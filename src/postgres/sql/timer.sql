@@ -6,6 +6,10 @@ select {schema}.timers_cancel($1::uuid);
 -- name: timer_reschedule
 select {schema}.timers_reschedule($1::uuid, $2::timestamptz);
 
+-- name: timer_any_known
+select exists (select from {schema}.outbox where id = any ($1::uuid[]))
+       or exists (select from {schema}.outbox_archive where id = any ($1::uuid[]));
+
 -- name: timer_list
 -- Those that wait, the next one first; lane by lane, as the index has them.
 select each.id, each.topic, each.correlation_id, each.unique_key, each.created_at, each.ready_at, each.due_at, each.attempts,

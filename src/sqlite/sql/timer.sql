@@ -7,6 +7,9 @@ delete from {schema}_timers where id = ?1 and status = 0 and lease_until <= ?2;
 update {schema}_timers set due_at = ?2, ready_at = max(?2, ?3), lease_until = -9000000000000000000
  where id = ?1 and status = 0 and lease_until <= ?3;
 
+-- name: timer_any_known
+select 1 from {schema}_outbox where id = ?1;
+
 -- name: timer_list
 -- Those that wait, the next one first.
 select id, topic, correlation_id, unique_key, created_at, ready_at, due_at, attempts, last_error, lease_until > 0
