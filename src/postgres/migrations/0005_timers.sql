@@ -59,3 +59,14 @@ begin
   return found;
 end
 $function$;
+
+-- Whether the outbox knows a message with one of these ids, also one that is finished. For whoever fires timers.
+create function {schema}.timers_any_known(ids uuid[]) returns boolean
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+begin
+  return exists (select from {schema}.outbox o where o.id = any (ids))
+         or exists (select from {schema}.outbox_archive a where a.id = any (ids));
+end
+$function$;

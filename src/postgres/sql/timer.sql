@@ -7,8 +7,7 @@ select {schema}.timers_cancel($1::uuid);
 select {schema}.timers_reschedule($1::uuid, $2::timestamptz);
 
 -- name: timer_any_known
-select exists (select from {schema}.outbox where id = any ($1::uuid[]))
-       or exists (select from {schema}.outbox_archive where id = any ($1::uuid[]));
+select {schema}.timers_any_known($1::uuid[]);
 
 -- name: timer_list
 -- Those that wait, the next one first; lane by lane, as the index has them.
