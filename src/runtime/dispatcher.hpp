@@ -61,6 +61,10 @@ class Dispatcher {
 
  private:
   using Settlements = std::vector<storage::Settlement>;
+  // A wait that nobody sees the end of, and that no clock overflows at.
+  static constexpr std::chrono::milliseconds longest_wait = std::chrono::hours{24 * 365};
+  // How fast the window grows when handlers take their time.
+  static constexpr std::chrono::milliseconds growth_interval{250};
 
   // --- the fetchers
   struct Trip {
