@@ -25,7 +25,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -116,22 +115,24 @@ class Timers {
   [[nodiscard]] std::vector<Timer> list(const std::optional<std::string>& topic = {},
                                         const TimerPage& page = {});
 
-  /// Makes messages of all timers that are due; answers how many. A started Platform does it by itself.
-  std::size_t fire_due(const std::stop_token& stop = {});
-
   /// For processors of your own: claim, ack, abandon, fail, reap_expired. What you claim does not fire by itself.
   [[nodiscard]] WorkQueue& queue() { return queue_; }
 
+  // --- for schedulers of your own: a started Platform does all of this by itself
+
+  /// Makes messages of all timers that are due; answers how many.
+  std::size_t fire_due(const std::stop_token& stop = {});
+
   struct Fired {
     std::size_t count = 0;
+    bool more = false;                                    ///< Others may be due: call again.
     std::optional<std::chrono::microseconds> next_due{};  ///< From now, if one waits.
   };
-  /// One transaction of it: up to `most` timers.
-  Fired fire_some(int most, const std::stop_token& stop = {});
+  /// One transaction of it: up to `most` timers, so that others can work in between.
+  Fired fire_some(const std::stop_token& stop = {}, int most = 500);
 
  private:
   storage::Database* database_;
-  OutboxOptions options_;
   Logger log_;
   Metrics metrics_;
   WorkQueue queue_;
@@ -257,26 +258,30 @@ class Jobs {
   bool set_output(JobRunId run, std::string_view output);
   bool set_output(Transaction& transaction, JobRunId run, std::string_view output);
 
-  /// Makes the runs that are due, and their messages; answers how many. A started Platform does it by itself.
+  [[nodiscard]] const ScheduleOptions& options() const { return options_; }
+
+  // --- for schedulers of your own: a started Platform does all of this by itself
+
+  /// Makes the runs that are due, and their messages; answers how many.
   std::size_t schedule_due(const std::stop_token& stop = {});
   /// How long until there is something to do again.
   [[nodiscard]] std::optional<std::chrono::microseconds> next_due(const std::stop_token& stop = {});
-  /// Throws when a stored job has a time zone, and this system has no time zone files. A Platform that starts asks.
+  /// Throws when a stored job has a time zone, and this system has no time zone files.
   void require_zones();
-  /// Notes that a handler begins with a run. A started Platform does it by itself.
+  /// Notes that a handler begins with a run.
   void note_started(JobRunId run);
-  /// Deletes runs that ended longer than `age` ago; answers how many. A started Platform does it by itself.
+  /// Deletes runs that ended longer than `age` ago; answers how many.
   std::size_t purge_runs(std::chrono::seconds age, const std::stop_token& stop = {});
-
-  [[nodiscard]] const ScheduleOptions& options() const { return options_; }
 
  private:
   bool set_enabled(std::string_view name, bool enabled);
-  void store(storage::WriteSession& session, const JobRequest& request, Job& answer);
+  std::size_t store(storage::WriteSession& session, const JobRequest& request, Job& answer);
   /// Makes the job's runs that are due, starts those that may, and plans when to look again; answers how many started.
   std::size_t advance(storage::WriteSession& session, Job& job, WallTime now);
   std::size_t try_advance(storage::WriteSession& session, Job& job, WallTime now);
   std::size_t start_waiting(storage::WriteSession& session, const Job& job, int most);
+  /// After the commit.
+  void note_begun(std::size_t runs) const;
 
   storage::Database* database_;
   Outbox* outbox_;

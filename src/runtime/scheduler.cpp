@@ -14,7 +14,6 @@ using Steady = std::chrono::steady_clock;
 /// The bell rings for every message that is enqueued: looking costs a query, so that it is done no more often than that.
 constexpr milliseconds least_pause{30};
 constexpr std::chrono::hours longest_pause{1};
-constexpr int timers_at_once = 500;  // in one transaction: others work in between
 
 }  // namespace
 
@@ -59,11 +58,11 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
   std::size_t done = 0;
   do {
     fired = {};
-    if (fires_timers_) fired = timers_.fire_some(timers_at_once, stop);
+    if (fires_timers_) fired = timers_.fire_some(stop);
     asked_at = Steady::now();
     done += fired.count +
             jobs_.schedule_due(stop);  // between the batches: a crowd of timers does not keep jobs waiting
-  } while (fired.count >= timers_at_once && !stop.stop_requested());
+  } while (fired.more && !stop.stop_requested());
   // Without a listener nobody tells us of an earlier one that another process stores.
   MonoDuration pause = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
   const auto sooner = [&](std::optional<std::chrono::microseconds> due, MonoTime since) {

@@ -145,7 +145,7 @@ Jobs::Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options,
 // --- changing jobs
 // -------------------------------------------------------------------------------------------
 
-void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job& answer) {
+std::size_t Jobs::store(storage::WriteSession& session, const JobRequest& request, Job& answer) {
   auto& store = database_->jobs();
   auto job = answer;
   const auto now = store.now(session);
@@ -159,7 +159,7 @@ void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job&
     job.next_due_at = first_time();
     if (store.insert(session, job)) {
       answer = job;
-      return;
+      return 0;
     }
     known = store.lock(session, job.name);  // somebody was faster
     if (!known) throw InvalidOperation("job " + job.name + " is created and removed at the same time");
@@ -171,17 +171,20 @@ void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job&
   job.next_due_at = same_times ? known->next_due_at : first_time();
   store.update(session, job);
   if (!job.enabled) store.drop_waiting(session, job.id);
-  advance(session, job, now);
+  const auto begun = advance(session, job, now);
   answer = job;
+  return begun;
 }
 
 JobId Jobs::create_or_update(const JobRequest& request) {
   const auto checked = checked_job(request, outbox_->options());
   auto job = checked;
+  std::size_t begun = 0;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     job = checked;
-    store(session, request, job);
+    begun = store(session, request, job);
   });
+  note_begun(begun);
   log_.write(
       LogLevel::info, "jobs.stored",
       {{"store", database_->name()}, {"job", job.name}, {"cron", job.cron}, {"time_zone", job.time_zone}});
@@ -204,8 +207,10 @@ bool Jobs::remove(std::string_view name) {
 bool Jobs::set_enabled(std::string_view name, bool enabled) {
   require_name("name", name);
   bool found = false;
+  std::size_t begun = 0;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     auto& store = database_->jobs();
+    begun = 0;
     auto job = store.lock(session, name);
     found = job.has_value();
     if (!found || job->enabled == enabled) return;
@@ -218,8 +223,9 @@ bool Jobs::set_enabled(std::string_view name, bool enabled) {
     }
     store.update(session, *job);
     if (!enabled) store.drop_waiting(session, job->id);
-    advance(session, *job, now);
+    begun = advance(session, *job, now);
   });
+  note_begun(begun);
   if (found) {
     log_.write(LogLevel::info, enabled ? "jobs.enabled" : "jobs.disabled",
                {{"store", database_->name()}, {"job", name}});
@@ -240,22 +246,24 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
   require_name("name", name);
   const auto id = JobRunId::generate();
   bool found = false;
+  std::size_t begun = 0;
   database_->write({}, [&](storage::WriteSession& session) {
     auto& store = database_->jobs();
     auto job = store.lock(session, name);
     found = job.has_value();
     if (!found) return;
     const auto now = store.now(session);
-    advance(session, *job, now);  // first what its schedule says of this very moment
+    begun = advance(session, *job, now);  // first what its schedule says of this very moment
     auto time = now;
     int tries = 1;
     for (; tries <= 1'000 && !store.add_run(session, *job, {id, time, true}); ++tries) {
       time += WallTime::duration{1};  // two in one microsecond are two runs
     }
     if (tries > 1'000) throw InvalidOperation("there was no time left for another run of " + job->name);
-    advance(session, *job, now);
+    begun += advance(session, *job, now);
   });
   if (!found) return std::nullopt;
+  note_begun(begun);
   log_.write(LogLevel::info, "jobs.triggered",
              {{"store", database_->name()}, {"job", name}, {"run_id", id.to_string()}});
   database_->announce();
@@ -368,12 +376,15 @@ std::size_t Jobs::schedule_due(const std::stop_token& stop) {
     });
     total += started;
   }
-  if (total > 0) {
-    metrics_.count("jobs.started", total, {{"store", database_->name()}});
-    log_.write(LogLevel::debug, "jobs.started", {{"store", database_->name()}, {"count", total}});
-    database_->announce();
-  }
+  note_begun(total);
+  if (total > 0) database_->announce();
   return total;
+}
+
+void Jobs::note_begun(std::size_t runs) const {
+  if (runs == 0) return;
+  metrics_.count("jobs.started", runs, {{"store", database_->name()}});
+  log_.write(LogLevel::debug, "jobs.started", {{"store", database_->name()}, {"count", runs}});
 }
 
 /// One job that cannot be understood must not keep the others from running.

@@ -13,8 +13,6 @@
 namespace dovetail {
 namespace {
 
-/// Fired in one transaction: others work in between.
-constexpr int batch = 500;
 /// Nobody sees it: what is claimed fires in the same transaction, or not at all. Longer than that can last.
 constexpr std::chrono::hours lease_while_firing{24 * 365};
 constexpr int endless_attempts = 1'000'000'000;
@@ -47,6 +45,10 @@ std::vector<ScheduledTimer> as_timers(std::span<const Enqueued> answers) {
   timers.reserve(answers.size());
   for (const auto& answer : answers) timers.push_back(as_timer(answer));
   return timers;
+}
+
+std::size_t stored_of(std::span<const Enqueued> answers) {
+  return static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
 }
 
 /// What a timer becomes.
@@ -95,7 +97,6 @@ struct Timers::Marks {
 
 Timers::Timers(storage::Database& database, OutboxOptions options, Logger log, Metrics metrics)
     : database_(&database),
-      options_(options),
       log_(log),
       metrics_(metrics),
       queue_(database, database.timer_queue(), "timers", options, std::move(log), std::move(metrics)),
@@ -111,7 +112,7 @@ ScheduledTimer Timers::schedule(Transaction& transaction, const TimerRequest& re
 
 std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> requests) {
   const auto messages = as_messages(requests);
-  const auto checked = outbox::checked(messages, options_);
+  const auto checked = outbox::checked(messages, queue_.options());
   if (checked.empty()) return {};
   std::vector<Enqueued> answers;
   bool again = false;
@@ -122,7 +123,7 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
       if (checked[i].fresh && answers[i] == checked[i].id) answers[i] = {checked[i].id, true};
     }
   });
-  metrics_.count("timers.scheduled", answers.size(), {{"store", database_->name()}});
+  metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
   database_->announce();
   return as_timers(answers);
 }
@@ -130,11 +131,11 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
 std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
                                                   std::span<const TimerRequest> requests) {
   const auto messages = as_messages(requests);
-  const auto checked = outbox::checked(messages, options_);
+  const auto checked = outbox::checked(messages, queue_.options());
   if (checked.empty()) return {};
   const auto answers = database_->timer_queue().enqueue_many(transaction.session(), checked, false,
                                                              outbox::announcement_in(transaction));
-  metrics_.count("timers.scheduled", answers.size(), {{"store", database_->name()}});
+  metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
   transaction.announce_at_commit();
   return as_timers(answers);
 }
@@ -201,7 +202,8 @@ std::vector<Timer> Timers::list(const std::optional<std::string>& topic, const T
   return found;
 }
 
-Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
+Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
+  core::require_batch_size("most", most);
   const auto after = marks_->get();
   const storage::ClaimOrder order{.owner = owner_,
                                   .batch_size = most,
@@ -215,7 +217,7 @@ Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
   database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
     auto& timers = database_->timer_queue();
     const auto answer = timers.work(session, owner_, {}, true, &order);
-    fired = {answer.claimed.size(), answer.next_due};
+    fired = {.count = answer.claimed.size(), .next_due = answer.next_due};
     claimed = answer.claimed;
     if (answer.claimed.empty()) return;
     std::vector<storage::NewMessage> messages;
@@ -233,13 +235,14 @@ Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
     for (const auto& claim : claims) ids.push_back(claim.id.uuid());
     const bool known = database_->timers().any_known(session, ids);
     database_->outbox().enqueue_many(session, messages, known, storage::Announcement::later);
-    if (timers.ack(session, owner_, claims, options_.retain_done.count() > 0) != claims.size()) {
+    if (timers.ack(session, owner_, claims, queue_.options().retain_done.count() > 0) != claims.size()) {
       throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
     }
   });
-  marks_->note(claimed, fired.count >= static_cast<std::size_t>(most));
+  const bool full = fired.count >= static_cast<std::size_t>(most);
+  marks_->note(claimed, full);
   // With marks, only what lies behind them was looked at: look again, from the start.
-  if (after && fired.count < static_cast<std::size_t>(most)) fired.next_due = std::chrono::microseconds{0};
+  fired.more = full || after.has_value();
   if (fired.next_due) {
     // Early rather than late: counted from when we asked.
     *fired.next_due -=
@@ -255,11 +258,10 @@ Timers::Fired Timers::fire_some(int most, const std::stop_token& stop) {
 
 std::size_t Timers::fire_due(const std::stop_token& stop) {
   std::size_t total = 0;
-  while (!stop.stop_requested()) {
-    const bool from_start = !marks_->get();
-    const auto fired = fire_some(batch, stop);
+  for (bool more = true; more && !stop.stop_requested();) {
+    const auto fired = fire_some(stop);
     total += fired.count;
-    if (fired.count < batch && from_start) break;
+    more = fired.more;
   }
   return total;
 }

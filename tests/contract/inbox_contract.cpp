@@ -320,7 +320,7 @@ TEST_P(InboxContract, AFailedTryKeepsTheHash) {
 // --- limits
 // ------------------------------------------------------------------------------------------------
 
-TEST_P(InboxContract, LimitsAreCheckedBeforeAnyInputOutput) {
+TEST_P(InboxContract, WhatIsBeyondALimitIsRefusedAndNothingIsStored) {
   const std::string long_source(65, 's');
   const std::string long_id(256, 'm');
   const auto short_hash = std::vector<std::byte>(31);

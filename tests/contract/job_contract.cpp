@@ -86,7 +86,7 @@ TEST_P(JobContract, AJobIsCreatedAndChangedByItsName) {
   EXPECT_FALSE(jobs.get("nothing"));
 }
 
-TEST_P(JobContract, WhatCannotWorkIsRefusedBeforeAnyInputOutput) {
+TEST_P(JobContract, WhatCannotWorkIsRefusedAndNothingIsStored) {
   const auto with = [](const auto& change) {
     auto request = minutely();
     change(request);
@@ -390,30 +390,6 @@ TEST_P(JobContract, AJobThatCannotBeUnderstoodDoesNotKeepOthersFromRunning) {
   EXPECT_EQ(pass(minutes{2}), 2U);
 }
 
-TEST_P(JobContract, ARunThatWaitsIsStartedThoughItWasAddedWhileTheOneBeforeItEnded) {
-  if (!backend.is_postgres()) return;  // SQLite has one writer: there is no "while"
-  auto request = minutely();
-  request.max_concurrent_runs = 1;
-  jobs.create_or_update(request);
-  ASSERT_TRUE(jobs.trigger("j"));
-  const auto claimed = claim();
-  ASSERT_THAT(claimed, SizeIs(1));
-  // Somebody holds the job, as a scheduler that adds a run does, and has not committed when the run ends.
-  UserConnection scheduler(backend);
-  scheduler.execute("begin");
-  scheduler.execute("select from " + backend.table("job") + " where name = 'j' for no key update");
-  scheduler.execute("insert into " + backend.table("job_run") +
-                    " (id, job_id, job_name, scheduled_time, triggered, created_at) select "
-                    "gen_random_uuid(), id, 'j', now(), "
-                    "true, now() from " +
-                    backend.table("job") + " where name = 'j'");
-  std::jthread acking([&] { EXPECT_EQ(ack(claimed), 1U); });
-  std::this_thread::sleep_for(milliseconds{200});
-  scheduler.execute("commit");
-  acking.join();
-  EXPECT_EQ(jobs.schedule_due(), 1U) << "the end of the first has told that one waits";
-}
-
 TEST_P(JobContract, DisablingDropsWhatWaitsForItsTurn) {
   auto request = minutely();
   request.max_concurrent_runs = 1;
@@ -460,6 +436,36 @@ TEST_P(JobContract, AStartedPlatformRunsJobsAndNotesStartAndOutput) {
   ASSERT_TRUE(run.started_at);
   EXPECT_LE(*run.started_at, *run.ended_at);
   EXPECT_GE(*run.started_at, run.scheduled_time);
+}
+
+// --- PostgreSQL alone: SQLite has one writer, so that there is no "while"
+// ----------------------------------------------------------------------------------------
+
+class PostgresJobContract : public JobContract {};
+INSTANTIATE_TEST_SUITE_P(Engines, PostgresJobContract, ::testing::Values(BackendKind::postgres),
+                         backend_name);
+
+TEST_P(PostgresJobContract, ARunThatWaitsIsStartedThoughItWasAddedWhileTheOneBeforeItEnded) {
+  auto request = minutely();
+  request.max_concurrent_runs = 1;
+  jobs.create_or_update(request);
+  ASSERT_TRUE(jobs.trigger("j"));
+  const auto claimed = claim();
+  ASSERT_THAT(claimed, SizeIs(1));
+  // Somebody holds the job, as a scheduler that adds a run does, and has not committed when the run ends.
+  UserConnection scheduler(backend);
+  scheduler.execute("begin");
+  scheduler.execute("select from " + backend.table("job") + " where name = 'j' for no key update");
+  scheduler.execute("insert into " + backend.table("job_run") +
+                    " (id, job_id, job_name, scheduled_time, triggered, created_at) select "
+                    "gen_random_uuid(), id, 'j', now(), "
+                    "true, now() from " +
+                    backend.table("job") + " where name = 'j'");
+  std::jthread acking([&] { EXPECT_EQ(ack(claimed), 1U); });
+  std::this_thread::sleep_for(milliseconds{200});
+  scheduler.execute("commit");
+  acking.join();
+  EXPECT_EQ(jobs.schedule_due(), 1U) << "the end of the first has told that one waits";
 }
 
 }  // namespace

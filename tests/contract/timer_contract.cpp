@@ -1,4 +1,5 @@
 // One-time timers.
+#include <atomic>
 #include <thread>
 
 #include "support/backend.hpp"
@@ -90,7 +91,7 @@ TEST_P(TimerContract, CancelAndFireExcludeEachOther) {
   std::atomic<std::size_t> fired{0};
   {
     const std::jthread firing([&] {
-      for (int i = 0; i < 30; ++i) fired += timers.fire_some(3).count;
+      for (int i = 0; i < 30; ++i) fired += timers.fire_some({}, 3).count;
     });
     for (const auto& id : ids) cancelled += timers.cancel(id) ? 1 : 0;
   }
@@ -209,13 +210,35 @@ TEST_P(TimerContract, AClockThatStepsBackFiresNothingTwice) {
   EXPECT_EQ(timers.get(late)->status, OutboxStatus::done);
 }
 
-TEST_P(TimerContract, LimitsAreCheckedBeforeAnyInputOutput) {
+TEST_P(TimerContract, WhatIsBeyondALimitIsRefusedAndNothingIsStored) {
   EXPECT_THROW(timers.schedule({.topic = "", .due_at = backend.now()}), std::invalid_argument);
   EXPECT_THROW(timers.schedule({.topic = std::string(256, 't'), .due_at = backend.now()}),
                std::invalid_argument);
   EXPECT_THROW(timers.schedule({.topic = "t", .due_at = WallTime::max()}), std::out_of_range);
   EXPECT_THROW((void)timers.list({}, {.size = 0}), std::out_of_range);
   EXPECT_THROW(timers.reschedule(TimerId::generate(), WallTime::max()), std::out_of_range);
+}
+
+TEST_P(TimerContract, APlatformThatLeavesThemToOthersFiresNone) {
+  auto options = backend.options();
+  options.clock = nullptr;  // real time
+  options.schedule.fire_timers = false;
+  auto worker = Platform::open(backend.url(), options);
+  std::atomic<int> runs{0};
+  worker.on("job", [&](const OutboxMessage&, HandlerContext&) { ++runs; });
+  worker.on("t", [](const OutboxMessage&, HandlerContext&) {});
+  const auto timer = worker.timers().schedule({.topic = "t", .due_at = WallTime{}});
+  worker.jobs().create_or_update({.name = "each second", .topic = "job", .cron = "* * * * * *"});
+  worker.start();
+  // Whoever makes runs of jobs has looked at timers before, if it ever does.
+  EXPECT_TRUE(eventually([&] { return runs > 0; }));
+  EXPECT_EQ(worker.timers().get(timer)->status, OutboxStatus::ready);
+
+  options.schedule.fire_timers = true;
+  auto other = Platform::open(backend.url(), options);
+  other.on("t", [](const OutboxMessage&, HandlerContext&) {});
+  other.start();
+  EXPECT_TRUE(eventually([&] { return other.timers().get(timer)->status == OutboxStatus::done; }));
 }
 
 TEST_P(TimerContract, AStartedPlatformFiresThemAndIsWokenByAnEarlierOne) {

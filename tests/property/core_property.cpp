@@ -56,14 +56,14 @@ RC_GTEST_PROP(UuidProperty, OrdersAsItsTextDoes, ()) {
 
 RC_GTEST_PROP(UuidProperty, ParseOfAnyTextNeitherThrowsNorInvents, (const std::string& text)) {
   const auto id = Uuid::parse(text);
-  RC_ASSERT(!id || id->to_string() == lower_case(text));
+  if (id) RC_ASSERT(id->to_string() == lower_case(text));
 }
 
 RC_GTEST_PROP(UuidProperty, ParseOfADamagedTextIsRefusedOrTakenLiterally, ()) {
   auto text = (*any_uuid()).to_string();
   text[*gen::inRange<std::size_t>(0, text.size())] = *gen::arbitrary<char>();
   const auto id = Uuid::parse(text);
-  RC_ASSERT(!id || id->to_string() == lower_case(text));
+  if (id) RC_ASSERT(id->to_string() == lower_case(text));
 }
 
 RC_GTEST_PROP(UuidProperty, ParseRefusesEveryOtherLength, ()) {

@@ -374,6 +374,31 @@ begin
 end
 $function$;
 
+-- Locks dead messages, up to `most`, in the order of their keys; passes over those that somebody else has locked. Every
+-- argument that is given narrows it down. For the functions below, not for callers.
+create function {schema}.inbox_lock_dead(
+  only_source     text,
+  only_message_id text,
+  only_topic      text,
+  died_after      timestamptz,
+  died_before     timestamptz,
+  most            integer
+) returns tid[]
+  language plpgsql volatile
+as $function$
+begin
+  return array(
+    select g.ctid from {schema}.inbox_guard g
+     where g.status = 3 and (only_source is null or g.source = only_source)
+       and (only_message_id is null or g.message_id = only_message_id)
+       and (died_after is null or g.processed_at >= died_after) and (died_before is null or g.processed_at < died_before)
+       and (only_topic is null or exists (select from {schema}.inbox_archive a
+                                           where a.id = g.item_id and a.topic = only_topic))
+     order by g.source, g.message_id limit most
+     for update skip locked);
+end
+$function$;
+
 -- Lets dead messages live again, up to `most`, in the order of their keys: those of the queue are ready again with their
 -- attempts at zero, the others count as seen. Their last errors are kept. Answers how many. Every argument that is given
 -- narrows it down.
@@ -388,19 +413,10 @@ create function {schema}.inbox_revive(
   language plpgsql volatile
 as $function$
 declare
-  v_rows tid[];
+  v_rows tid[] := {schema}.inbox_lock_dead(only_source, only_message_id, only_topic, died_after, died_before, most);
   v_items uuid[];
   v_count integer;
 begin
-  v_rows := array(
-    select g.ctid from {schema}.inbox_guard g
-     where g.status = 3 and (only_source is null or g.source = only_source)
-       and (only_message_id is null or g.message_id = only_message_id)
-       and (died_after is null or g.processed_at >= died_after) and (died_before is null or g.processed_at < died_before)
-       and (only_topic is null or exists (select from {schema}.inbox_archive a
-                                           where a.id = g.item_id and a.topic = only_topic))
-     order by g.source, g.message_id limit most
-     for no key update skip locked);
   v_items := array(select g.item_id from {schema}.inbox_guard g
                     where g.ctid = any (v_rows) and exists (select from {schema}.inbox_archive a where a.id = g.item_id));
   -- Also those whose dead letters somebody has purged.
@@ -427,20 +443,11 @@ create function {schema}.inbox_purge_dead(
   language plpgsql volatile
 as $function$
 declare
-  v_rows tid[];
+  v_rows tid[] := {schema}.inbox_lock_dead(only_source, only_message_id, only_topic, died_after, died_before, most);
   v_items uuid[];
   v_letters uuid[];
   v_count integer;
 begin
-  v_rows := array(
-    select g.ctid from {schema}.inbox_guard g
-     where g.status = 3 and (only_source is null or g.source = only_source)
-       and (only_message_id is null or g.message_id = only_message_id)
-       and (died_after is null or g.processed_at >= died_after) and (died_before is null or g.processed_at < died_before)
-       and (only_topic is null or exists (select from {schema}.inbox_archive a
-                                           where a.id = g.item_id and a.topic = only_topic))
-     order by g.source, g.message_id limit most
-     for update skip locked);
   v_items := array(select g.item_id from {schema}.inbox_guard g where g.ctid = any (v_rows) and g.item_id is not null);
   -- Not waiting for one that somebody replays at this moment: that one waits for our row.
   v_letters := array(select a.id from {schema}.inbox_archive a where a.id = any (v_items) for update skip locked);
