@@ -110,23 +110,33 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
   auto& connection = WriteSession::of(session);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
-  for (const auto& message : messages) {
-    if (repeated || !message.fresh || message.unique_key) {
-      answers.push_back(enqueue(session, message, announcement));
+  const auto stands_alone = [&](const storage::NewMessage& message) {
+    return repeated || !message.fresh || message.unique_key.has_value();
+  };
+  while (!messages.empty()) {
+    if (stands_alone(messages.front())) {
+      answers.push_back(enqueue(session, messages.front(), announcement));
+      messages = messages.subspan(1);
       continue;
     }
-    auto cursor = connection.run(texts_, sql_.enqueue_many);
-    cursor.bind(message.id.uuid())
-        .bind(message.topic)
-        .bind(message.payload)
-        .bind(message.correlation_id)
-        .bind(message.due_at)
-        .bind(core::view_of(message.headers))
-        .bind(message.expires_at)
-        .bind(std::int64_t{message.priority})
-        .bind(clock_->wall())
-        .run();
-    answers.emplace_back(message.id, true);
+    auto some = messages.first(std::min(messages.size(), rows_at_once));
+    const bool full = some.size() == rows_at_once && std::ranges::none_of(some, stands_alone);
+    if (!full) some = some.first(1);
+    auto cursor = connection.run(texts_, full ? sql_.enqueue_many_step_sixteen : sql_.enqueue_many);
+    cursor.bind(clock_->wall());
+    for (const auto& message : some) {
+      cursor.bind(message.id.uuid())
+          .bind(message.topic)
+          .bind(message.payload)
+          .bind(message.correlation_id)
+          .bind(message.due_at)
+          .bind(core::view_of(message.headers))
+          .bind(message.expires_at)
+          .bind(std::int64_t{message.priority});
+      answers.emplace_back(message.id, true);
+    }
+    cursor.run();
+    messages = messages.subspan(some.size());
   }
   return answers;
 }

@@ -15,12 +15,15 @@
 namespace dovetail::sqlite {
 namespace {
 
-constexpr int checkpoint_frames =
-    4'000;  // 16 MiB of WAL: half the syncs per message that SQLite's 1,000 would cost
+/// 8 MiB of WAL: fewer syncs than SQLite's 1,000 would cost. While the file grows a sync takes half as long again: not more.
+constexpr int checkpoint_frames = 2'000;
 constexpr std::size_t max_batch = 1'024;
 constexpr std::chrono::microseconds longest_gathering{1'000};
-constexpr std::chrono::microseconds slow_yield{200};
+constexpr std::chrono::microseconds slow_yield{2'000};
 constexpr std::chrono::milliseconds crowded_for{100};
+/// So many of those who wait for a commit stay awake meanwhile, unless commits take longer than that.
+constexpr int most_awake = 5;
+constexpr std::chrono::microseconds longest_awake{1'000};
 
 int remember_frames(void* target, sqlite3*, const char*, int frames) {
   *static_cast<int*>(target) = frames;
@@ -112,16 +115,23 @@ bool Writer::enter(Submission& submission) {
   return leads;
 }
 
-/// Waits until so many have come, or the time is over. On a quiet machine it only yields: waking an idle
-/// processor takes longer than those who come need. A yield that takes long says that others have work for the
-/// processor, and for a while it sleeps instead.
-void Writer::await_queued(int count, std::chrono::steady_clock::time_point deadline) {
-  for (auto now = std::chrono::steady_clock::now(); now >= crowded_until_;) {
-    if (queued_.load() >= count || now >= deadline) return;
+/// Yields the processor until `ready`, and answers whether it is. On a quiet machine that is faster than to sleep: to wake a
+/// thread, and an idle processor for it, takes longer than what it waits for. A yield that takes long says that others have
+/// work for the processor: then, and for a while after, it gives up.
+template <class Ready>
+bool Writer::yield_until(std::chrono::steady_clock::time_point deadline, const Ready& ready) {
+  for (auto now = std::chrono::steady_clock::now(); now < deadline && now >= crowded_until_.load();) {
+    if (ready()) return true;
     std::this_thread::yield();
     const auto then = std::exchange(now, std::chrono::steady_clock::now());
-    if (now - then > slow_yield) crowded_until_ = now + crowded_for;
+    if (now - then > slow_yield) crowded_until_.store(now + crowded_for);
   }
+  return ready();
+}
+
+/// Waits until so many have come, or the time is over.
+void Writer::await_queued(int count, std::chrono::steady_clock::time_point deadline) {
+  if (yield_until(deadline, [&] { return queued_.load() >= count; })) return;
   awaited_.store(count);
   for (;;) {
     const int seen = queued_.load();
@@ -140,7 +150,12 @@ bool Writer::wait_until_done(const Submission& submission) {
     const int seen = events_.load(std::memory_order_acquire);
     const auto state = submission.state.load(std::memory_order_acquire);
     if (state != State::waiting) return state == State::done;
-    futex_wait(events_, seen);
+    // Not all of them stay awake: they would be in each other's way.
+    const bool told = awake_.fetch_add(1) < most_awake && commit_time_.load() < longest_awake &&
+                      yield_until(std::chrono::steady_clock::now() + longest_awake,
+                                  [&] { return events_.load(std::memory_order_acquire) != seen; });
+    awake_.fetch_sub(1);
+    if (!told) futex_wait(events_, seen);
   }
 }
 
@@ -191,7 +206,7 @@ std::size_t Writer::take_queued(Batch& batch) {
 void Writer::run_together(Batch& batch) {
   take_queued(batch);
   const auto expected = crowd_;
-  const auto patience = std::min<std::chrono::nanoseconds>(commit_time_, longest_gathering);
+  const auto patience = std::min<std::chrono::nanoseconds>(commit_time_.load(), longest_gathering);
   const auto start_at = std::chrono::steady_clock::now() + patience;
   begin();
   std::size_t done = 0;
@@ -303,7 +318,7 @@ void Writer::commit() {
   const auto started = std::chrono::steady_clock::now();
   static const std::string text = "commit";
   connection_->control("commit", text, true);
-  commit_time_ = std::chrono::steady_clock::now() - started;
+  commit_time_.store(std::chrono::steady_clock::now() - started);
 }
 
 void Writer::rollback_if_open() noexcept {

@@ -73,6 +73,8 @@ class Writer {
   using Batch = std::vector<Submission*>;
 
   bool enter(Submission& submission);
+  template <class Ready>
+  bool yield_until(std::chrono::steady_clock::time_point deadline, const Ready& ready);
   bool wait_until_done(const Submission& submission);
   void lead();
   std::size_t take_queued(Batch& batch);
@@ -99,12 +101,10 @@ class Writer {
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Connection> checkpointer_;
   // Whoever has the turn may touch what follows, up to the turn itself.
-  std::size_t crowd_ = 1;                                  // how many callers took part lately
-  std::chrono::nanoseconds commit_time_{0};                // of the last commit
-  std::chrono::steady_clock::time_point crowded_until_{};  // others want the processor: sleep, do not yield
-  int wal_frames_ = 0;                                     // in the WAL after the last commit
-  int checkpoint_at_;                                      // frames: when the next checkpoint is due
-  int checkpointed_frames_ = 0;                            // that the last checkpoint found
+  std::size_t crowd_ = 1;        // how many callers took part lately
+  int wal_frames_ = 0;           // in the WAL after the last commit
+  int checkpoint_at_;            // frames: when the next checkpoint is due
+  int checkpointed_frames_ = 0;  // that the last checkpoint found
 
   // Whose turn it is to write: the writer's thread or an interactive transaction, first come, first served.
   std::mutex turn_mutex_;
@@ -119,7 +119,11 @@ class Writer {
   std::atomic<int> queued_{0};   // the queue's size, for a look without the lock
   std::atomic<int> awaited_{0};  // the writer sleeps until so many are queued; zero: it does not
   bool led_ = false;             // somebody is the writer now
-  std::atomic<int> events_{0};   // grows whenever a submission's state changes; waited on by all
+  std::atomic<std::chrono::nanoseconds> commit_time_{};  // of the last commit
+  std::atomic<int> awake_{0};                            // of those who wait to be told
+  // Others want the processor: until then sleep, do not yield.
+  std::atomic<std::chrono::steady_clock::time_point> crowded_until_{};
+  std::atomic<int> events_{0};  // grows whenever a submission's state changes; waited on by all
 };
 
 }  // namespace dovetail::sqlite
