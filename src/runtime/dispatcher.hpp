@@ -68,6 +68,7 @@ class Dispatcher {
 
   // --- the fetchers
   struct Trip {
+    std::uint64_t number = 0;  // in the order of their beginnings
     Settlements settlements;
     int wanted = 0;  // messages to claim; zero: settle only
     std::optional<storage::QueueMarks> after;
@@ -165,9 +166,12 @@ class Dispatcher {
   std::size_t claiming_ = 0;  // messages that round trips under way may bring
   bool rung_ = true;          // a message may have come: claim at once
   bool more_ = false;         // the last claim was full
-  MonoTime poll_at_{};        // claim then, whatever happens
-  // … and then: we gave a message back until then, and nobody announces that.
-  MonoTime comes_back_at_ = MonoTime::max();
+  std::uint64_t trips_ = 0;
+  std::uint64_t full_trip_ = 0;  // the latest whose claim was full
+  MonoTime poll_at_{};           // claim then, whatever happens
+  // … and then: a message comes due, as far as we know. Trips that were under way may know less: they make it earlier, never
+  // later, and only a claim that begins after it ends it.
+  MonoTime due_at_ = MonoTime::max();
   MonoTime retry_at_{};  // no trip before: the last one failed
   int idle_polls_ = 0;
   int blocked_rounds_ = 0;  // claims in a row that brought only what must wait for its handler

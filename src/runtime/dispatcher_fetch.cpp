@@ -115,11 +115,12 @@ bool Dispatcher::next_trip(Trip& trip) {
     // A second claim beside one that is under way: only when the workers are faster than the database.
     const bool wants =
         hungry && jobs_.size() + claiming_ < window_ && !suspect_ && (claiming_ == 0 || ready == 0);
-    const auto look_at = std::min(poll_at_, comes_back_at_);
+    const auto look_at = std::min(poll_at_, due_at_);
     const bool claims = wants && (rung_ || more_ || now >= look_at);
     const bool settles = !finished_.empty() && (ready == 0 || finished_.size() >= batch || stopping_ ||
                                                 now >= *first_finished_ + settle_delay);
     if (!failing && (claims || settles)) {
+      trip.number = ++trips_;
       trip.settlements = std::exchange(finished_, {});
       first_finished_.reset();
       trip.ran_dry = ready == 0;
@@ -137,7 +138,7 @@ bool Dispatcher::next_trip(Trip& trip) {
         }
         trip.asks_next_due = !more_ || scans;
         rung_ = false;
-        if (now >= comes_back_at_) comes_back_at_ = MonoTime::max();
+        if (now >= due_at_) due_at_ = MonoTime::max();
       } else {
         fetcher_wakes_.notify_one();  // another keeps watch meanwhile
       }
@@ -229,7 +230,7 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
     if (each.kind == Kind::ack || each.kind == Kind::fail) continue;
     const auto delay =
         std::min<std::chrono::microseconds>(each.delay.value_or(std::chrono::microseconds{0}), longest_wait);
-    comes_back_at_ = std::min<MonoTime>(comes_back_at_, Steady::now() + delay + milliseconds{1});
+    due_at_ = std::min<MonoTime>(due_at_, Steady::now() + delay + milliseconds{1});
   }
 }
 
@@ -358,6 +359,11 @@ void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, 
   std::lock_guard lock(mutex_);
   claiming_ -= static_cast<std::size_t>(trip.wanted);
   note_place(answer.claimed);
+  if (answer.next_due) {
+    // Counted from when we asked: that is early rather than late.
+    const auto in = std::min<std::chrono::microseconds>(*answer.next_due, longest_wait);
+    due_at_ = std::min<MonoTime>(due_at_, sent_at + in + milliseconds{1});
+  }
   if (trip.from_start()) {
     scanned_at_ = now;
     scan_cost_ = now - sent_at;
@@ -367,10 +373,12 @@ void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, 
     more_ = true;
     return;
   }
+  if (full) full_trip_ = std::max(full_trip_, trip.number);
+  if (more_ && full_trip_ > trip.number) return;  // a trip that began later knows better: there are more
   if (!full && more_ &&
       !trip.from_start()) {  // the end of a burst: look again, and ask when the next comes due
     more_ = false;
-    poll_at_ = now;
+    due_at_ = std::min(due_at_, now);
     return;
   }
   more_ = full;
@@ -379,12 +387,6 @@ void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, 
   const auto patience = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
   auto pause =
       std::min<MonoDuration>(patience, options_.poll_interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
-  if (answer.next_due) {
-    // Counted from when we asked: that is early rather than late.
-    const auto due_at =
-        sent_at + std::min<std::chrono::microseconds>(*answer.next_due, longest_wait) + milliseconds{1};
-    pause = std::min<MonoDuration>(pause, std::max<MonoDuration>(due_at - now, milliseconds{1}));
-  }
   // All that we got waits for handlers at their limits: there may be more of that kind, and claiming it is in
   // vain.
   if (claimed > 0 && startable() == 0 && !blocked().empty()) {
