@@ -21,9 +21,10 @@ constexpr std::size_t max_batch = 1'024;
 constexpr std::chrono::microseconds longest_gathering{1'000};
 constexpr std::chrono::microseconds slow_yield{2'000};
 constexpr std::chrono::milliseconds crowded_for{100};
-/// So many of those who wait for a commit stay awake meanwhile, unless commits take longer than that.
-constexpr int most_awake = 5;
+/// Those who wait for a commit stay awake for so long, unless commits take longer than that.
 constexpr std::chrono::microseconds longest_awake{1'000};
+/// Two for each processor, so that probably none falls asleep; not all, who would be in each other's way.
+const int most_awake = std::min(2 * static_cast<int>(std::thread::hardware_concurrency()), 8);
 
 int remember_frames(void* target, sqlite3*, const char*, int frames) {
   *static_cast<int*>(target) = frames;
@@ -146,14 +147,14 @@ void Writer::await_queued(int count, std::chrono::steady_clock::time_point deadl
 
 /// False when the caller has become the writer before its submission was done.
 bool Writer::wait_until_done(const Submission& submission) {
+  const auto give_up_at = std::chrono::steady_clock::now() + longest_awake;
   for (;;) {
     const int seen = events_.load(std::memory_order_acquire);
     const auto state = submission.state.load(std::memory_order_acquire);
     if (state != State::waiting) return state == State::done;
-    // Not all of them stay awake: they would be in each other's way.
-    const bool told = awake_.fetch_add(1) < most_awake && commit_time_.load() < longest_awake &&
-                      yield_until(std::chrono::steady_clock::now() + longest_awake,
-                                  [&] { return events_.load(std::memory_order_acquire) != seen; });
+    const bool told =
+        awake_.fetch_add(1) < most_awake && commit_time_.load() < longest_awake &&
+        yield_until(give_up_at, [&] { return events_.load(std::memory_order_acquire) != seen; });
     awake_.fetch_sub(1);
     if (!told) futex_wait(events_, seen);
   }
