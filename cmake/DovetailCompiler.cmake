@@ -5,6 +5,12 @@ add_library(dovetail_build INTERFACE)
 target_compile_features(dovetail_build INTERFACE cxx_std_20)
 target_compile_options(dovetail_build INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
                        -Woverloaded-virtual -Wimplicit-fallthrough)
+if(DOVETAIL_UNITY)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+  # One file's `using` is not the next one's local variable. Without unity, as clang-tidy sees the files, it is checked.
+  target_compile_options(dovetail_build INTERFACE -Wno-shadow)
+endif()
 if(DOVETAIL_WERROR)
   target_compile_options(dovetail_build INTERFACE -Werror)
 endif()

@@ -68,6 +68,7 @@ void print_effect(const Globals& globals, const Effect& effect);
 
 /// `text` cut to `characters` of them.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t characters);
+inline constexpr std::size_t shown_error_characters = 60;  // in a table
 
 /// Accepts what may be a topic.
 [[nodiscard]] CLI::Validator topic_rule();
@@ -85,6 +86,7 @@ struct SecondsRange {
 };
 inline constexpr SecondsRange lease_range{std::chrono::milliseconds{1}, std::chrono::hours{24}};
 inline constexpr SecondsRange delay_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 365}};
+inline constexpr SecondsRange age_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
 
 /// Throws std::out_of_range that names `what` and the range.
 [[nodiscard]] std::chrono::milliseconds parse_seconds(const std::string& what, double seconds,

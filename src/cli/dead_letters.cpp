@@ -9,8 +9,6 @@ namespace {
 using nlohmann::ordered_json;
 using Ids = std::vector<OutboxMessageId>;
 
-constexpr std::size_t shown_error_characters = 60;
-
 struct DeadLetterArguments {
   std::vector<std::string> ids;
   std::string topic;

@@ -8,9 +8,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t shown_error_characters = 60;
 constexpr std::size_t shown_id_characters = 60;
-constexpr SecondsRange age_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
 
 struct InboxArguments {
   std::string source;

@@ -9,7 +9,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t shown_error_characters = 60;
 constexpr SecondsRange jitter_range{std::chrono::milliseconds{0}, std::chrono::hours{1}};
 
 struct JobArguments {
@@ -44,7 +43,7 @@ void create(const Globals& globals, const JobArguments& arguments) {
             << or_dash(job ? job->next_due_at : std::nullopt) << '\n';
 }
 
-void list(const Globals& globals) {
+void list_jobs(const Globals& globals) {
   auto platform = globals.open();
   const auto jobs = platform.jobs().list();
   if (globals.json) {
@@ -150,7 +149,8 @@ void add_create(CLI::App& group, Globals& globals) {
 void add_jobs(CLI::App& app, Globals& globals) {
   auto& group = *app.add_subcommand("jobs", "Messages that come again and again, by a cron expression");
   group.require_subcommand(1);
-  auto& listing = add_command(group, globals, "list", "All jobs, by name", [&globals] { list(globals); });
+  auto& listing =
+      add_command(group, globals, "list", "All jobs, by name", [&globals] { list_jobs(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
   add_create(group, globals);
   auto triggered = std::make_shared<JobArguments>();

@@ -11,7 +11,6 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t shown_key_characters = 40;
 constexpr int members_page = 1'000;
-constexpr SecondsRange age_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
 
 std::string steps(const Join& join) {
   auto text = std::to_string(join.completed_steps) + "/" + std::to_string(join.expected_steps);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cli/cli.hpp"
+#include "cli/message_json.hpp"
 #include "cli/stop_signals.hpp"
 
 namespace dovetail::cli {
@@ -29,16 +30,6 @@ constexpr SecondsRange duration_range{milliseconds{1'000}, std::chrono::hours{24
 
 // --- list and release
 
-ordered_json to_json(const Lease& lease) {
-  return {{"name", lease.name},
-          {"slot", lease.slot},
-          {"owner", lease.owner},
-          {"token", lease.token},
-          {"expires_at", to_string(lease.expires_at)},
-          {"acquired_at", to_string(lease.acquired_at)},
-          {"renewed_at", to_string(lease.renewed_at)}};
-}
-
 std::vector<Lease> all_leases(Leases& leases) {
   std::vector<Lease> all;
   for (;;) {
@@ -53,7 +44,7 @@ std::vector<Lease> all_leases(Leases& leases) {
   }
 }
 
-void list(const Globals& globals) {
+void list_leases(const Globals& globals) {
   auto platform = globals.open();
   const auto leases = all_leases(platform.leases());
   if (globals.json) {
@@ -235,7 +226,7 @@ void add_leases(CLI::App& app, Globals& globals) {
   auto& group = *app.add_subcommand("leases", "Who holds what: see, take away");
   group.require_subcommand(1);
   auto& listing =
-      add_command(group, globals, "list", "All leases that are held", [&globals] { list(globals); });
+      add_command(group, globals, "list", "All leases that are held", [&globals] { list_leases(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
 
   auto name = std::make_shared<std::string>();

@@ -17,7 +17,7 @@ ordered_json or_null(const std::optional<OwnerToken>& owner) {
   return owner ? ordered_json(owner->to_string()) : ordered_json();
 }
 
-ordered_json to_json(const Headers& headers) {
+ordered_json headers_json(const Headers& headers) {
   auto object = ordered_json::object();
   for (const auto& [name, value] : headers) object[name] = value;
   return object;
@@ -32,7 +32,7 @@ ordered_json to_json(const ClaimedMessage& claimed) {
           {"topic", message.topic},
           {"payload", message.payload},
           {"correlation_id", or_null(message.correlation_id)},
-          {"headers", to_json(message.headers)},
+          {"headers", headers_json(message.headers)},
           {"priority", message.priority},
           {"created_at", to_string(message.created_at)},
           {"due_at", or_null(message.due_at)},
@@ -48,7 +48,7 @@ ordered_json to_json(const StoredMessage& stored) {
           {"status", std::string{to_string(stored.status)}},
           {"correlation_id", or_null(message.correlation_id)},
           {"unique_key", or_null(stored.unique_key)},
-          {"headers", to_json(message.headers)},
+          {"headers", headers_json(message.headers)},
           {"priority", message.priority},
           {"created_at", to_string(message.created_at)},
           {"due_at", or_null(message.due_at)},
@@ -142,6 +142,16 @@ ordered_json to_json(const JoinMember& member) {
   return {{"message_id", member.message.to_string()},
           {"status", std::string{to_string(member.status)}},
           {"created_at", to_string(member.created_at)}};
+}
+
+ordered_json to_json(const Lease& lease) {
+  return {{"name", lease.name},
+          {"slot", lease.slot},
+          {"owner", lease.owner},
+          {"token", lease.token},
+          {"expires_at", to_string(lease.expires_at)},
+          {"acquired_at", to_string(lease.acquired_at)},
+          {"renewed_at", to_string(lease.renewed_at)}};
 }
 
 }  // namespace dovetail::cli

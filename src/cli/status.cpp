@@ -13,7 +13,7 @@ std::optional<std::int64_t> oldest_due_ms(const OutboxCounts& counts) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(*counts.oldest_due).count();
 }
 
-ordered_json to_json(const OutboxCounts& counts, const std::vector<PausedTopic>& paused_topics) {
+ordered_json outbox_json(const OutboxCounts& counts, const std::vector<PausedTopic>& paused_topics) {
   const auto oldest = oldest_due_ms(counts);
   auto topics = ordered_json::array();
   for (const auto& each : paused_topics) {
@@ -57,7 +57,7 @@ void status(const Globals& globals) {
   if (globals.json) {
     const ordered_json answer{{"database", platform.name()},
                               {"schema", globals.schema},
-                              {"outbox", to_json(counts, paused_topics)}};
+                              {"outbox", outbox_json(counts, paused_topics)}};
     std::cout << answer.dump(2) << '\n';
     return;
   }

@@ -10,9 +10,9 @@
 namespace dovetail::core {
 namespace {
 
-constexpr std::array<std::string_view, 12> month_names{"JAN", "FEB", "MAR", "APR", "MAY", "JUN",
+constexpr std::array<std::string_view, 12> month_codes{"JAN", "FEB", "MAR", "APR", "MAY", "JUN",
                                                        "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"};
-constexpr std::array<std::string_view, 7> weekday_names{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"};
+constexpr std::array<std::string_view, 7> weekday_codes{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"};
 
 struct FieldRule {
   std::string_view name;
@@ -27,8 +27,8 @@ constexpr FieldRule second_rule{"second", 0, 59, 59, {}, "0 to 59"};
 constexpr FieldRule minute_rule{"minute", 0, 59, 59, {}, "0 to 59"};
 constexpr FieldRule hour_rule{"hour", 0, 23, 23, {}, "0 to 23"};
 constexpr FieldRule day_rule{"day", 1, 31, 31, {}, "1 to 31"};
-constexpr FieldRule month_rule{"month", 1, 12, 12, month_names, "1 to 12 or JAN to DEC"};
-constexpr FieldRule weekday_rule{"weekday", 0, 7, 6, weekday_names, "0 to 7 or SUN to SAT"};
+constexpr FieldRule month_rule{"month", 1, 12, 12, month_codes, "1 to 12 or JAN to DEC"};
+constexpr FieldRule weekday_rule{"weekday", 0, 7, 6, weekday_codes, "0 to 7 or SUN to SAT"};
 
 // Not those of <cctype>, which ask the locale.
 constexpr bool is_digit(char c) {

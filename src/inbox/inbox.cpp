@@ -25,7 +25,6 @@ using storage::InboxArrival;
 using storage::InboxFence;
 using storage::InboxKey;
 
-constexpr int portion = 1'000;
 constexpr std::chrono::hours ten_years{24 * 3650};
 constexpr std::string_view source_header = "dovetail-source";
 constexpr std::string_view message_id_header = "dovetail-message-id";
@@ -457,7 +456,7 @@ std::size_t Inbox::revive(const DeadFilter& filter) {
   std::size_t total = 0;
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = database_->inbox().revive(session, bounded, portion);
+      count = database_->inbox().revive(session, bounded, storage::portion);
     });
   }
   metrics_.count("inbox.revived", total, {{"store", database_->name()}});
@@ -468,8 +467,8 @@ std::size_t Inbox::revive(const DeadFilter& filter) {
 
 std::size_t Inbox::purge_dead(const DeadFilter& filter) {
   require_filter(filter);
-  const auto total = storage::in_portions(*database_, portion, [&](storage::WriteSession& session) {
-    return database_->inbox().purge_dead(session, filter, portion);
+  const auto total = storage::in_portions(*database_, [&](storage::WriteSession& session) {
+    return database_->inbox().purge_dead(session, filter, storage::portion);
   });
   log_.write(LogLevel::info, "inbox.purged_dead", {{"store", database_->name()}, {"count", total}});
   return total;
@@ -493,8 +492,11 @@ std::size_t Inbox::forget(std::chrono::seconds age, const std::stop_token& stop)
     throw std::out_of_range("age must be zero to ten years");
   }
   const auto total = storage::in_portions(
-      *database_, portion,
-      [&](storage::WriteSession& session) { return database_->inbox().forget(session, age, portion); }, stop);
+      *database_,
+      [&](storage::WriteSession& session) {
+        return database_->inbox().forget(session, age, storage::portion);
+      },
+      stop);
   metrics_.count("inbox.forgotten", total, {{"store", database_->name()}});
   if (total > 0) {
     log_.write(LogLevel::info, "inbox.forgotten", {{"store", database_->name()}, {"count", total}});

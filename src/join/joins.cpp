@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::size_t max_grouping_key_characters = 255;
 constexpr std::size_t max_metadata_bytes = std::size_t{1} << 20;
-constexpr int portion = 1'000;  // joins per transaction of what works through many
 
 void require_id(const char* what, const Uuid& id) {
   if (id.is_nil()) throw std::invalid_argument(std::string{what} + " must not be the nil UUID");
@@ -402,8 +401,10 @@ std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
 
 std::size_t Joins::fail_overdue(const std::stop_token& stop) {
   const auto count = storage::in_portions(
-      *database_, portion,
-      [&](storage::WriteSession& session) { return database_->joins().fail_overdue(session, portion); },
+      *database_,
+      [&](storage::WriteSession& session) {
+        return database_->joins().fail_overdue(session, storage::portion);
+      },
       stop);
   if (count > 0) {
     metrics_.count("join.overdue", count, {{"store", database_->name()}});
@@ -418,9 +419,10 @@ std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) 
   }
   std::size_t count = 0;
   for (std::size_t some = 1; some > 0 && !stop.stop_requested(); count += some) {
-    database_->write(
-        {.single_statement = true, .service = true, .stop = stop},
-        [&](storage::WriteSession& session) { some = database_->joins().purge(session, age, portion); });
+    database_->write({.single_statement = true, .service = true, .stop = stop},
+                     [&](storage::WriteSession& session) {
+                       some = database_->joins().purge(session, age, storage::portion);
+                     });
   }
   if (count > 0) log_.write(LogLevel::info, "join.purged", {{"store", database_->name()}, {"count", count}});
   return count;

@@ -13,7 +13,6 @@ constexpr std::size_t max_characters = 255;
 constexpr std::chrono::milliseconds shortest{10};
 constexpr std::chrono::milliseconds longest = std::chrono::hours{24};
 constexpr int most_slots = 10'000;
-constexpr int portion = 1'000;
 
 void require_word(const char* what, std::string_view text) {
   if (text.empty()) throw std::invalid_argument(std::string{what} + " must not be empty");
@@ -123,8 +122,11 @@ std::size_t Leases::purge(std::chrono::seconds age, const std::stop_token& stop)
     throw std::out_of_range("age must be zero to ten years");
   }
   return storage::in_portions(
-      *database_, portion,
-      [&](storage::WriteSession& session) { return database_->leases().purge(session, age, portion); }, stop);
+      *database_,
+      [&](storage::WriteSession& session) {
+        return database_->leases().purge(session, age, storage::portion);
+      },
+      stop);
 }
 
 }  // namespace dovetail

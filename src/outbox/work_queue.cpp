@@ -24,7 +24,6 @@ constexpr std::size_t max_error_bytes = 2048;
 constexpr int largest_max_attempts = 1'000;
 constexpr std::chrono::milliseconds max_lease = std::chrono::hours{24};
 constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 365};
-constexpr int portion = 1'000;  // rows per transaction of what works through many
 
 void require_owner(OwnerToken owner) {
   if (owner.is_nil()) throw std::invalid_argument("owner must not be the nil UUID");
@@ -209,9 +208,9 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
   const auto attempts = options.max_attempts.value_or(options_.max_attempts);
   require_max_attempts(attempts);
   const auto count = in_portions(
-      *database_, portion,
+      *database_,
       [&](storage::WriteSession& session) {
-        return store_->reap_expired(session, attempts, portion, options.look_at);
+        return store_->reap_expired(session, attempts, storage::portion, options.look_at);
       },
       options.stop);
   metrics_.count(event("reaped"), count, {{"store", database_->name()}});
@@ -245,11 +244,11 @@ std::vector<StoredMessage> WorkQueue::dead_letters(const DeadLetterFilter& filte
 
 std::size_t WorkQueue::replay(std::span<const OutboxMessageId> ids) {
   std::size_t total = 0;
-  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), portion))) {
-    const auto some = ids.first(std::min<std::size_t>(ids.size(), portion));
+  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), storage::portion))) {
+    const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->replay(session, some, {}, portion);
+      count = store_->replay(session, some, {}, storage::portion);
     });
     total += count;
   }
@@ -270,7 +269,7 @@ std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
   std::size_t total = 0;
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->replay(session, std::nullopt, bounded, portion);
+      count = store_->replay(session, std::nullopt, bounded, storage::portion);
     });
   }
   metrics_.count(event("replayed"), total, {{"store", database_->name()}});
@@ -281,11 +280,11 @@ std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
 
 std::size_t WorkQueue::purge_dead_letters(std::span<const OutboxMessageId> ids) {
   std::size_t total = 0;
-  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), portion))) {
-    const auto some = ids.first(std::min<std::size_t>(ids.size(), portion));
+  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), storage::portion))) {
+    const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->purge_failed(session, some, {}, portion);
+      count = store_->purge_failed(session, some, {}, storage::portion);
     });
     total += count;
   }
@@ -295,8 +294,8 @@ std::size_t WorkQueue::purge_dead_letters(std::span<const OutboxMessageId> ids) 
 
 std::size_t WorkQueue::purge_dead_letters(const DeadLetterFilter& filter) {
   require_filter(filter);
-  const auto total = in_portions(*database_, portion, [&](storage::WriteSession& session) {
-    return store_->purge_failed(session, std::nullopt, filter, portion);
+  const auto total = in_portions(*database_, [&](storage::WriteSession& session) {
+    return store_->purge_failed(session, std::nullopt, filter, storage::portion);
   });
   log_.write(LogLevel::info, event("purged_dead_letters"), {{"store", database_->name()}, {"count", total}});
   return total;
@@ -307,8 +306,9 @@ std::size_t WorkQueue::purge_done(std::chrono::seconds age, const std::stop_toke
     throw std::out_of_range("age must be zero to ten years");
   }
   const auto total = in_portions(
-      *database_, portion,
-      [&](storage::WriteSession& session) { return store_->purge_done(session, age, portion); }, stop);
+      *database_,
+      [&](storage::WriteSession& session) { return store_->purge_done(session, age, storage::portion); },
+      stop);
   metrics_.count(event("purged"), total, {{"store", database_->name()}});
   if (total > 0)
     log_.write(LogLevel::info, event("purged"), {{"store", database_->name()}, {"count", total}});
@@ -330,8 +330,8 @@ bool WorkQueue::resume(std::string_view topic) {
   database_->write({.single_statement = true, .repeatable = true},
                    [&](storage::WriteSession& session) { resumed = store_->resume(session, topic); });
   // Also when it was not paused: a resume that was cut short is finished by calling it again.
-  const auto back = in_portions(*database_, portion, [&](storage::WriteSession& session) {
-    return store_->unpark(session, topic, portion);
+  const auto back = in_portions(*database_, [&](storage::WriteSession& session) {
+    return store_->unpark(session, topic, storage::portion);
   });
   log_.write(LogLevel::info, event("resumed"),
              {{"store", database_->name()}, {"topic", topic}, {"count", back}});

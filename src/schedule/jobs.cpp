@@ -30,7 +30,6 @@ constexpr std::chrono::hours longest_jitter{1};
 constexpr std::size_t jobs_at_once = 20;   // in one transaction
 constexpr int releases_at_once = 100;      // of one job
 constexpr std::size_t runs_at_once = 200;  // in one transaction
-constexpr int portion = 1'000;
 /// A job that cannot be understood (somebody changed the table, or its zone is gone) is looked at again after that.
 constexpr std::chrono::minutes broken_pause{10};
 constexpr std::string_view job_header = "dovetail-job";
@@ -472,8 +471,10 @@ std::size_t Jobs::purge_runs(std::chrono::seconds age, const std::stop_token& st
     throw std::out_of_range("age must be zero to ten years");
   }
   return storage::in_portions(
-      *database_, portion,
-      [&](storage::WriteSession& session) { return database_->jobs().purge_runs(session, age, portion); },
+      *database_,
+      [&](storage::WriteSession& session) {
+        return database_->jobs().purge_runs(session, age, storage::portion);
+      },
       stop);
 }
 

@@ -65,7 +65,7 @@ class FakeConnection {
 
 using Pool = storage::Pool<FakeConnection>;
 
-Error error_of(ErrorKind kind) {
+Error connect_failure(ErrorKind kind) {
   return {{kind, "57P03", "connect"}, "starting up"};
 }
 
@@ -310,7 +310,7 @@ TEST_F(PoolTest, StopOfOneDoesNotBlockTheNextInLine) {
 
 TEST_F(PoolTest, TriesToOpenAgainWhileTheFailureIsTransient) {
   auto pool = make({.backoff = no_pause}, [this] {
-    if (tries < 4) throw error_of(ErrorKind::connection_lost);
+    if (tries < 4) throw connect_failure(ErrorKind::connection_lost);
   });
   EXPECT_NO_THROW(pool.acquire());
   EXPECT_EQ(tries, 4);
@@ -318,7 +318,7 @@ TEST_F(PoolTest, TriesToOpenAgainWhileTheFailureIsTransient) {
 
 TEST_F(PoolTest, LogsEveryReconnectAsAWarning) {
   auto pool = make({.backoff = no_pause}, [this] {
-    if (tries < 3) throw error_of(ErrorKind::connection_lost);
+    if (tries < 3) throw connect_failure(ErrorKind::connection_lost);
   });
   const auto lease = pool.acquire();
   const auto records = sink->records();
@@ -330,20 +330,20 @@ TEST_F(PoolTest, LogsEveryReconnectAsAWarning) {
 }
 
 TEST_F(PoolTest, ThrowsTheFailureToOpenOnceItsPatienceEnds) {
-  auto pool = make({.patience = 0ms}, [] { throw error_of(ErrorKind::connection_lost); });
+  auto pool = make({.patience = 0ms}, [] { throw connect_failure(ErrorKind::connection_lost); });
   EXPECT_EQ(kind_of_failure(pool), ErrorKind::connection_lost);
   EXPECT_EQ(tries, 1);
 }
 
 TEST_F(PoolTest, ThrowsAPermanentFailureToOpenAtOnce) {
-  auto pool = make({.backoff = no_pause}, [] { throw error_of(ErrorKind::permission); });
+  auto pool = make({.backoff = no_pause}, [] { throw connect_failure(ErrorKind::permission); });
   EXPECT_EQ(kind_of_failure(pool), ErrorKind::permission);
   EXPECT_EQ(tries, 1);
 }
 
 TEST_F(PoolTest, AFailedOpenGivesItsPlaceBack) {
   auto pool = make({.max_size = 1, .patience = 0ms}, [this] {
-    if (tries == 1) throw error_of(ErrorKind::permission);
+    if (tries == 1) throw connect_failure(ErrorKind::permission);
     if (tries == 2) throw std::runtime_error("out of file descriptors");
   });
   EXPECT_EQ(kind_of_failure(pool), ErrorKind::permission);
@@ -353,7 +353,7 @@ TEST_F(PoolTest, AFailedOpenGivesItsPlaceBack) {
 
 TEST_F(PoolTest, StopEndsThePauseBeforeTheNextTryToOpen) {
   auto pool = make({.patience = 1h, .backoff = {.initial = 1min, .cap = 1min}},
-                   [] { throw error_of(ErrorKind::connection_lost); });
+                   [] { throw connect_failure(ErrorKind::connection_lost); });
   std::stop_source stop;
   auto opening = std::async(std::launch::async, [&] { return kind_of_failure(pool, stop.get_token()); });
   while (clock->sleepers() == 0) std::this_thread::yield();

@@ -29,9 +29,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr FullJitterBackoff no_pause{.initial = 0ms, .cap = 0ms};
+constexpr FullJitterBackoff at_once{.initial = 0ms, .cap = 0ms};
 
-Error error_of(ErrorKind kind) {
+Error failure(ErrorKind kind) {
   return {{kind, "40P01", "outbox_claim"}, "no luck"};
 }
 
@@ -44,14 +44,14 @@ class Retry : public ::testing::Test {
   /// An attempt that fails `failures` times with `kind`, then succeeds.
   std::function<void()> failing(ErrorKind kind, int failures) {
     return [this, kind, failures] {
-      if (++attempts <= failures) throw error_of(kind);
+      if (++attempts <= failures) throw failure(kind);
     };
   }
 
   ManualClock clock;
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>();
   Logger log{sink};
-  storage::RetryPolicy policy{.max_attempts = 5, .backoff = no_pause};
+  storage::RetryPolicy policy{.max_attempts = 5, .backoff = at_once};
   storage::WriteOptions options;
   int attempts = 0;
 };
@@ -75,7 +75,7 @@ TEST_F(Retry, RunsAgainFromTheTop) {
   std::vector<std::string> steps;
   run([&] {
     steps.emplace_back("first");
-    if (++attempts == 1) throw error_of(ErrorKind::serialization);
+    if (++attempts == 1) throw failure(ErrorKind::serialization);
     steps.emplace_back("second");
   });
   EXPECT_THAT(steps, ElementsAre("first", "first", "second"));
@@ -134,7 +134,7 @@ TEST_F(Retry, StartsNoAttemptOnceItsPatienceIsOver) {
   const auto slow = [this] {
     ++attempts;
     clock.advance(10s);
-    throw error_of(ErrorKind::transient);
+    throw failure(ErrorKind::transient);
   };
   policy.patience = 30s;
   EXPECT_THROW(run(slow), Error);
@@ -147,7 +147,7 @@ TEST_F(Retry, EndsWithTheErrorWhenStopIsRequested) {
   const auto stopped_meanwhile = [&] {
     ++attempts;
     stop.request_stop();
-    throw error_of(ErrorKind::deadlock);
+    throw failure(ErrorKind::deadlock);
   };
   EXPECT_THROW(run(stopped_meanwhile), Error);
   EXPECT_EQ(attempts, 1);
@@ -201,7 +201,7 @@ TEST_F(Retry, LogsNothingForWhatItDoesNotRepeat) {
 
 TEST(MayRetry, IsTrueForWhatIsTransientAndForRepeatableDoubt) {
   for (const auto kind : all_error_kinds()) {
-    const auto error = error_of(kind);
+    const auto error = failure(kind);
     EXPECT_EQ(storage::may_retry(error, {}), error.is_transient()) << to_string(kind);
     EXPECT_EQ(storage::may_retry(error, {.repeatable = true}), error.is_transient() || error.is_in_doubt())
         << to_string(kind);

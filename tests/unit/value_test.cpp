@@ -145,11 +145,11 @@ T get(Value value) {
   return row_of(std::move(value)).get<T>(0);
 }
 
-const Uuid sample = *Uuid::parse("0190b8a2-7c3d-7e4f-8123-456789abcdef");
+const Uuid some_uuid = *Uuid::parse("0190b8a2-7c3d-7e4f-8123-456789abcdef");
 
-Bytes sample_bytes() {
+Bytes some_bytes() {
   Bytes bytes;
-  for (const auto byte : sample.bytes()) bytes.push_back(static_cast<std::byte>(byte));
+  for (const auto byte : some_uuid.bytes()) bytes.push_back(static_cast<std::byte>(byte));
   return bytes;
 }
 
@@ -159,7 +159,7 @@ TEST(Row, GivesEveryTypeAsItself) {
   EXPECT_EQ(get<double>(0.5), 0.5);
   EXPECT_EQ(get<std::string>("text"s), "text");
   EXPECT_EQ(get<Bytes>(bytes_of({1, 2})), bytes_of({1, 2}));
-  EXPECT_EQ(get<Uuid>(sample), sample);
+  EXPECT_EQ(get<Uuid>(some_uuid), some_uuid);
   EXPECT_EQ(get<WallTime>(WallTime{5s}), WallTime{5s});
 }
 
@@ -167,7 +167,7 @@ TEST(Row, ReadsWhatSqliteSpellsDifferently) {
   EXPECT_EQ(get<bool>(std::int64_t{0}), false);
   EXPECT_EQ(get<bool>(std::int64_t{1}), true);
   EXPECT_EQ(get<double>(std::int64_t{3}), 3.0);
-  EXPECT_EQ(get<Uuid>(sample_bytes()), sample);
+  EXPECT_EQ(get<Uuid>(some_bytes()), some_uuid);
   EXPECT_EQ(get<WallTime>(std::int64_t{-1}), WallTime{-1us});
 }
 
@@ -189,7 +189,7 @@ TEST(Row, GivesAValueAsAFilledOptional) {
   EXPECT_EQ(get<std::optional<std::int64_t>>(std::int64_t{0}), 0);
   EXPECT_EQ(get<std::optional<bool>>(std::int64_t{0}), false);
   EXPECT_EQ(get<std::optional<std::string>>(""s), "");
-  EXPECT_EQ(get<std::optional<Uuid>>(sample_bytes()), sample);
+  EXPECT_EQ(get<std::optional<Uuid>>(some_bytes()), some_uuid);
 }
 
 TEST(Row, RefusesToConvertBetweenUnlikeTypes) {
@@ -202,7 +202,7 @@ TEST(Row, RefusesToConvertBetweenUnlikeTypes) {
   EXPECT_THROW(get<std::string>(std::int64_t{1}), InvalidOperation);
   EXPECT_THROW(get<std::string>(bytes_of({65})), InvalidOperation);
   EXPECT_THROW(get<Bytes>("A"s), InvalidOperation);
-  EXPECT_THROW(get<Uuid>(sample.to_string()), InvalidOperation);
+  EXPECT_THROW(get<Uuid>(some_uuid.to_string()), InvalidOperation);
   EXPECT_THROW(get<WallTime>(1.0), InvalidOperation);
   EXPECT_THROW(get<std::optional<std::int64_t>>("1"s), InvalidOperation);
 }
