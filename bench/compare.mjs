@@ -4,20 +4,28 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { chart } from './compare_chart.mjs';
 
-const quick = process.argv.includes('--quick');
-const publish = process.argv.includes('--publish');
-const only = process.argv.includes('--only') ? process.argv[process.argv.indexOf('--only') + 1] : '';
+let [quick, publish, only] = [false, false, ''];
+for (let words = process.argv.slice(2); words.length; ) {
+  const word = words.shift();
+  if (word === '--quick') quick = true;
+  else if (word === '--publish') publish = true;
+  else if (word === '--only' && words.length) only = words.shift();
+  else {
+    console.error(`compare: unknown argument ${word}; see ./bench/compare --help`);
+    process.exit(2);
+  }
+}
 
 const server = process.env.DOVETAIL_TEST_POSTGRES;
 const cluster = process.env.DOVETAIL_TEST_POSTGRES_DIR;
-const sqliteFile = `${process.env.TMPDIR}/compare.db`;
+const sqliteFile = `${process.env.COMPARE_WORK}/compare.db`;
 const programs = 'build/bench';
 const default_batch = 50; // WorkerOptions::batch_size
 const best_batch = 1000;
 
 const size = quick
-  ? { rounds: 1, budget: 110, messages: 40_000, single: 1, latency: 2, snapshot: 4, idle: 3, sqliteMessages: 40_000 }
-  : { rounds: 3, budget: 580, messages: 200_000, single: 2, latency: 6, snapshot: 60, idle: 8, sqliteMessages: 200_000 };
+  ? { rounds: 1, budget: 110, messages: 40_000, single: 1, latency: 2, snapshot: 8, idle: 3, sqliteTurns: 1, sqliteMessages: 40_000 }
+  : { rounds: 3, budget: 580, messages: 200_000, single: 2, latency: 8, snapshot: 120, idle: 8, sqliteTurns: 3, sqliteMessages: 200_000 };
 
 const started = Date.now();
 const elapsed = () => (Date.now() - started) / 1000;
@@ -142,10 +150,23 @@ async function withCosts(measure, contestant, body) {
 }
 
 function say(text) {
-  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K[${elapsed().toFixed(0)} s] ${text}`);
+  const line = text && `[${elapsed().toFixed(0)} s] ${text}`;
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${line}`);
+  else if (line) process.stderr.write(`${line}\n`);
 }
 
-// --- the blocks of a round. Each is a list of [name, work]; the order is turned from round to round.
+const failures = [];
+/// One that fails does not take the others' figures with it.
+async function attempt(what, body) {
+  say(what);
+  try {
+    await body();
+  } catch (error) {
+    failures.push(`${what}: ${error.message}`);
+  }
+}
+
+// --- the blocks of a round, in an order that is turned from round to round. What no bar is about is `once` measured.
 
 const drains = [
   { label: 'Dovetail, default batch', contestant: dovetail, options: { batch: default_batch } },
@@ -153,11 +174,11 @@ const drains = [
   { label: 'Dovetail, no history', contestant: dovetail, options: { batch: best_batch, 'no-history': true } },
   { label: 'Graphile Worker', contestant: graphile },
   { label: 'pg-boss', contestant: pgboss },
-  { label: 'PgQ', contestant: pgq },
+  { label: 'PgQ', contestant: pgq, once: true },
   { label: 'raw, history, default batch', contestant: raw, options: { how: 'history', batch: default_batch } },
   { label: 'raw, history', contestant: raw, options: { how: 'history', batch: best_batch } },
   { label: 'raw, fused, deleted', contestant: raw, options: { how: 'fused', batch: best_batch } },
-  { label: 'raw, locked and deleted', contestant: raw, options: { how: 'delete', batch: best_batch } },
+  { label: 'raw, locked and deleted', contestant: raw, options: { how: 'delete', batch: best_batch }, once: true },
 ];
 
 async function drainOnce({ label, contestant, options = {} }, round) {
@@ -168,6 +189,7 @@ async function drainOnce({ label, contestant, options = {} }, round) {
     const bulkLabel = contestant === raw ? (drains.findIndex((each) => each.label === label) + round) % 2 ? 'raw COPY' : 'raw unnest' : contestant.name;
     const bulkOptions = ours ? { messages, keep: true } : contestant === raw ? { messages, how: bulkLabel.split(' ')[1].toLowerCase() } : { messages };
     await withCosts('bulk enqueue', bulkLabel, () => contestant.call('bulk', url, bulkOptions));
+    await psql(url, 'vacuum analyze'); // no plan rests on an empty table
     const drainOptions = ours ? { messages, keep: true, preloaded: true, ...options } : { messages, ...options };
     await withCosts('drain', label, () => contestant.call('drain', url, drainOptions));
   });
@@ -177,9 +199,9 @@ const singles = [
   { label: 'Dovetail', contestant: dovetail },
   { label: 'Graphile Worker', contestant: graphile },
   { label: 'pg-boss', contestant: pgboss },
-  { label: 'PgQ', contestant: pgq },
+  { label: 'PgQ', contestant: pgq, once: true },
   { label: 'raw', contestant: raw },
-  { label: 'raw with NOTIFY', contestant: raw, options: { notify: 1 } },
+  { label: 'raw with NOTIFY', contestant: raw, options: { notify: 1 }, once: true },
 ];
 
 async function singleOnce({ label, contestant, options = {} }) {
@@ -201,58 +223,51 @@ async function latencyOnce({ label, contestant }) {
 }
 
 function removeSqlite() {
-  for (const suffix of ['', '-wal', '-shm', '-journal', '.lock']) rmSync(sqliteFile + suffix, { force: true });
+  for (const suffix of ['', '-wal', '-shm', '-journal', '-lock']) rmSync(sqliteFile + suffix, { force: true });
 }
 
-async function sqliteOnce() {
-  const messages = size.sqliteMessages;
-  const url = `sqlite:${sqliteFile}`;
-  const perSecond = (answer) => answer.messages / answer.seconds;
-  const steps = [
-    async () => note('SQLite single enqueue', 'raw, one fsync each', perSecond(await rawSqlite.call('single', sqliteFile, { seconds: size.single }))),
-    async () => note('SQLite single enqueue', 'Dovetail, 1 thread', perSecond(await dovetail.call('single', url, { connections: 1, seconds: size.single }))),
-    async () => note('SQLite single enqueue', 'Dovetail, 8 threads', perSecond(await dovetail.call('single', url, { connections: 8, seconds: size.single }))),
-    async () => {
-      note('SQLite bulk enqueue', 'raw, batches of 1,000', perSecond(await rawSqlite.call('bulk', sqliteFile, { messages })));
-      note('SQLite drain', 'raw, batches of 1,000, history', perSecond(await rawSqlite.call('drain', sqliteFile, { messages, history: 1 })));
+const perSecond = (answer) => answer.messages / answer.seconds;
+const sqliteUrl = `sqlite:${sqliteFile}`;
+const sqliteSingle = (label, call) => async () => note('SQLite single enqueue', label, perSecond(await call()));
+const sqliteDrain = (label, batch) => async () => {
+  const options = { messages: size.sqliteMessages, keep: true };
+  note('SQLite bulk enqueue', 'Dovetail', perSecond(await dovetail.call('bulk', sqliteUrl, options)));
+  note('SQLite drain', label, perSecond(await dovetail.call('drain', sqliteUrl, { ...options, preloaded: true, batch })));
+};
+const sqlites = [
+  // By turns: what the disk does in a second is not what it does in the next.
+  ...Array.from({ length: size.sqliteTurns }, () => [
+    { label: 'single', run: sqliteSingle('raw, one fsync each', () => rawSqlite.call('single', sqliteFile, { seconds: size.single })) },
+    { label: 'single, 8 threads', run: sqliteSingle('Dovetail, 8 threads', () => dovetail.call('single', sqliteUrl, { connections: 8, seconds: size.single })) },
+  ]).flat(),
+  { label: 'single, 1 thread', once: true, run: sqliteSingle('Dovetail, 1 thread', () => dovetail.call('single', sqliteUrl, { connections: 1, seconds: size.single })) },
+  {
+    label: 'raw drain',
+    run: async () => {
+      const options = { messages: size.sqliteMessages };
+      note('SQLite bulk enqueue', 'raw, batches of 1,000', perSecond(await rawSqlite.call('bulk', sqliteFile, options)));
+      note('SQLite drain', 'raw, batches of 1,000, history', perSecond(await rawSqlite.call('drain', sqliteFile, { ...options, history: 1 })));
     },
-    async () => {
-      note('SQLite bulk enqueue', 'Dovetail', perSecond(await dovetail.call('bulk', url, { messages, keep: true })));
-      note('SQLite drain', 'Dovetail', perSecond(await dovetail.call('drain', url, { messages, keep: true, preloaded: true, batch: best_batch })));
-    },
-    async () => {
-      await dovetail.call('bulk', url, { messages, keep: true });
-      note('SQLite drain', 'Dovetail, default batch', perSecond(await dovetail.call('drain', url, { messages, keep: true, preloaded: true, batch: default_batch })));
-    },
-  ];
-  for (const step of steps) {
-    removeSqlite();
-    await step();
-  }
-  removeSqlite();
-}
+  },
+  { label: 'drain', run: sqliteDrain('Dovetail', best_batch) },
+  { label: 'drain, default batch', run: sqliteDrain('Dovetail, default batch', default_batch) },
+];
 
 const turned = (list, by) => [...list.slice(by % list.length), ...list.slice(0, by % list.length)];
 const wanted = (block) => !only || block.includes(only);
 
 async function round(number) {
-  for (const each of wanted('drain') ? turned(drains, number * 3) : []) {
-    say(`round ${number + 1}: drain, ${each.label}`);
-    await drainOnce(each, number);
-  }
-  for (const each of wanted('enqueue') ? turned(singles, number * 2) : []) {
-    say(`round ${number + 1}: single enqueue, ${each.label}`);
-    await singleOnce(each);
-  }
+  const turn = (block, list, by) => (wanted(block) ? turned(list.filter((each) => number === 0 || !each.once), by) : []);
   const listeners = singles.filter((each) => each.contestant !== pgq && !each.options);
-  for (const each of wanted('latency') ? turned(listeners, number) : []) {
-    say(`round ${number + 1}: latency, ${each.label}`);
-    await latencyOnce(each);
+  const here = `round ${number + 1}: `;
+  for (const each of turn('drain', drains, number * 3)) await attempt(`${here}drain, ${each.label}`, () => drainOnce(each, number));
+  for (const each of turn('enqueue', singles, number * 2)) await attempt(`${here}single enqueue, ${each.label}`, () => singleOnce(each));
+  for (const each of turn('latency', listeners, number)) await attempt(`${here}latency, ${each.label}`, () => latencyOnce(each));
+  for (const each of turn('sqlite', sqlites, number * 3)) {
+    removeSqlite();
+    await attempt(`${here}SQLite, ${each.label}`, each.run);
   }
-  if (wanted('sqlite')) {
-    say(`round ${number + 1}: SQLite`);
-    await sqliteOnce();
-  }
+  removeSqlite();
 }
 
 // --- what is measured once
@@ -262,7 +277,6 @@ let snapshotRatio;
 const idleCost = new Map();
 
 async function measureClaims() {
-  say('claims with a long backlog');
   await inFreshDatabase(dovetail, async (url) => {
     const answer = JSON.parse(await run(`${programs}/dovetail`, ['bench', 'claims', '--database', url, '--json']));
     for (const each of answer) claimPages.push({ waiting: each.waiting, pages: each.pages, milliseconds: each.milliseconds });
@@ -270,31 +284,27 @@ async function measureClaims() {
 }
 
 async function measureSnapshot() {
-  say('an old snapshot is held');
   await inFreshDatabase(dovetail, async (url) => {
-    snapshotRatio = await dovetail.call('snapshot', url, { seconds: size.snapshot, batch: 200 });
+    snapshotRatio = await dovetail.call('snapshot', url, { seconds: size.snapshot });
   });
 }
 
+/// Counted by the server, which writes every statement of this database to its log.
+const statementsLogged = () => (readFileSync(`${cluster}/log`, 'utf8').match(/ LOG: {2}(execute|statement)/g) ?? []).length;
+
 async function measureIdle({ label, contestant }) {
-  say(`idle: ${label}`);
   await inFreshDatabase(contestant, async (url) => {
-    // Ours measures itself; of the others, we look at the last seconds of a longer run.
-    if (contestant === dovetail) {
-      const answer = await contestant.call('idle', url, { seconds: size.idle });
-      idleCost.set(label, { transactions: answer.transactions_per_second, cpu: answer.cpu_share });
-      return;
-    }
-    const name = url.slice(url.lastIndexOf('/') + 1);
-    const transactions = async () => Number(await psql(server, `select xact_commit + xact_rollback from pg_stat_database where datname = '${name}'`));
-    const settle = 4;
-    const running = contestant.call('idle', url, { seconds: settle + size.idle + 3 });
-    await new Promise((resolve) => setTimeout(resolve, settle * 1000));
-    const before = await transactions();
+    // Until polls have become rare; ours settles for as long as it measures, and looks at the server at both ends of that.
+    const settle = size.idle + 2;
+    await psql(server, `alter database ${url.slice(url.lastIndexOf('/') + 1)} set log_statement = 'all'`);
+    const seconds = contestant === dovetail ? settle : 2 * settle;
+    const running = contestant.call('idle', url, { seconds });
+    await new Promise((resolve) => setTimeout(resolve, (settle + 1) * 1000));
+    const [statements, cpu] = [statementsLogged(), serverCpu()];
     await new Promise((resolve) => setTimeout(resolve, size.idle * 1000));
-    const after = await transactions();
+    const counted = { statements: (statementsLogged() - statements) / size.idle, server: (serverCpu() - cpu) / size.idle };
     const answer = await running;
-    idleCost.set(label, { transactions: (after - before) / size.idle, cpu: answer.client_cpu_seconds / answer.seconds });
+    idleCost.set(label, { ...counted, client: answer.cpu_share ?? answer.client_cpu_seconds / answer.seconds });
   });
 }
 
@@ -360,7 +370,9 @@ function bars() {
   atLeast('rate with an old snapshot / without', snapshotRatio?.ratio, 0.9);
   atLeast('SQLite single enqueue, 8 threads / one fsync each', ratio('SQLite single enqueue', 'Dovetail, 8 threads', 'raw, one fsync each'), 5);
   atLeast('SQLite drain / raw, batches of 1,000', ratio('SQLite drain', 'Dovetail', 'raw, batches of 1,000, history'), 0.6);
-  below('idle, transactions/s', idleCost.get('Dovetail')?.transactions, 3);
+  const idle = idleCost.get('Dovetail');
+  below('idle, statements/s', idle?.statements, 3);
+  below('idle, client and server, % of a core', idle && 100 * (idle.client + idle.server), 1);
   return list;
 }
 
@@ -378,36 +390,37 @@ function report(reached) {
     printTable('a claim of 50', ['waiting', 'pages', 'ms'], claimPages.map((each) => [thousands(each.waiting), `${each.pages}`, each.milliseconds.toFixed(2)]));
   }
   if (snapshotRatio) {
-    printTable(`enqueue and drain together; an old snapshot is held for ${2 * size.snapshot} s`, ['', 'messages/s'],
+    printTable(`enqueue and drain together; an old snapshot is held for ${size.snapshot} s`, ['', 'messages/s'],
       [['without', rate(snapshotRatio.clean_per_second)], ['with', rate(snapshotRatio.per_second)]]);
   }
   printMeasure('SQLite single enqueue', 'raw, one fsync each');
   printMeasure('SQLite bulk enqueue', 'raw, batches of 1,000');
   printMeasure('SQLite drain', 'raw, batches of 1,000, history');
   if (idleCost.size) {
-    printTable('idle', ['', 'transactions/s', 'client CPU, % of a core'],
-      [...idleCost].map(([name, cost]) => [name, cost.transactions.toFixed(2), (cost.cpu * 100).toFixed(2)]));
+    printTable('idle', ['', 'statements/s', 'client CPU, % of a core', 'server CPU, %'],
+      [...idleCost].map(([name, cost]) => [name, cost.statements.toFixed(2), (cost.client * 100).toFixed(2), (cost.server * 100).toFixed(2)]));
   }
-  printTable('bars', ['', 'measured', 'bar', ''], reached.map((each) => [each.what, each.number.toFixed(2), each.bar, each.reached ? 'reached' : 'NOT REACHED']));
+  printTable(quick ? 'bars (set for the whole run: in a quick one starting up counts for more)' : 'bars', ['', 'measured', 'bar', ''], reached.map((each) => [each.what, each.number.toFixed(2), each.bar, each.reached ? 'reached' : 'NOT REACHED']));
 }
 
 if (!existsSync(`${programs}/dovetail`)) throw new Error(`${programs}/dovetail is missing: call ./bench/compare`);
 let longest = 0;
-const once = (wanted('snapshot') ? 3 * size.snapshot + 10 : 0) + (wanted('claims') ? 15 : 0) + (wanted('idle') ? 4 * size.idle + 12 : 0);
-for (let number = 0; number < size.rounds; ++number) {
-  if (number > 0 && elapsed() + longest + once > size.budget) break;
+let rounds = 0;
+const once = (wanted('snapshot') ? 1.25 * size.snapshot + 10 : 0) + (wanted('claims') ? 15 : 0) + (wanted('idle') ? 3 * (2 * size.idle + 6) : 0);
+for (; rounds < size.rounds && (rounds === 0 || elapsed() + longest + once <= size.budget); ++rounds) {
   const before = elapsed();
-  await round(number);
+  await round(rounds);
   longest = Math.max(longest, elapsed() - before);
 }
-if (wanted('claims')) await measureClaims();
-if (wanted('snapshot')) await measureSnapshot();
-if (wanted('idle')) for (const each of singles.slice(0, 3)) await measureIdle(each);
+if (wanted('claims')) await attempt('claims with a long backlog', measureClaims);
+if (wanted('snapshot')) await attempt('an old snapshot is held', measureSnapshot);
+if (wanted('idle')) for (const each of singles.slice(0, 3)) await attempt(`idle: ${each.label}`, () => measureIdle(each));
 say('');
 const reached = bars();
 report(reached);
 const answer = {
-  settings: { ...size, default_batch, best_batch, elapsed_seconds: elapsed() },
+  settings: { ...size, rounds, default_batch, best_batch, elapsed_seconds: elapsed() },
+  failures,
   medians: Object.fromEntries([...samples].filter(([measure]) => measure !== 'latency').map(([measure, row]) => [measure, Object.fromEntries([...row].map(([name, list]) => [name, median(list)]))])),
   latency: Object.fromEntries([...(samples.get('latency')?.keys() ?? [])].map((name) => [name, latencyOf(name)])),
   claims: claimPages,
@@ -421,4 +434,6 @@ writeFileSync('build/compare/compare.json', JSON.stringify(answer, null, 1));
 const svg = chart(answer);
 writeFileSync('build/compare/compare.svg', svg);
 if (publish) writeFileSync('docs/performance.svg', svg);
+for (const each of failures) console.log(`\nFAILED ${each}`);
+if (failures.length) process.exitCode = 1;
 console.log(`\n${elapsed().toFixed(0)} s; build/compare/compare.json, build/compare/compare.svg`);

@@ -12,8 +12,8 @@ export function chart(answer) {
   const of = (measure, names) => names.map(([name, label]) => ({ label: label ?? name, value: answer.medians[measure]?.[name], ours: name.startsWith('Dovetail') }));
   add(`Drain of ${answer.settings.messages.toLocaleString('en-US')} waiting messages, completion written`, 'per s', of('drain', [
     ['Dovetail', 'Dovetail, history kept'], ['Dovetail, no history'], ['Graphile Worker', 'Graphile Worker (keeps none)'],
-    ['pg-boss', 'pg-boss (history kept)'], ['raw, history', 'raw libpq, history kept']]));
-  add('Bulk enqueue', 'per s', of('bulk enqueue', [['Dovetail'], ['Graphile Worker'], ['pg-boss'], ['PgQ', 'PgQ (COPY)'], ['raw COPY', 'raw libpq, COPY']]));
+    ['pg-boss', 'pg-boss (history kept)'], ['raw, history', 'raw libpq, history kept'], ['PgQ', 'PgQ (acks whole batches)']]));
+  add('Bulk enqueue', 'per s', of('bulk enqueue', [['Dovetail'], ['Graphile Worker'], ['pg-boss'], ['PgQ', 'PgQ (COPY)'], ['raw COPY', 'raw libpq, COPY'], ['raw unnest', 'raw libpq, unnest']]));
   add('One message per transaction, 8 connections', 'per s', of('single enqueue, 8 connections', [
     ['Dovetail'], ['Graphile Worker'], ['pg-boss'], ['PgQ'], ['raw', 'raw libpq']]));
   add('Latency at 20 messages a second, p99 (less is better)', 'ms', ['Dovetail', 'Graphile Worker', 'pg-boss'].map((name) => ({

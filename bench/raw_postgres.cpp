@@ -413,7 +413,6 @@ void drain(const std::string& url, Arguments& arguments) {
   const auto connections = connect(url, arguments.positive("connections", 2));
   arguments.no_more();
   Connection observer(url);
-  observer.run("analyze raw_queue");
   expect("ready rows", messages, observer.number("select count(*) from raw_queue where status = 0"));
   const auto kept_before = kept_rows(observer);
   const auto work = prepare_drain(connections, how, batch);
@@ -427,7 +426,7 @@ void drain(const std::string& url, Arguments& arguments) {
 
 // -------------------------------------------------------------------------------------------------- latency
 
-constexpr long warm_up = 10;
+constexpr long warm_up = 20;
 
 std::int64_t nanoseconds(Steady::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();

@@ -110,6 +110,7 @@ class Database {
     if (code != SQLITE_OK) throw std::runtime_error("cannot open " + file);
     run("pragma journal_mode = wal");
     run("pragma synchronous = full");
+    run("pragma wal_autocheckpoint = 2000");  // a little faster than the usual 1,000
   }
 
   Statement prepare(const std::string& sql) const { return {native_.get(), sql}; }

@@ -55,6 +55,11 @@ std::string payload(std::int64_t number) {
   return text + "\"}";
 }
 
+/// What payload() was made with.
+std::int64_t number_in(const std::string& payload) {
+  return std::stoll(payload.substr(payload.find(':') + 1));
+}
+
 Finding rate(std::string measure, std::string setting, std::int64_t messages, double seconds) {
   const auto per_second = static_cast<double>(messages) / seconds;
   return {std::move(measure), std::move(setting), with_thousands(per_second) + " messages/s",
@@ -279,7 +284,7 @@ Findings latency(const Settings& settings, const Progress& progress) {
   std::mutex mutex;
   std::vector<double> samples;
   platform.on(topic, [&](const OutboxMessage& message, HandlerContext&) {
-    const Steady::time_point begun{Steady::duration{std::stoll(message.payload)}};
+    const Steady::time_point begun{Steady::duration{number_in(message.payload)}};
     const auto passed = seconds_since(begun) * 1e3;
     std::lock_guard lock(mutex);
     samples.push_back(passed);
@@ -288,12 +293,12 @@ Findings latency(const Settings& settings, const Progress& progress) {
   // On PostgreSQL as another process would, over NOTIFY. A file of SQLite has one owner.
   auto other = is_postgres(settings.url) ? std::optional{open(settings)} : std::nullopt;
   auto& outbox = (other ? *other : platform).outbox();
-  const auto warm_up = std::size_t{latency_rate} / 2;
+  const auto warm_up = std::size_t{latency_rate};
   const auto count = warm_up + static_cast<std::size_t>(std::ceil(settings.seconds * latency_rate));
   const auto start = Steady::now();
   for (std::size_t i = 0; i < count; ++i) {
     std::this_thread::sleep_until(start + milliseconds{1'000 / latency_rate} * i);
-    outbox.enqueue({.topic = topic, .payload = std::to_string(Steady::now().time_since_epoch().count())});
+    outbox.enqueue({.topic = topic, .payload = payload(Steady::now().time_since_epoch().count())});
     progress(static_cast<double>(i + 1) / static_cast<double>(count));
   }
   const auto patience = in_seconds(10);
@@ -445,15 +450,15 @@ double steady_rate(const Settings& settings, double seconds, const Progress& pro
 }  // namespace
 
 Findings snapshot(const Settings& settings, const Progress& progress) {
-  const auto clean = steady_rate(settings, settings.seconds, [&](double share) { progress(share / 3); });
+  const auto clean = steady_rate(settings, settings.seconds / 4, [&](double share) { progress(share / 5); });
   auto watcher = open(settings);
   auto old = watcher.begin();
   old.execute("set transaction isolation level repeatable read");
   static_cast<void>(old.query("select count(*) from \"" + settings.platform.schema + "\".outbox"));
   const auto held =
-      steady_rate(settings, settings.seconds * 2, [&](double share) { progress((1 + 2 * share) / 3); });
+      steady_rate(settings, settings.seconds, [&](double share) { progress((1 + 4 * share) / 5); });
   old.rollback();
-  return {{"old snapshot", "held for " + fixed(settings.seconds * 2, 0) + " s",
+  return {{"old snapshot", "held for " + fixed(settings.seconds, 0) + " s",
            with_thousands(held) + " messages/s, " + with_thousands(clean) + " without",
            ordered_json{{"per_second", held}, {"clean_per_second", clean}, {"ratio", held / clean}}}};
 }

@@ -21,10 +21,9 @@ constexpr std::size_t max_batch = 1'024;
 constexpr std::chrono::microseconds longest_gathering{1'000};
 constexpr std::chrono::microseconds slow_yield{2'000};
 constexpr std::chrono::milliseconds crowded_for{100};
-/// Those who wait for a commit stay awake for so long, unless commits take longer than that.
+/// So many of those who wait for a commit stay awake for so long, unless commits take longer than that.
 constexpr std::chrono::microseconds longest_awake{1'000};
-/// Two for each processor, so that probably none falls asleep; not all, who would be in each other's way.
-const int most_awake = std::min(2 * static_cast<int>(std::thread::hardware_concurrency()), 8);
+constexpr int most_awake = 8;
 
 int remember_frames(void* target, sqlite3*, const char*, int frames) {
   *static_cast<int*>(target) = frames;
