@@ -256,16 +256,17 @@ const sqlites = [
 const turned = (list, by) => [...list.slice(by % list.length), ...list.slice(0, by % list.length)];
 const wanted = (block) => !only || block.includes(only);
 
-async function round(number) {
-  const turn = (block, list, by) => (wanted(block) ? turned(list.filter((each) => number === 0 || !each.once), by) : []);
-  const listeners = singles.filter((each) => each.contestant !== pgq && !each.options);
-  const here = `round ${number + 1}: `;
-  for (const each of turn('drain', drains, number * 3)) await attempt(`${here}drain, ${each.label}`, () => drainOnce(each, number));
-  for (const each of turn('enqueue', singles, number * 2)) await attempt(`${here}single enqueue, ${each.label}`, () => singleOnce(each));
-  for (const each of turn('latency', listeners, number)) await attempt(`${here}latency, ${each.label}`, () => latencyOnce(each));
-  for (const each of turn('sqlite', sqlites, number * 3)) {
-    removeSqlite();
-    await attempt(`${here}SQLite, ${each.label}`, each.run);
+const listeners = singles.filter((each) => each.contestant !== pgq && !each.options);
+const blocks = [
+  { name: 'drain', list: drains, shift: 3, work: drainOnce },
+  { name: 'single enqueue', list: singles, shift: 2, work: singleOnce },
+  { name: 'latency', list: listeners, shift: 1, work: latencyOnce },
+  { name: 'SQLite', list: sqlites, shift: 3, work: (each) => (removeSqlite(), each.run()) },
+].filter((block) => wanted(block.name.toLowerCase()));
+
+async function runBlock({ name, list, shift, work }, round) {
+  for (const each of turned(list.filter((one) => round === 0 || !one.once), round * shift)) {
+    await attempt(`round ${round + 1}: ${name}, ${each.label}`, () => work(each, round));
   }
   removeSqlite();
 }
@@ -404,13 +405,16 @@ function report(reached) {
 }
 
 if (!existsSync(`${programs}/dovetail`)) throw new Error(`${programs}/dovetail is missing: call ./bench/compare`);
-let longest = 0;
-let rounds = 0;
 const once = (wanted('snapshot') ? 1.25 * size.snapshot + 10 : 0) + (wanted('claims') ? 15 : 0) + (wanted('idle') ? 3 * (2 * size.idle + 6) : 0);
-for (; rounds < size.rounds && (rounds === 0 || elapsed() + longest + once <= size.budget); ++rounds) {
-  const before = elapsed();
-  await round(rounds);
-  longest = Math.max(longest, elapsed() - before);
+// The first round is whole; of the others, the blocks for which there is time.
+for (let round = 0; round < size.rounds; ++round) {
+  for (const block of blocks) {
+    const before = elapsed();
+    if (round > 0 && before + block.took + once > size.budget) continue;
+    await runBlock(block, round);
+    block.took = Math.max(block.took ?? 0, elapsed() - before);
+    block.rounds = round + 1;
+  }
 }
 if (wanted('claims')) await attempt('claims with a long backlog', measureClaims);
 if (wanted('snapshot')) await attempt('an old snapshot is held', measureSnapshot);
@@ -419,7 +423,7 @@ say('');
 const reached = bars();
 report(reached);
 const answer = {
-  settings: { ...size, rounds, default_batch, best_batch, elapsed_seconds: elapsed() },
+  settings: { ...size, rounds: Object.fromEntries(blocks.map((block) => [block.name, block.rounds])), default_batch, best_batch, elapsed_seconds: elapsed() },
   failures,
   medians: Object.fromEntries([...samples].filter(([measure]) => measure !== 'latency').map(([measure, row]) => [measure, Object.fromEntries([...row].map(([name, list]) => [name, median(list)]))])),
   latency: Object.fromEntries([...(samples.get('latency')?.keys() ?? [])].map((name) => [name, latencyOf(name)])),
