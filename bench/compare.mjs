@@ -32,7 +32,7 @@ const elapsed = () => (Date.now() - started) / 1000;
 
 // --- running programs
 
-function run(command, args, { tolerate = false } = {}) {
+function run(command, args) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     let out = '';
@@ -41,7 +41,7 @@ function run(command, args, { tolerate = false } = {}) {
     child.stderr.on('data', (data) => (err += data));
     child.on('error', reject);
     child.on('close', (code) => {
-      if (code === 0 || tolerate) resolve(out);
+      if (code === 0) resolve(out);
       else reject(new Error(`${command} ${args.join(' ')} ended with ${code}: ${err.slice(-800)}`));
     });
   });

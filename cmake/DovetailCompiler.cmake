@@ -8,7 +8,7 @@ target_compile_options(dovetail_build INTERFACE -Wall -Wextra -Wpedantic -Wshado
 if(DOVETAIL_UNITY)
   set(CMAKE_UNITY_BUILD ON)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
-  # One file's `using` is not the next one's local variable. Without unity, as clang-tidy sees the files, it is checked.
+  # One file's `using` is not the next one's local variable: what shadows what is only checked without unity.
   target_compile_options(dovetail_build INTERFACE -Wno-shadow)
 endif()
 if(DOVETAIL_WERROR)

@@ -9,7 +9,7 @@ option(DOVETAIL_INSTALL "Generate the install rules" ${PROJECT_IS_TOP_LEVEL})
 option(DOVETAIL_SERVER "Build the HTTP server" OFF)
 option(DOVETAIL_TRANSPORTS "Build the broker transports" OFF)
 option(DOVETAIL_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
-option(DOVETAIL_UNITY "Compile several files at once: three times as fast from a cold start" OFF)
+option(DOVETAIL_UNITY "Compile several files at once: faster from a cold start" OFF)
 set(DOVETAIL_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize= takes them")
 
 foreach(part SERVER TRANSPORTS)

@@ -77,6 +77,18 @@ StoredMessage read_stored(const Cursor& row) {
   return stored;
 }
 
+/// What every statement that stores a message takes, in this order.
+void bind_message(Cursor& cursor, const storage::NewMessage& message) {
+  cursor.bind(message.id.uuid())
+      .bind(message.topic)
+      .bind(message.payload)
+      .bind(message.correlation_id)
+      .bind(message.due_at)
+      .bind(core::view_of(message.headers))
+      .bind(message.expires_at)
+      .bind(std::int64_t{message.priority});
+}
+
 }  // namespace
 
 // --- enqueue
@@ -87,16 +99,8 @@ Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewM
   auto& connection = WriteSession::of(session);
   {
     auto cursor = connection.run(texts_, sql_.enqueue);
-    cursor.bind(message.id.uuid())
-        .bind(message.topic)
-        .bind(message.payload)
-        .bind(message.correlation_id)
-        .bind(message.due_at)
-        .bind(core::view_of(message.headers))
-        .bind(message.expires_at)
-        .bind(std::int64_t{message.priority})
-        .bind(message.unique_key)
-        .bind(clock_->wall());
+    bind_message(cursor, message);
+    cursor.bind(message.unique_key).bind(clock_->wall());
     if (cursor.run() == 1) return {message.id, true};
   }
   auto existing = connection.run(texts_, sql_.enqueue_step_existing);
@@ -125,14 +129,7 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
     auto cursor = connection.run(texts_, full ? sql_.enqueue_many_step_sixteen : sql_.enqueue_many);
     cursor.bind(clock_->wall());
     for (const auto& message : some) {
-      cursor.bind(message.id.uuid())
-          .bind(message.topic)
-          .bind(message.payload)
-          .bind(message.correlation_id)
-          .bind(message.due_at)
-          .bind(core::view_of(message.headers))
-          .bind(message.expires_at)
-          .bind(std::int64_t{message.priority});
+      bind_message(cursor, message);
       answers.emplace_back(message.id, true);
     }
     cursor.run();
