@@ -285,9 +285,11 @@ async function measureClaims() {
 }
 
 async function measureSnapshot() {
-  await inFreshDatabase(dovetail, async (url) => {
-    snapshotRatio = await dovetail.call('snapshot', url, { seconds: size.snapshot });
-  });
+  await inFreshDatabase(dovetail, (url) =>
+    inFreshDatabase(dovetail, async (beside) => {
+      snapshotRatio = await dovetail.call('snapshot', url, { seconds: size.snapshot, beside });
+    }),
+  );
 }
 
 /// Counted by the server, which writes every statement of this database to its log.
@@ -405,7 +407,7 @@ function report(reached) {
 }
 
 if (!existsSync(`${programs}/dovetail`)) throw new Error(`${programs}/dovetail is missing: call ./bench/compare`);
-const once = (wanted('snapshot') ? 1.25 * size.snapshot + 10 : 0) + (wanted('claims') ? 15 : 0) + (wanted('idle') ? 3 * (2 * size.idle + 6) : 0);
+const once = (wanted('snapshot') ? size.snapshot + 15 : 0) + (wanted('claims') ? 15 : 0) + (wanted('idle') ? 3 * (2 * size.idle + 6) : 0);
 // The first round is whole; of the others, the blocks for which there is time.
 for (let round = 0; round < size.rounds; ++round) {
   for (const block of blocks) {

@@ -38,6 +38,7 @@ struct BenchArguments {
   int batch_size = WorkerOptions{}.batch_size;
   int bulk_size = 2'000;
   int threads = 0;
+  std::string beside;
   bool no_history = false;
   bool keep = false;
   bool preloaded = false;
@@ -76,6 +77,7 @@ Settings settings_of(const Globals& globals, const BenchArguments& arguments) {
                     .seconds = arguments.seconds,
                     .connections = arguments.connections,
                     .bulk_size = arguments.bulk_size,
+                    .beside = arguments.beside,
                     .preloaded = arguments.preloaded};
   settings.platform.worker.batch_size = arguments.batch_size;
   settings.platform.worker.threads = arguments.threads;
@@ -176,6 +178,9 @@ void add_bench(CLI::App& app, Globals& globals) {
   command.add_option("--threads", arguments->threads, "That call handlers; 0: one per core, four at least")
       ->check(CLI::Range(0, 1'000))
       ->capture_default_str();
+  command.add_option(
+      "--beside", arguments->beside,
+      "snapshot: another database, of the same server, for the rate without one; they take turns");
   command.add_flag("--no-history", arguments->no_history, "Delete what is done instead of keeping it");
   command.add_flag("--keep", arguments->keep, "Leave the tables there");
   command.add_flag("--preloaded", arguments->preloaded,

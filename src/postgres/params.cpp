@@ -130,6 +130,17 @@ Params& Params::add(std::span<const std::int64_t> values) {
   return put(oid::int8_array, offset, 1);
 }
 
+Params& Params::add(std::span<const RowAt> values) {
+  const auto offset = buffer_.size();
+  append_array_header(buffer_, oid::tid, values.size());
+  for (const auto value : values) {
+    append_integer<std::int32_t>(buffer_, 6);
+    append_integer(buffer_, static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 16));
+    append_integer(buffer_, static_cast<std::uint16_t>(value));
+  }
+  return put(oid::tid_array, offset, 1);
+}
+
 Params& Params::add(std::span<const std::optional<std::string_view>> values) {
   const auto offset = buffer_.size();
   append_array_header(buffer_, oid::text, values.size(), true);

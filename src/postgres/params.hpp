@@ -4,6 +4,7 @@
 // enum.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,14 +20,20 @@ namespace dovetail::postgres {
 /// Appends `value` in network byte order.
 template <class Integer>
 void append_integer(std::string& out, Integer value) {
-  for (int shift = static_cast<int>(sizeof(Integer)) * 8 - 8; shift >= 0; shift -= 8) {
-    out += static_cast<char>(static_cast<std::uint64_t>(value) >> shift & 0xFF);
+  std::array<char, sizeof(Integer)> bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * (bytes.size() - 1 - i)) & 0xFF);
   }
+  out.append(bytes.data(), bytes.size());
 }
 
 /// Microseconds since 2000-01-01, PostgreSQL's epoch.
 [[nodiscard]] std::int64_t to_postgres_time(WallTime time);
 [[nodiscard]] WallTime from_postgres_time(std::int64_t micros);
+
+/// Where a row lies, as PostgreSQL sends it: the page's number and, in the last 16 bits, its place there. Zero
+/// is no row's.
+enum class RowAt : std::int64_t {};
 
 class Params {
  public:
@@ -42,6 +49,7 @@ class Params {
   Params& add(const Parameter& value);
   Params& add(std::span<const Uuid> values);
   Params& add(std::span<const std::int64_t> values);
+  Params& add(std::span<const RowAt> values);
   Params& add(std::span<const std::optional<std::string_view>> values);
   Params& add(std::span<const std::optional<WallTime>> values);
   template <class T>

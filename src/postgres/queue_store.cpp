@@ -1,6 +1,7 @@
 #include "postgres/queue_store.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/headers.hpp"
 #include "core/text.hpp"
@@ -14,6 +15,7 @@ constexpr std::size_t bulk_rows = 2'000;                  // per statement
 constexpr std::size_t bulk_bytes = std::size_t{8} << 20;  // of payloads per statement
 constexpr std::size_t overhead_per_row = 64;              // of a row beside its texts, about
 constexpr std::size_t copy_from = 100;                    // messages: below, its round trips cost more
+constexpr std::size_t rows_from = 8;                      // claims: below, ids are found as fast
 
 std::optional<std::int64_t> micros(std::optional<std::chrono::microseconds> duration) {
   return duration ? std::optional<std::int64_t>{duration->count()} : std::nullopt;
@@ -145,12 +147,31 @@ std::span<const storage::NewMessage> next_portion(std::span<const storage::NewMe
 Params claims_params(OwnerToken owner, std::span<const Claim> claims) {
   std::vector<Uuid> ids;
   std::vector<std::int64_t> epochs;
+  ids.reserve(claims.size());
+  epochs.reserve(claims.size());
   for (const auto& claim : claims) {
     ids.push_back(claim.id.uuid());
     epochs.push_back(claim.epoch);
   }
   Params params;
   params.add(owner.uuid()).add(std::span<const Uuid>{ids}).add(std::span<const std::int64_t>{epochs});
+  return params;
+}
+
+/// `claims` in the order of their ids. Where there are many, and each says where it lies, the server goes there.
+Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep) {
+  auto params = claims_params(owner, claims);
+  params.add(keep);
+  std::vector<RowAt> rows;
+  rows.reserve(claims.size());
+  for (const auto& claim : claims) {
+    if (claim.row != 0) rows.push_back(RowAt{claim.row});
+  }
+  if (rows.size() == claims.size() && rows.size() >= rows_from) {
+    params.add(std::span<const RowAt>{rows});
+  } else {
+    params.add(nullptr);
+  }
   return params;
 }
 
@@ -227,22 +248,27 @@ OutboxMessage read_message(const Result& result, int row) {
   return message;
 }
 
+storage::ClaimedEntry read_entry(const Result& result, int row) {
+  storage::ClaimedEntry entry;
+  entry.claimed.message = read_message(result, row);
+  entry.claimed.claim = {entry.claimed.message.id, result.integer(row, 10), result.integer(row, 14)};
+  entry.claimed.lease_until = result.time(row, 11);
+  entry.ready_at = result.time(row, 12);
+  entry.lost_leases = static_cast<int>(result.integer(row, 13));
+  return entry;
+}
+
 std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
-  std::vector<storage::ClaimedEntry> entries;
-  entries.reserve(static_cast<std::size_t>(result.rows()));
-  for (int row = 0; row < result.rows(); ++row) {
-    storage::ClaimedEntry entry;
-    entry.claimed.message = read_message(result, row);
-    entry.claimed.claim = {entry.claimed.message.id, result.integer(row, 10)};
-    entry.claimed.lease_until = result.time(row, 11);
-    entry.ready_at = result.time(row, 12);
-    entry.lost_leases = static_cast<int>(result.integer(row, 13));
-    entries.push_back(std::move(entry));
-  }
   // UPDATE … RETURNING answers in the order of the rows on disk.
-  std::ranges::sort(entries, {}, [](const storage::ClaimedEntry& entry) {
-    return std::tuple{-entry.claimed.message.priority, entry.ready_at, entry.claimed.message.id};
-  });
+  std::vector<std::tuple<std::int64_t, WallTime, Uuid, int>> places;
+  places.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    places.emplace_back(-result.integer(row, 8), result.time(row, 12), result.uuid(row, 0), row);
+  }
+  std::ranges::sort(places);
+  std::vector<storage::ClaimedEntry> entries;
+  entries.reserve(places.size());
+  for (const auto& place : places) entries.push_back(read_entry(result, std::get<int>(place)));
   return entries;
 }
 
@@ -336,8 +362,8 @@ storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken 
   }
   const auto first = calls.size();
   if (!acks.empty()) {
-    calls.push_back({&sql_.ack, claims_params(owner, acks)});
-    calls.back().params.add(keep_done);
+    std::ranges::sort(acks, {}, &Claim::id);
+    calls.push_back({&sql_.ack, ack_params(owner, acks, keep_done)});
   }
   for (const auto& each : settlements) {
     const std::span<const Claim> claim{&each.claim, 1};
@@ -377,9 +403,7 @@ storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken 
 
 std::size_t QueueStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                             bool keep) {
-  auto params = claims_params(owner, claims);
-  params.add(keep);
-  return count_of(WriteSession::of(session).run(texts_, sql_.ack, params));
+  return count_of(WriteSession::of(session).run(texts_, sql_.ack, ack_params(owner, claims, keep)));
 }
 
 std::size_t QueueStore::abandon(storage::WriteSession& session, OwnerToken owner,

@@ -13,7 +13,7 @@ namespace dovetail::postgres {
 namespace {
 
 std::int64_t read_integer(std::string_view bytes) {
-  DOVETAIL_ASSERT(bytes.size() == 2 || bytes.size() == 4 || bytes.size() == 8);
+  DOVETAIL_ASSERT(bytes.size() == 2 || bytes.size() == 4 || bytes.size() == 6 || bytes.size() == 8);
   std::uint64_t value = 0;
   for (unsigned char byte : bytes) value = value << 8 | byte;
   const auto shift = 64 - 8 * bytes.size();

@@ -74,6 +74,10 @@ class Dispatcher {
     std::optional<storage::QueueMarks> after;
     bool asks_next_due = false;
     bool ran_dry = false;  // no worker had anything to begin
+    // What it brought.
+    std::size_t claimed = 0;
+    storage::QueueMarks places{};
+    std::optional<std::chrono::microseconds> next_due{};
     [[nodiscard]] bool from_start() const { return !after; }
   };
   void fetch();
@@ -81,11 +85,11 @@ class Dispatcher {
   void travel(Trip& trip);
   void settle_one_by_one(const Settlements& settlements);
   void note_settled(const Trip& trip, std::size_t settled);
-  void take_in(const std::vector<storage::ClaimedEntry>& entries, MonoTime sent_at);
-  JobPtr to_job(const storage::ClaimedEntry& entry, MonoTime sent_at, Settlements& unfit) const;
+  void take_in(std::vector<storage::ClaimedEntry> entries, MonoTime sent_at);
+  JobPtr to_job(storage::ClaimedEntry&& entry, MonoTime sent_at, Settlements& unfit) const;
   void put_off_blocked();
-  void note_place(const std::vector<storage::ClaimedEntry>& entries);
-  void plan_next(const Trip& trip, const storage::WorkAnswer& answer, MonoTime sent_at);
+  void note_places(const storage::QueueMarks& places);
+  void plan_next(const Trip& trip, MonoTime sent_at);
   void put_back(Trip& trip);
   void settle_the_late();
   [[nodiscard]] bool scan_is_due(MonoTime now, MonoDuration interval) const;

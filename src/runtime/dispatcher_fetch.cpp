@@ -2,7 +2,6 @@
 #include "runtime/dispatcher.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "core/random.hpp"
 #include "dovetail/backoff.hpp"
@@ -46,6 +45,16 @@ bool may_pass(const std::exception& error) {
     default:
       return true;
   }
+}
+
+/// Where a claim began: for each priority, its first message.
+storage::QueueMarks places_of(const std::vector<storage::ClaimedEntry>& entries) {
+  storage::QueueMarks places{};
+  for (const auto& entry : entries) {
+    const auto lane = static_cast<std::size_t>(entry.claimed.message.priority - storage::lowest_priority);
+    if (lane < places.size() && !places[lane]) places[lane] = {entry.ready_at, entry.claimed.claim.id.uuid()};
+  }
+  return places;
 }
 
 }  // namespace
@@ -188,8 +197,11 @@ void Dispatcher::travel(Trip& trip) {
         LogLevel::debug, event("claimed"),
         {{"store", database_.name()}, {"owner", owner_.to_string()}, {"count", answer.claimed.size()}});
   }
-  take_in(answer.claimed, sent_at);
-  plan_next(trip, answer, sent_at);
+  trip.claimed = answer.claimed.size();
+  trip.places = places_of(answer.claimed);
+  trip.next_due = answer.next_due;
+  take_in(std::move(answer.claimed), sent_at);
+  plan_next(trip, sent_at);
 }
 
 /// One of them is refused for what it is: it must not keep the others from being settled.
@@ -247,7 +259,7 @@ void Dispatcher::put_back(Trip& trip) {
 }
 
 /// Nothing when no handler may have the message; then `unfit` says what becomes of it.
-JobPtr Dispatcher::to_job(const storage::ClaimedEntry& entry, MonoTime sent_at, Settlements& unfit) const {
+JobPtr Dispatcher::to_job(storage::ClaimedEntry&& entry, MonoTime sent_at, Settlements& unfit) const {
   const auto& message = entry.claimed.message;
   const auto& claim = entry.claimed.claim;
   const auto* handler = handlers_.find(message.topic);
@@ -269,7 +281,6 @@ JobPtr Dispatcher::to_job(const storage::ClaimedEntry& entry, MonoTime sent_at, 
     return nullptr;
   }
   auto job = std::make_shared<Job>();
-  job->claimed = entry.claimed;
   job->handler = handler;
   job->lost_leases = entry.lost_leases;
   job->lease_end = sent_at + options_.lease;
@@ -279,14 +290,16 @@ JobPtr Dispatcher::to_job(const storage::ClaimedEntry& entry, MonoTime sent_at, 
         *message.expires_at - database_now;  // compared before it is converted: it may be centuries
     job->expires = Steady::now() + std::min<std::chrono::microseconds>(left, longest_wait);
   }
+  job->claimed = std::move(entry.claimed);
   return job;
 }
 
-void Dispatcher::take_in(const std::vector<storage::ClaimedEntry>& entries, MonoTime sent_at) {
+void Dispatcher::take_in(std::vector<storage::ClaimedEntry> entries, MonoTime sent_at) {
   std::vector<JobPtr> jobs;
+  jobs.reserve(entries.size());
   Settlements unfit;
-  for (const auto& entry : entries) {
-    if (auto job = to_job(entry, sent_at, unfit)) jobs.push_back(std::move(job));
+  for (auto& entry : entries) {
+    if (auto job = to_job(std::move(entry), sent_at, unfit)) jobs.push_back(std::move(job));
   }
   std::lock_guard lock(mutex_);
   for (auto& settlement : unfit) settle_later(std::move(settlement));
@@ -334,14 +347,10 @@ void Dispatcher::put_off_blocked() {
   }
 }
 
-void Dispatcher::note_place(const std::vector<storage::ClaimedEntry>& entries) {
-  std::array<bool, std::tuple_size_v<storage::QueueMarks>> seen{};
-  for (const auto& entry : entries) {
-    const auto lane = static_cast<std::size_t>(entry.claimed.message.priority - storage::lowest_priority);
-    if (lane >= marks_.size() || seen[lane])
-      continue;  // in the order of the queue: the first is the earliest
-    seen[lane] = true;
-    marks_[lane] = {entry.ready_at, entry.claimed.claim.id.uuid()};
+void Dispatcher::note_places(const storage::QueueMarks& places) {
+  for (std::size_t lane = 0; lane < places.size(); ++lane) {
+    if (!places[lane]) continue;
+    marks_[lane] = places[lane];
     has_marks_ = true;
   }
 }
@@ -352,16 +361,15 @@ bool Dispatcher::scan_is_due(MonoTime now, MonoDuration interval) const {
 }
 
 /// When to claim next.
-void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, MonoTime sent_at) {
-  const auto claimed = answer.claimed.size();
-  const bool full = claimed >= static_cast<std::size_t>(trip.wanted);
+void Dispatcher::plan_next(const Trip& trip, MonoTime sent_at) {
+  const bool full = trip.claimed >= static_cast<std::size_t>(trip.wanted);
   const auto now = Steady::now();
   std::lock_guard lock(mutex_);
   claiming_ -= static_cast<std::size_t>(trip.wanted);
-  note_place(answer.claimed);
-  if (answer.next_due) {
+  note_places(trip.places);
+  if (trip.next_due) {
     // Counted from when we asked: that is early rather than late.
-    const auto in = std::min<std::chrono::microseconds>(*answer.next_due, longest_wait);
+    const auto in = std::min<std::chrono::microseconds>(*trip.next_due, longest_wait);
     due_at_ = std::min<MonoTime>(due_at_, sent_at + in + milliseconds{1});
   }
   if (trip.from_start()) {
@@ -382,14 +390,14 @@ void Dispatcher::plan_next(const Trip& trip, const storage::WorkAnswer& answer, 
     return;
   }
   more_ = full;
-  idle_polls_ = claimed > 0 ? 0 : idle_polls_ + 1;
+  idle_polls_ = trip.claimed > 0 ? 0 : idle_polls_ + 1;
   // With nothing to do and a listener that would tell us, we look less and less often.
   const auto patience = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
   auto pause =
       std::min<MonoDuration>(patience, options_.poll_interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
   // All that we got waits for handlers at their limits: there may be more of that kind, and claiming it is in
   // vain.
-  if (claimed > 0 && startable() == 0 && !blocked().empty()) {
+  if (trip.claimed > 0 && startable() == 0 && !blocked().empty()) {
     more_ = false;
     pause = std::min<MonoDuration>(pause, milliseconds{50} * (1 << std::min(blocked_rounds_++, 5)));
   } else {

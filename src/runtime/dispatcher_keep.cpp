@@ -80,6 +80,7 @@ void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector
     const auto job = found->second;
     if (std::ranges::binary_search(sorted, claim.id)) {
       job->lease_end = std::max(job->lease_end, sent_at + MonoDuration{options_.lease});
+      job->renewed = true;
     } else if (!job->committing) {
       // It is somebody else's. The timekeeper tells the handler: what that does must not hold up renewals.
       job->lease_end = std::min(job->lease_end, sent_at);

@@ -88,7 +88,10 @@ bool Dispatcher::finish(const JobPtr& job, std::optional<storage::Settlement> se
   const auto held = jobs_.find(job->claimed.claim.id);
   if (held != jobs_.end() && held->second == job) jobs_.erase(held);
   if (suspect_ == job) suspect_.reset();
-  if (settlement) settle_later(std::move(*settlement));
+  if (settlement) {
+    if (job->renewed) settlement->claim.row = 0;
+    settle_later(std::move(*settlement));
+  }
   if (handlers_.has_limits()) worker_wakes_.notify_one();
   // Without a settlement nothing else tells the fetcher that there is room again.
   if (!settlement || jobs_.size() + 1 >= window_ || job->given_up) fetcher_wakes_.notify_one();

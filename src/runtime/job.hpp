@@ -28,6 +28,7 @@ struct Job {
   std::optional<MonoTime> expires;  // the message's own expiry
   MonoTime started;                 // while it runs
   bool running = false;
+  bool renewed = false;  // and may lie elsewhere now
   bool stop_requested = false;
   bool given_up = false;  // its handler hangs: the lease is no longer renewed
   bool replaced = false;  // another thread has taken the place of the one that hangs

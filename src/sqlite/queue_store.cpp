@@ -322,7 +322,10 @@ std::size_t QueueStore::ack_unwatched(Connection& connection, OwnerToken owner, 
     if (run.size() < shortest_run) {
       scattered.insert(scattered.end(), run.begin(), run.end());
     } else {
-      count += ack_run(connection, owner, run, keep, now);
+      const auto found = ack_run(connection, owner, run, keep, now);
+      count += found;
+      // Those that are not where they are said to be are looked for by their ids.
+      if (found < run.size()) scattered.insert(scattered.end(), run.begin(), run.end());
     }
   }
   return count + ack_some(connection, owner, scattered, keep, now);

@@ -449,20 +449,27 @@ TEST_P(SettleContract, WhereAClaimsRowIsSaidToBeDecidesNothing) {
     auto options = backend.options();
     if (!keep) options.outbox.retain_done = seconds{0};
     auto acking = Platform::open(backend.url(), options);
-    outbox.enqueue_many(std::vector<EnqueueRequest>(20, {.topic = "t"}));
-    const auto claims = claims_of(claim(20));
-    ASSERT_THAT(claims, SizeIs(20));
+    outbox.enqueue_many(std::vector<EnqueueRequest>(50, {.topic = "t"}));
+    const auto claims = claims_of(claim(50));
+    ASSERT_THAT(claims, SizeIs(50));
     auto strangers = claims;  // the right rows and epochs, of messages that do not exist
     for (auto& each : strangers) each.id = OutboxWorkItemId::generate();
     EXPECT_EQ(acking.outbox().ack(owner, strangers), 0U);
-    EXPECT_EQ(with_status(OutboxStatus::in_progress), 20);
+    EXPECT_EQ(with_status(OutboxStatus::in_progress), 50);
     auto unplaced = std::vector(claims.begin(), claims.begin() + 10);
     for (auto& each : unplaced) each.row = 0;
     std::shuffle(unplaced.begin(), unplaced.end(), std::mt19937{7});
     EXPECT_EQ(acking.outbox().ack(owner, unplaced), 10U);
-    std::vector rest(claims.begin() + 10, claims.end());
+    std::vector misplaced(claims.begin() + 10, claims.begin() + 20);  // each at another's row
+    for (auto& each : misplaced)
+      each.row = claims[static_cast<std::size_t>(&each - misplaced.data()) + 11].row;
+    EXPECT_EQ(acking.outbox().ack(owner, misplaced), 10U);
+    const std::vector moved(claims.begin() + 20, claims.begin() + 35);
+    EXPECT_EQ(outbox.renew(owner, {moved.data() + 3, 5}, hours{1}), 5U);
+    EXPECT_EQ(acking.outbox().ack(owner, moved), 15U);
+    std::vector rest(claims.begin() + 35, claims.end());
     std::shuffle(rest.begin(), rest.end(), std::mt19937{7});
-    EXPECT_EQ(acking.outbox().ack(owner, rest), 10U);
+    EXPECT_EQ(acking.outbox().ack(owner, rest), 15U);
     EXPECT_EQ(with_status(OutboxStatus::in_progress), 0);
   }
 }

@@ -297,8 +297,10 @@ TEST_P(PostgresJoinInterleavings, WrongEndInOneStatementIsNoticed) {
            "stepped.join_id) "
            "select count(*)::integer from gone $$";
   };
-  backend.sql(
-      wrong("outbox_ack", "owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true", 2));
+  backend.sql(wrong(
+      "outbox_ack",
+      "owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true, rows tid[] default null",
+      2));
   backend.sql(wrong("outbox_fail",
                     "owner_token uuid, ids uuid[], epochs bigint[], error text, charge integer default 1",
                     3));

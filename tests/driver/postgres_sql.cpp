@@ -296,6 +296,16 @@ TEST_F(PostgresSql, OBX_119_TheCostOfAClaimDependsNeitherOnTheQueueNorOnHistory)
   EXPECT_LE(pages(), small + 100) << small << " with a short queue";
 }
 
+TEST_F(PostgresSql, WhenTheNextComesDueIsFoundAtOnceHoweverManyAreDue) {
+  answer("insert into " + infra +
+         ".outbox (id, topic, payload) select gen_random_uuid(), 't', 'p' from generate_series(1, 50000);");
+  const auto plan = answer("select " + infra + ".outbox_next_due(); explain (analyze, buffers) select " +
+                           infra + ".outbox_next_due();");
+  const std::string key = "shared hit=";
+  ASSERT_NE(plan.find(key), std::string::npos) << plan;
+  EXPECT_LT(std::stol(plan.substr(plan.find(key) + key.size())), 200) << plan;
+}
+
 // Plans are made once per session, when the table may be small: they must do when it has grown.
 TEST_F(PostgresSql, APlanMadeForASmallTableServesALargeOne) {
   const auto owner = "'" + OwnerToken::generate().to_string() + "'::uuid";

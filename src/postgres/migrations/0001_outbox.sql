@@ -3,6 +3,9 @@
 
 -- The database's time, by which everything durable is decided. now() would be frozen at the transaction's start.
 -- Tests replace this function to move the time.
+--
+-- It is volatile, and no index is searched for what may change under the search: where a condition is to use one, it is
+-- (select {schema}.clock()), which is asked once.
 create function {schema}.clock() returns timestamptz
   language sql volatile parallel safe
   return clock_timestamp();

@@ -332,7 +332,7 @@ as $function$
 declare
   v_joins uuid[] := array(
     select j.join_id from {schema}.outbox_join j
-     where j.finished_at is null and j.deadline is not null and j.deadline <= {schema}.clock()
+     where j.finished_at is null and j.deadline is not null and j.deadline <= (select {schema}.clock())
      order by j.deadline limit most for no key update skip locked);
 begin
   if v_joins <> '{}' then

@@ -71,7 +71,7 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
   from {schema}.inbox_seen
  where (source, message_id) in (
          select g.source, g.message_id from {schema}.inbox_guard g
-          where g.status = 1 and g.lease_until < {schema}.clock() - $1::bigint * interval '1 microsecond'
+          where g.status = 1 and g.lease_until < (select {schema}.clock()) - $1::bigint * interval '1 microsecond'
           order by g.lease_until limit $2::bigint)
  order by lease_until, source, message_id;
 
@@ -80,7 +80,7 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
 select (select count(*) from (select from {schema}.inbox_guard where status = 0 limit $1::bigint) seen),
        (select count(*) from (select from {schema}.inbox_guard where status = 1 limit $1::bigint) processing),
        (select count(*) from (select from {schema}.inbox_guard
-                               where status = 1 and lease_until < {schema}.clock() limit $1::bigint) overdue),
+                               where status = 1 and lease_until < (select {schema}.clock()) limit $1::bigint) overdue),
        (select count(*) from (select from {schema}.inbox_guard
                                where status = 2 limit $1::bigint) processed),
        (select count(*) from (select from {schema}.inbox_guard where status = 3 limit $1::bigint) dead);

@@ -12,7 +12,7 @@ select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, 
 -- name: job_lock_due
 select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs,
        (extract(epoch from jitter) * 1000)::bigint, created_at, updated_at, next_due_at, null::timestamptz, null::text
-  from {schema}.job where wake_at <= {schema}.clock()
+  from {schema}.job where wake_at <= (select {schema}.clock())
  order by wake_at limit $1::integer
    for no key update skip locked;
 
@@ -85,7 +85,7 @@ update {schema}.job_run set output = $2::text where id = $1::uuid;
 -- name: job_purge_runs
 delete from {schema}.job_run r
  where r.ctid = any (array(select p.ctid from {schema}.job_run p
-                            where p.ended_at < {schema}.clock() - $1::bigint * interval '1 microsecond'
+                            where p.ended_at < (select {schema}.clock()) - $1::bigint * interval '1 microsecond'
                             order by p.ended_at limit $2::integer for update skip locked));
 
 -- name: job_next_due

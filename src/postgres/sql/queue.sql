@@ -36,13 +36,14 @@ copy {schema}.{queue} (id, topic, payload, ready_at, created_at) from stdin (for
 
 -- name: {queue}_claim
 select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at, lost_leases
+       lease_until, ready_at, lost_leases, row_at
   from {schema}.{queue}_claim(owner_token => $1::uuid, batch_size => $2::integer,
                              lease => $3::bigint * interval '1 microsecond', max_attempts => $4::integer,
                              after => $5::timestamptz[], after_ids => $6::uuid[]);
 
 -- name: {queue}_ack
-select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean);
+select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean,
+                           rows => $5::tid[]);
 
 -- name: {queue}_ack_step_lock
 -- Before claims are settled in more than one way: all of them, in the order of their ids, and then what their ends touch.
@@ -76,32 +77,8 @@ select (extract(epoch from {schema}.{queue}_next_due() - {schema}.clock()) * 100
 select {schema}.clock();
 
 -- name: {queue}_counts
--- Never counts further than $1: neither the queue nor the archive makes it slow.
-with clock as materialized (select {schema}.clock() as now),
-due as materialized (
-  select each.leased
-    from clock, generate_series(-5, 5) as lanes(lane)
-   cross join lateral (select o.lease_until is not null as leased from {schema}.{queue} o
-                        where o.lane = lanes.lane and o.ready_at <= now limit $1::bigint) each
-   limit $1::bigint
-)
-select (select count(*) from due where not leased),
-       (select count(*) from (
-          select from clock, generate_series(-5, 5) as lanes(lane)
-           cross join lateral (select from {schema}.{queue} o
-                                where o.lane = lanes.lane and o.ready_at > now limit $1::bigint) each
-           limit $1::bigint) scheduled),
-       (select count(*) from due where leased),
-       (select count(*) from (select from {schema}.{queue}_archive where status = 2 limit $1::bigint) done),
-       (select count(*) from (select from {schema}.{queue}_archive where status = 3 limit $1::bigint) failed),
-       (select count(*) from (select from {schema}.{queue} where lane = -100 limit $1::bigint) paused),
-       (select (extract(epoch from now - min(oldest.ready_at)) * 1000000)::bigint
-          from clock, generate_series(-5, 5) as lanes(lane)
-         cross join lateral (select o.ready_at from {schema}.{queue} o
-                              where o.lane = lanes.lane and o.lease_until is null
-                              order by o.ready_at limit 1) oldest
-         where oldest.ready_at <= now
-         group by now);
+select ready, scheduled, in_progress, done, failed, paused, (extract(epoch from oldest_due) * 1000000)::bigint
+  from {schema}.{queue}_counts($1::bigint);
 
 -- name: {queue}_find
 select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc, expires_at, priority, retry_count,
