@@ -230,7 +230,7 @@ const perSecond = (answer) => answer.messages / answer.seconds;
 const sqliteUrl = `sqlite:${sqliteFile}`;
 const sqliteSingle = (label, call) => async () => note('SQLite single enqueue', label, perSecond(await call()));
 const sqliteDrain = (label, batch) => async () => {
-  const options = { messages: size.sqliteMessages, keep: true };
+  const options = { messages: size.sqliteMessages, bulk: 1_000, keep: true }; // as the raw program
   note('SQLite bulk enqueue', 'Dovetail', perSecond(await dovetail.call('bulk', sqliteUrl, options)));
   note('SQLite drain', label, perSecond(await dovetail.call('drain', sqliteUrl, { ...options, preloaded: true, batch })));
 };

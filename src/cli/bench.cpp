@@ -36,7 +36,7 @@ struct BenchArguments {
   double seconds = 5;
   int connections = 8;
   int batch_size = WorkerOptions{}.batch_size;
-  int bulk_size = 2'000;
+  int bulk_size = 5'000;
   int threads = 0;
   std::string beside;
   bool no_history = false;

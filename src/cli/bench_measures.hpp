@@ -17,7 +17,7 @@ struct Settings {
   int messages = 200'000;
   double seconds = 5;      ///< For what is measured by time.
   int connections = 8;     ///< That enqueue at the same time.
-  int bulk_size = 2'000;   ///< Messages per call of enqueue_many.
+  int bulk_size = 5'000;   ///< Messages per call of enqueue_many.
   std::string beside;      ///< snapshot: a database without one; empty: the same, before.
   bool preloaded = false;  ///< drain: the messages are there already.
 };

@@ -11,7 +11,8 @@ namespace dovetail::postgres {
 namespace {
 
 constexpr std::int64_t count_limit = 100'000;
-constexpr std::size_t bulk_rows = 2'000;                  // per statement
+constexpr std::size_t bulk_rows = 2'000;   // per statement
+constexpr std::size_t copy_rows = 20'000;  // per COPY: what it sets up is worth some thousand rows
 constexpr std::size_t bulk_bytes = std::size_t{8} << 20;  // of payloads per statement
 constexpr std::size_t overhead_per_row = 64;              // of a row beside its texts, about
 constexpr std::size_t copy_from = 100;                    // messages: below, its round trips cost more
@@ -135,10 +136,11 @@ std::string copy_data(std::span<const storage::NewMessage> messages, WallTime no
 }
 
 /// The first messages that fit into one statement.
-std::span<const storage::NewMessage> next_portion(std::span<const storage::NewMessage> messages) {
+std::span<const storage::NewMessage> next_portion(std::span<const storage::NewMessage> messages,
+                                                  std::size_t most) {
   std::size_t bytes = 0;
   std::size_t count = 0;
-  while (count < messages.size() && count < bulk_rows && (count == 0 || bytes < bulk_bytes)) {
+  while (count < messages.size() && count < most && (count == 0 || bytes < bulk_bytes)) {
     bytes += messages[count++].payload.size();
   }
   return messages.first(count);
@@ -313,7 +315,7 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
       std::ranges::all_of(messages, is_plain)) {
     const auto now = core.run(texts_, sql_.clock, {}).time(0, 0);
     for (auto left = messages; !left.empty();) {
-      const auto some = next_portion(left);
+      const auto some = next_portion(left, copy_rows);
       left = left.subspan(some.size());
       core.copy_in(texts_, sql_.enqueue_many_step_copy, copy_data(some, now));
     }
@@ -321,7 +323,7 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
     return answers;
   }
   while (!messages.empty()) {
-    const auto some = next_portion(messages);
+    const auto some = next_portion(messages, bulk_rows);
     messages = messages.subspan(some.size());
     const auto others = core.run(texts_, sql_.enqueue_many,
                                  bulk_params(some, fresh, announcement != storage::Announcement::later));

@@ -63,6 +63,10 @@ class Dispatcher {
   using Settlements = std::vector<storage::Settlement>;
   // A wait that nobody sees the end of, and that no clock overflows at.
   static constexpr std::chrono::milliseconds longest_wait = std::chrono::hours{24 * 365};
+  // A look at the queue from its start may take one part in so many of the time: with a long row of dead entries
+  // it becomes rarer.
+  static constexpr int scan_share = 50;
+  static constexpr std::chrono::milliseconds longest_scan_pause{60'000};
   // How fast the window grows when handlers take their time.
   static constexpr std::chrono::milliseconds growth_interval{250};
 

@@ -19,10 +19,6 @@ using Steady = std::chrono::steady_clock;
 constexpr milliseconds settle_delay{5};
 /// Claims start where the last one did; this often at least they start at the queue's beginning.
 constexpr milliseconds scan_interval{1'000};
-/// A scan from the start may take one part in so many of the time: with a long row of dead entries it becomes
-/// rarer.
-constexpr int scan_share = 20;
-constexpr milliseconds longest_scan_pause{60'000};
 /// We hold so many batches at most; of them, so many may wait for handlers at their limits. More go back for
 /// a while.
 constexpr std::size_t batches_held = 4;

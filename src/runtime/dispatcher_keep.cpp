@@ -168,13 +168,20 @@ void Dispatcher::keep_time(const std::stop_token& stop) {
 
 void Dispatcher::keep_house(const std::stop_token& stop) {
   const auto interval = std::clamp<milliseconds>(options_.lease, milliseconds{1'000}, housekeeping_interval);
+  MonoDuration took{};
   const auto pause = [&] {  // not all processes at the same moment
-    return std::chrono::duration_cast<milliseconds>(interval * (0.75 + 0.5 * core::random_unit()));
+    const auto usual =
+        std::chrono::duration_cast<milliseconds>(interval * (0.75 + 0.5 * core::random_unit()));
+    const auto rarer =
+        std::min(std::chrono::duration_cast<milliseconds>(took * scan_share), longest_scan_pause);
+    return std::max(usual, rarer);
   };
   while (system_clock()->sleep_for(pause(), stop)) {
+    const auto begun = Steady::now();
     try {
       queue_.reap_expired(
           {.max_attempts = handlers_.most_attempts(), .look_at = reaper_looks_at, .stop = stop});
+      took = Steady::now() - begun;
       if (scope_.keep_done) queue_.purge_done(queue_.options().retain_done, stop);
     } catch (const std::exception& error) {
       if (!stop.stop_requested()) log_error("housekeeping_failed", error);

@@ -1,6 +1,9 @@
 -- queues: outbox inbox timers
 -- Messages of a queue, for each of the queues above. Times are microseconds since 1970; the time that decides is bound by the store, from the
 -- one clock of this machine. A block named <statement>_step_<name> is a step of that statement.
+--
+-- `or fail` in statements that write many rows: a failure undoes the whole transaction anyway, and without it SQLite copies every page
+-- that such a statement is going to change to a file, in order to undo that one alone.
 
 -- name: {queue}_enqueue
 -- Stores nothing when its id or its unique key is there already.
@@ -24,7 +27,7 @@ values (?2, ?3, ?4, ?5, ?6, max(coalesce(?6, ?1), ?1), ?1, ?7, ?8, ?9, ?9);
 
 -- name: {queue}_enqueue_many_step_sixteen
 -- The same for sixteen: a third of what one costs is the statement's beginning and end.
-insert into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
+insert or fail into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
                              priority)
 values (?2, ?3, ?4, ?5, ?6, max(coalesce(?6, ?1), ?1), ?1, ?7, ?8, ?9, ?9),
        (?10, ?11, ?12, ?13, ?14, max(coalesce(?14, ?1), ?1), ?1, ?15, ?16, ?17, ?17),
@@ -54,7 +57,7 @@ select id, topic, payload, correlation_id, headers, created_at, due_at, expires_
 -- name: {queue}_claim_step_lease
 -- A run of rows without a gap: what was enqueued together is claimed together, and most of what a statement of one row
 -- costs is its beginning and end.
-update {schema}_{queue} set owner_token = ?1, claim_epoch = claim_epoch + 1, lease_until = ?2
+update or fail {schema}_{queue} set owner_token = ?1, claim_epoch = claim_epoch + 1, lease_until = ?2
  where seq between ?3 and ?4;
 
 -- name: {queue}_claim_step_next_lane
@@ -70,13 +73,13 @@ update {schema}_{queue} set status = 1, processed_at = ?4, lease_until = -900000
 
 -- name: {queue}_ack_step_run
 -- A run of rows without a gap, all of one epoch; ?6 holds their ids, one after the other.
-update {schema}_{queue} set status = 1, processed_at = ?1, lease_until = -9000000000000000000
+update or fail {schema}_{queue} set status = 1, processed_at = ?1, lease_until = -9000000000000000000
  where seq between ?3 and ?4 and claim_epoch = ?5 and owner_token = ?2 and lease_until > ?1
    and id = substr(?6, (seq - ?3) * 16 + 1, 16);
 
 -- name: {queue}_ack_step_many
 -- Sixteen claims at a time, or fewer with the rest null.
-update {schema}_{queue} set status = 1, processed_at = ?1, lease_until = -9000000000000000000
+update or fail {schema}_{queue} set status = 1, processed_at = ?1, lease_until = -9000000000000000000
  where id in (?3, ?5, ?7, ?9, ?11, ?13, ?15, ?17, ?19, ?21, ?23, ?25, ?27, ?29, ?31, ?33)
    and owner_token = ?2 and lease_until > ?1
    and claim_epoch = case id
