@@ -10,6 +10,7 @@ namespace dovetail::testing {
 namespace {
 
 std::atomic<bool> is_full{false};
+std::atomic<int> write_count{0};
 sqlite3_vfs* real = nullptr;
 
 /// A file of ours, followed in memory by the file of the real system.
@@ -27,6 +28,7 @@ int pass(sqlite3_file* file, Arguments... arguments) {
 
 int write_unless_full(sqlite3_file* file, const void* data, int size, sqlite3_int64 offset) {
   if (is_full) return SQLITE_FULL;
+  ++write_count;
   return inner(file)->pMethods->xWrite(inner(file), data, size, offset);
 }
 
@@ -82,6 +84,10 @@ FullDisk::~FullDisk() {
 
 void FullDisk::fill(bool full) {
   is_full = full;
+}
+
+int FullDisk::writes() const {
+  return write_count;
 }
 
 }  // namespace dovetail::testing

@@ -13,6 +13,8 @@ class FullDisk {
   FullDisk& operator=(const FullDisk&) = delete;
 
   void fill(bool full);
+  /// How often files have been written to.
+  [[nodiscard]] int writes() const;
 };
 
 }  // namespace dovetail::testing
