@@ -62,13 +62,18 @@ export function expectWaiting(count, expected) {
   if (count !== expected) throw new Error(`the queue holds ${count} messages, not ${expected}`)
 }
 
-// `connections` loops, each of which awaits enqueue(number) again and again until the time is over.
+// `connections` loops, each of which awaits enqueue(number) again and again until the time is over. What begins in the
+// first half second does not count: connections are opened then.
 export async function enqueueSingly({ connections, seconds }, enqueue) {
+  let number = 0
   let messages = 0
-  const start = now()
+  const start = now() + Math.min(0.5, seconds / 4)
   const end = start + seconds
   await Promise.all(Array.from({ length: connections }, async () => {
-    while (now() < end) await enqueue(messages++)
+    for (let begun = now(); begun < end; begun = now()) {
+      await enqueue(number++)
+      if (begun >= start) messages++
+    }
   }))
   return { messages, seconds: now() - start }
 }

@@ -232,12 +232,13 @@ Findings enqueue(const Settings& settings, const Progress& progress) {
   options.platform.max_connections = static_cast<std::size_t>(settings.connections);
   auto platform = open(options);
   std::atomic<std::int64_t> sent{0};
-  const auto start = Steady::now();
-  const auto end = in_seconds(settings.seconds);
-  on_threads(settings.connections, [&](int /*thread*/) {
-    while (Steady::now() < end) {
-      platform.outbox().enqueue({.topic = topic, .payload = payload(sent++)});
-      progress(seconds_since(start) / settings.seconds);
+  const auto start = in_seconds(std::min(0.5, settings.seconds / 4));  // by then connections are open
+  const auto end = in_seconds(std::min(0.5, settings.seconds / 4) + settings.seconds);
+  on_threads(settings.connections, [&](int thread) {
+    for (auto now = Steady::now(); now < end; now = Steady::now()) {
+      platform.outbox().enqueue({.topic = topic, .payload = payload(thread)});
+      if (now >= start) ++sent;
+      progress(std::max(0.0, seconds_since(start)) / settings.seconds);
     }
   });
   return {rate("enqueue", std::to_string(settings.connections) + " at once, a transaction each", sent,
