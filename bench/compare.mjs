@@ -25,7 +25,7 @@ const best_batch = 1000;
 
 const size = quick
   ? { rounds: 1, budget: 110, messages: 40_000, single: 1, latency: 2, snapshot: 8, idle: 3, sqliteTurns: 1, sqliteMessages: 40_000 }
-  : { rounds: 3, budget: 580, messages: 200_000, single: 2, latency: 7, snapshot: 120, idle: 6, sqliteTurns: 3, sqliteMessages: 200_000 };
+  : { rounds: 3, budget: 580, messages: 200_000, single: 2, latency: 7, snapshot: 120, idle: 8, sqliteTurns: 4, sqliteMessages: 200_000 };
 
 const started = Date.now();
 const elapsed = () => (Date.now() - started) / 1000;
@@ -277,8 +277,8 @@ const listeners = singles.filter((each) => each.contestant !== pgq && !each.opti
 const blocks = [
   { name: 'drain', list: drains, shift: 5, work: drainOnce },
   { name: 'single enqueue', list: singles, shift: 2, work: singleOnce },
+  { name: 'SQLite', list: sqlites, shift: 4, work: (each) => (removeSqlite(), each.run()) },
   { name: 'latency', list: listeners, shift: 1, work: latencyOnce },
-  { name: 'SQLite', list: sqlites, shift: 3, work: (each) => (removeSqlite(), each.run()) },
 ].filter((block) => wanted(block.name.toLowerCase()));
 
 async function runBlock({ name, list, shift, work }, round) {
@@ -309,20 +309,36 @@ async function measureSnapshot() {
   );
 }
 
-/// Counted by the server, which writes every statement of this database to its log.
-const statementsLogged = () => (readFileSync(`${cluster}/log`, 'utf8').match(/ LOG: {2}(execute|statement)/g) ?? []).length;
+/// Counted by the server, which writes every statement of these databases to its log, with the database's name.
+const statementsLogged = (database) => (readFileSync(`${cluster}/log`, 'utf8').match(new RegExp(`^${database}:LOG: {2}(execute|statement)`, 'gm')) ?? []).length;
+
+/// CPU seconds of the server's processes that work for a database.
+function cpuOf(database) {
+  let sum = 0;
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    try {
+      if (!readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(` ${database} `)) continue;
+      const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+      sum += stat.slice(stat.lastIndexOf(')') + 2).split(' ').slice(11, 13).reduce((all, each) => all + Number(each), 0);
+    } catch {
+      // it has ended meanwhile
+    }
+  }
+  return sum / 100;
+}
 
 async function measureIdle({ label, contestant }) {
   await inFreshDatabase(contestant, async (url) => {
-    // Until polls have become rare; ours settles for as long as it measures, and looks at the server at both ends of that.
+    const database = url.slice(url.lastIndexOf('/') + 1);
+    // Until polls have become rare; ours settles for as long as it measures.
     const settle = size.idle + 2;
-    await psql(server, `alter database ${url.slice(url.lastIndexOf('/') + 1)} set log_statement = 'all'`);
+    await psql(server, `alter database ${database} set log_statement = 'all'`);
     const seconds = contestant === dovetail ? settle : 2 * settle;
     const running = contestant.call('idle', url, { seconds });
     await new Promise((resolve) => setTimeout(resolve, (settle + 1) * 1000));
-    const [statements, cpu] = [statementsLogged(), serverCpu()];
+    const [statements, cpu] = [statementsLogged(database), cpuOf(database)];
     await new Promise((resolve) => setTimeout(resolve, size.idle * 1000));
-    const counted = { statements: (statementsLogged() - statements) / size.idle, server: (serverCpu() - cpu) / size.idle };
+    const counted = { statements: (statementsLogged(database) - statements) / size.idle, server: (cpuOf(database) - cpu) / size.idle };
     const answer = await running;
     idleCost.set(label, { ...counted, client: answer.cpu_share ?? answer.client_cpu_seconds / answer.seconds });
   });
@@ -424,7 +440,7 @@ function report(reached) {
 }
 
 if (!existsSync(`${programs}/dovetail`)) throw new Error(`${programs}/dovetail is missing: call ./bench/compare`);
-const once = (wanted('snapshot') ? size.snapshot + 15 : 0) + (wanted('claims') ? 15 : 0) + (wanted('idle') ? 3 * (2 * size.idle + 6) : 0);
+const once = (wanted('snapshot') ? size.snapshot + 15 : 0) + (wanted('claims') ? 15 : 0) + (wanted('idle') ? 2 * size.idle + 10 : 0);
 // The first round is whole; of the others, the blocks for which there is time.
 for (let round = 0; round < size.rounds; ++round) {
   for (const block of blocks) {
@@ -437,7 +453,11 @@ for (let round = 0; round < size.rounds; ++round) {
 }
 if (wanted('claims')) await attempt('claims with a long backlog', measureClaims);
 if (wanted('snapshot')) await attempt('an old snapshot is held', measureSnapshot);
-if (wanted('idle')) for (const each of listeners.filter((one) => one.contestant !== raw)) await attempt(`idle: ${each.label}`, () => measureIdle(each));
+if (wanted('idle')) {
+  // At the same time: what does nothing is in nobody's way.
+  const idlers = listeners.filter((one) => one.contestant !== raw);
+  await Promise.all(idlers.map((each) => attempt(`idle: ${each.label}`, () => measureIdle(each))));
+}
 say('');
 const reached = bars();
 report(reached);

@@ -18,6 +18,7 @@ Outbox::Outbox(storage::Database& database, OutboxOptions options, Logger log, M
 Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(std::span{&request, 1}).front();
   auto message = checked(request, options());
+  message.lasts = true;
   Enqueued answer;
   const bool fresh = message.fresh;
   const bool inside = fresh && !message.unique_key && database().announces_inside();

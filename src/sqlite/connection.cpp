@@ -237,7 +237,22 @@ Connection::~Connection() {
   if (owned_) sqlite3_close_v2(connection_);
 }
 
+Connection::Gathering::~Gathering() {
+  connection_.gathering_ = false;
+  if (auto* left = std::exchange(connection_.gathered_, nullptr)) left->drop();
+}
+
+void Connection::gather(Gathered& what) {
+  if (gathered_ != &what) write_gathered();
+  gathered_ = &what;
+}
+
+void Connection::write_gathered() {
+  if (auto* what = std::exchange(gathered_, nullptr)) what->write(*this);
+}
+
 Cursor Connection::run(const storage::StatementTexts& texts, const storage::Statement& statement) {
+  write_gathered();
   statement.runs.fetch_add(1, std::memory_order_relaxed);
   const auto& text = texts.of(statement);
   auto& prepared = prepared_[&text];
@@ -253,6 +268,7 @@ Cursor Connection::run(const storage::StatementTexts& texts, const storage::Stat
 }
 
 Cursor Connection::prepare(std::string_view sql) {
+  write_gathered();
   sqlite3_stmt* statement = nullptr;
   const char* rest = nullptr;
   const int code =
@@ -292,6 +308,7 @@ void Connection::control(std::string_view name, const std::string& text, bool de
 }
 
 void Connection::script(std::string_view name, const std::string& text, bool decides) {
+  write_gathered();
   const int code = sqlite3_exec(connection_, text.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) raise(connection_, code, name, decides);
 }

@@ -105,6 +105,31 @@ class Connection {
   /// A text of many statements.
   void script(std::string_view name, const std::string& text, bool decides = false);
 
+  /// What waits to be written together with more of its kind.
+  class Gathered {
+   public:
+    virtual void write(Connection& connection) = 0;
+    virtual void drop() noexcept = 0;
+
+   protected:
+    ~Gathered() = default;
+  };
+  /// While it exists, what need not be written at once may wait in gather(): until another statement is to run, or finish().
+  class Gathering {
+   public:
+    explicit Gathering(Connection& connection) : connection_(connection) { connection_.gathering_ = true; }
+    Gathering(const Gathering&) = delete;
+    Gathering& operator=(const Gathering&) = delete;
+    ~Gathering();
+    void finish() { connection_.write_gathered(); }
+
+   private:
+    Connection& connection_;
+  };
+  [[nodiscard]] bool gathering() const { return gathering_; }
+  /// One at a time: what another one had gathered is written.
+  void gather(Gathered& what);
+
   /// True once a statement has failed, until forget_failure(). SQLite would let the transaction go on without
   /// it; PostgreSQL does not, and one contract holds for both.
   [[nodiscard]] bool failed() const { return failed_; }
@@ -116,10 +141,13 @@ class Connection {
 
  private:
   Connection(sqlite3* connection, bool owned) : connection_(connection), owned_(owned) {}
+  void write_gathered();
 
   sqlite3* connection_;
   bool owned_;
   bool failed_ = false;
+  bool gathering_ = false;
+  Gathered* gathered_ = nullptr;
   std::unordered_map<const std::string*, sqlite3_stmt*> prepared_;  // by where their texts are kept
 };
 

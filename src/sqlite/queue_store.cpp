@@ -1,8 +1,11 @@
 #include "sqlite/queue_store.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <utility>
 
+#include "core/assert.hpp"
 #include "core/headers.hpp"
 #include "core/random.hpp"
 #include "core/text.hpp"
@@ -14,8 +17,9 @@ namespace {
 
 constexpr std::int64_t count_limit = 100'000;
 constexpr int set_aside_rounds = 100;
-constexpr std::size_t rows_at_once = 16;  // of the statements named …_many
-constexpr std::size_t shortest_run = 3;   // below it, the statements named …_run gain nothing
+constexpr std::size_t rows_at_once = 16;    // of the statements named …_many
+constexpr std::size_t inserts_at_once = 8;  // of enqueue_many_step_eight
+constexpr std::size_t shortest_run = 3;     // below it, the statements named …_run gain nothing
 constexpr std::string_view expired_error = "expired before it was handled";
 constexpr std::string_view lease_error = "its lease ran out, and with it its last attempt";
 
@@ -77,6 +81,11 @@ StoredMessage read_stored(const Cursor& row) {
   return stored;
 }
 
+/// Nothing that is stored already can be the same.
+bool is_unhindered(const storage::NewMessage& message) {
+  return message.fresh && !message.unique_key;
+}
+
 /// What every statement that stores a message takes, in this order.
 void bind_message(Cursor& cursor, const storage::NewMessage& message) {
   cursor.bind(message.id.uuid())
@@ -94,9 +103,31 @@ void bind_message(Cursor& cursor, const storage::NewMessage& message) {
 // --- enqueue
 // -------------------------------------------------------------------------------------------------
 
+void QueueStore::insert(Connection& connection, Messages some) {
+  DOVETAIL_ASSERT(some.size() == 1 || some.size() == inserts_at_once);
+  auto cursor = connection.run(texts_, some.size() == 1 ? sql_.enqueue_many : sql_.enqueue_many_step_eight);
+  cursor.bind(clock_->wall());
+  for (const auto* message : some) bind_message(cursor, *message);
+  cursor.run();
+}
+
+void QueueStore::write(Connection& connection) {
+  const auto gathered = std::exchange(gathered_, {});
+  for (Messages left = gathered; !left.empty();) {
+    const auto some = left.first(left.size() < inserts_at_once ? 1 : inserts_at_once);
+    insert(connection, some);
+    left = left.subspan(some.size());
+  }
+}
+
 Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
                              storage::Announcement /*announcement*/) {
   auto& connection = WriteSession::of(session);
+  if (connection.gathering() && message.lasts && is_unhindered(message)) {
+    connection.gather(*this);
+    gathered_.push_back(&message);
+    return {message.id, true};
+  }
   {
     auto cursor = connection.run(texts_, sql_.enqueue);
     bind_message(cursor, message);
@@ -114,26 +145,20 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
   auto& connection = WriteSession::of(session);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
-  const auto stands_alone = [&](const storage::NewMessage& message) {
-    return repeated || !message.fresh || message.unique_key.has_value();
-  };
+  std::array<const storage::NewMessage*, inserts_at_once> some{};
   while (!messages.empty()) {
-    if (stands_alone(messages.front())) {
+    if (repeated || !is_unhindered(messages.front())) {
       answers.push_back(enqueue(session, messages.front(), announcement));
       messages = messages.subspan(1);
       continue;
     }
-    auto some = messages.first(std::min(messages.size(), rows_at_once));
-    const bool full = some.size() == rows_at_once && std::ranges::none_of(some, stands_alone);
-    if (!full) some = some.first(1);
-    auto cursor = connection.run(texts_, full ? sql_.enqueue_many_step_sixteen : sql_.enqueue_many);
-    cursor.bind(clock_->wall());
-    for (const auto& message : some) {
-      bind_message(cursor, message);
-      answers.emplace_back(message.id, true);
-    }
-    cursor.run();
-    messages = messages.subspan(some.size());
+    const auto next = messages.first(std::min(messages.size(), some.size()));
+    const bool full = next.size() == some.size() && std::ranges::all_of(next, is_unhindered);
+    const std::size_t count = full ? some.size() : 1;
+    std::ranges::transform(next.first(count), some.begin(), [](const auto& each) { return &each; });
+    insert(connection, std::span{some}.first(count));
+    for (const auto& message : next.first(count)) answers.emplace_back(message.id, true);
+    messages = messages.subspan(count);
   }
   return answers;
 }

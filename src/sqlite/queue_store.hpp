@@ -13,7 +13,7 @@
 
 namespace dovetail::sqlite {
 
-class QueueStore final : public storage::QueueStore {
+class QueueStore final : public storage::QueueStore, private Connection::Gathered {
  public:
   /// `watcher` is told of messages that end and that come back.
   QueueStore(const storage::StatementTexts& texts, const sql::Queue& queue, std::shared_ptr<Clock> clock,
@@ -62,6 +62,13 @@ class QueueStore final : public storage::QueueStore {
   std::vector<PausedTopic> paused(storage::ReadSession& session) override;
 
  private:
+  // Single messages of several callers that share a transaction.
+  void write(Connection& connection) override;
+  void drop() noexcept override { gathered_.clear(); }
+  /// Stores messages that nothing can stand in the way of: one, or as many as one statement takes.
+  using Messages = std::span<const storage::NewMessage* const>;
+  void insert(Connection& connection, Messages some);
+
   struct ClaimedRow {
     std::int64_t seq;
     int attempts;
@@ -110,6 +117,7 @@ class QueueStore final : public storage::QueueStore {
   const sql::Queue& sql_;
   std::shared_ptr<Clock> clock_;
   QueueWatcher& watcher_;
+  std::vector<const storage::NewMessage*> gathered_;
 };
 
 }  // namespace dovetail::sqlite

@@ -21,7 +21,7 @@ constexpr std::size_t max_batch = 1'024;
 constexpr std::chrono::microseconds longest_gathering{1'000};
 constexpr std::chrono::microseconds slow_yield{2'000};
 constexpr std::chrono::milliseconds crowded_for{100};
-/// So many of those who wait for a commit stay awake for so long, unless commits take longer than that.
+/// So many of those who wait for a commit stay awake for so long, unless transactions take longer than that.
 constexpr std::chrono::microseconds longest_awake{1'000};
 constexpr int most_awake = 8;
 
@@ -152,7 +152,7 @@ bool Writer::wait_until_done(const Submission& submission) {
     const auto state = submission.state.load(std::memory_order_acquire);
     if (state != State::waiting) return state == State::done;
     const bool told =
-        awake_.fetch_add(1) < most_awake && commit_time_.load() < longest_awake &&
+        awake_.fetch_add(1) < most_awake && transaction_time_.load() < longest_awake &&
         yield_until(give_up_at, [&] { return events_.load(std::memory_order_acquire) != seen; });
     awake_.fetch_sub(1);
     if (!told) futex_wait(events_, seen);
@@ -170,6 +170,7 @@ void Writer::lead() {
     pass_on();
     return;
   }
+  const auto begun = std::chrono::steady_clock::now();
   std::exception_ptr error;
   try {
     run_together(batch);
@@ -177,6 +178,7 @@ void Writer::lead() {
     error = std::current_exception();
     rollback_if_open();
   }
+  transaction_time_.store(std::chrono::steady_clock::now() - begun);
   // Those who waited for this commit and those who came meanwhile are the crowd to expect next.
   crowd_ = std::min(batch.size() + static_cast<std::size_t>(queued_.load()), max_batch);
   mark_done(batch, error);
@@ -211,12 +213,14 @@ void Writer::run_together(Batch& batch) {
   begin();
   std::size_t done = 0;
   try {
+    Connection::Gathering gathering(*connection_);
     for (;;) {
       for (; done < batch.size(); ++done) (*batch[done]->body)(*connection_);
       if (take_queued(batch) > 0) continue;
       if (done >= expected || std::chrono::steady_clock::now() >= start_at) break;
       await_queued(static_cast<int>(expected - done), start_at);
     }
+    gathering.finish();
   } catch (...) {
     rollback_if_open();
     if (batch.size() == 1) throw;

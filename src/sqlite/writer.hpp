@@ -120,7 +120,9 @@ class Writer {
   std::atomic<int> awaited_{0};  // the writer sleeps until so many are queued; zero: it does not
   bool led_ = false;             // somebody is the writer now
   std::atomic<std::chrono::nanoseconds> commit_time_{};  // of the last commit
-  std::atomic<int> awake_{0};                            // of those who wait to be told
+  std::atomic<std::chrono::nanoseconds>
+      transaction_time_{};     // from its beginning, with what all who shared it did
+  std::atomic<int> awake_{0};  // of those who wait to be told
   // Others want the processor: until then sleep, do not yield.
   std::atomic<std::chrono::steady_clock::time_point> crowded_until_{};
   std::atomic<int> events_{0};  // grows whenever a submission's state changes; waited on by all

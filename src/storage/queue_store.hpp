@@ -19,7 +19,8 @@ inline constexpr int highest_priority = 5;
 /// A checked message on its way into the store.
 struct NewMessage {
   OutboxMessageId id;
-  bool fresh = true;  ///< The id was drawn for this run: nobody can have stored it before.
+  bool fresh = true;   ///< The id was drawn for this run: nobody can have stored it before.
+  bool lasts = false;  ///< It is there, and what it refers to, until the transaction has ended.
   std::string_view topic;
   std::string_view payload;
   std::optional<std::string_view> correlation_id;

@@ -98,6 +98,76 @@ TEST_F(SqliteDriver, AFailingSubmissionDoesNotTouchItsNeighbours) {
   EXPECT_EQ(number("select count(*) from t"), 32);
 }
 
+/// Rows that wait for others.
+struct GatheredRows final : Connection::Gathered {
+  void write(Connection& connection) override {
+    for (const int id : std::exchange(ids, {})) {
+      auto cursor = connection.prepare("insert into t (id) values ($1)");
+      cursor.bind(std::int64_t{id});
+      cursor.run();
+    }
+  }
+  void drop() noexcept override { ids.clear(); }
+  void add(Connection& connection, int id) {
+    connection.gather(*this);
+    ids.push_back(id);
+  }
+  std::vector<int> ids;
+};
+
+TEST_F(SqliteDriver, WhatIsGatheredIsWrittenBeforeOtherStatementsAndBeforeTheCommit) {
+  auto writer = open_writer();
+  GatheredRows some;
+  GatheredRows others;
+  writer->submit([&](Connection& connection) {
+    ASSERT_TRUE(connection.gathering());
+    some.add(connection, 1);
+    some.add(connection, 2);
+    EXPECT_EQ(some.ids.size(), 2U) << "they wait";
+    others.add(connection, 3);
+    EXPECT_TRUE(some.ids.empty()) << "one kind at a time";
+    auto count = connection.prepare("select count(*) from t");
+    count.step();
+    EXPECT_EQ(count.integer(0), 3);
+    some.add(connection, 4);
+  });
+  EXPECT_EQ(number("select count(*) from t"), 4);
+  EXPECT_THROW(writer->submit([&](Connection& connection) {
+    some.add(connection, 5);
+    throw std::runtime_error("changed my mind");
+  }),
+               std::runtime_error);
+  EXPECT_TRUE(some.ids.empty());
+  Writer::Hold hold(*writer);
+  EXPECT_FALSE(hold.connection().gathering()) << "whoever holds a transaction is gone before it ends";
+}
+
+TEST_F(SqliteDriver, WhatIsGatheredAndCannotBeWrittenSpoilsNothingForOthers) {
+  auto writer = open_writer();
+  std::vector<std::jthread> threads;
+  std::atomic<int> failures{0};
+  GatheredRows rows;
+  for (int i = 0; i < 64; ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        writer->submit([&](Connection& connection) {  // every key twice
+          if (connection.gathering()) {
+            rows.add(connection, i / 2);
+          } else {
+            insert(connection, i / 2);
+          }
+        });
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::constraint);
+        ++failures;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(failures, 32);
+  EXPECT_EQ(number("select count(*) from t"), 32);
+}
+
 TEST_F(SqliteDriver, AThreadThatHoldsATransactionIsNotLeftWaitingForItself) {
   auto writer = open_writer();
   Writer::Hold hold(*writer);
