@@ -465,6 +465,8 @@ class Flow {
     const auto start = Steady::now();
     const auto before = handled_.load();
     while (seconds_since(start) < seconds || handled_ < sent_) {
+      if (seconds_since(start) > seconds + 60)
+        throw std::runtime_error("not all messages were handled within a minute");
       if (sent_ - handled_ > 20'000 || seconds_since(start) >= seconds) {
         std::this_thread::sleep_for(milliseconds{1});
       } else {
@@ -528,10 +530,13 @@ Findings snapshot(const Settings& settings, const Progress& progress) {
   // Where there is a second database, the two take turns: what the machine does in one minute is not what it does in the next.
   auto beside = settings;
   beside.url = settings.beside;
+  if (!settings.beside.empty() && !is_postgres(settings.beside)) {
+    throw std::invalid_argument("--beside wants another database of the same PostgreSQL server");
+  }
   const auto schema_beside = settings.beside.empty() ? nullptr : std::make_unique<OwnSchema>(beside);
   if (!schema_beside) {
     Flow flow(settings);
-    for (const auto start = Steady::now(); seconds_since(start) < settings.seconds / 4;) {
+    for (const auto start = Steady::now(); clean.empty() || seconds_since(start) < settings.seconds / 4;) {
       clean.push_back(flow.run(std::min(turn, settings.seconds / 8)));
       progress(seconds_since(start) / settings.seconds / 1.25);
     }
@@ -542,7 +547,7 @@ Findings snapshot(const Settings& settings, const Progress& progress) {
     const auto other = schema_beside ? std::make_unique<Flow>(beside) : nullptr;
     const auto start = Steady::now();
     const auto length = std::min(turn, settings.seconds / 8);
-    while (seconds_since(start) < settings.seconds) {
+    while (seconds_since(start) < settings.seconds || held.empty()) {
       const bool counts = seconds_since(start) >= settings.seconds / 2;  // by then it is old
       const auto rate = flow.run(length);
       if (counts) held.push_back(rate);

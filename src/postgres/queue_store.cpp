@@ -160,8 +160,9 @@ Params claims_params(OwnerToken owner, std::span<const Claim> claims) {
   return params;
 }
 
-/// `claims` in the order of their ids. Where there are many, and each says where it lies, the server goes there.
-Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep) {
+/// `claims` in the order of their ids. Where there are many, and each says where it lies, the server goes there; not when they are
+/// locked already, where a removal in a subtransaction would cost more.
+Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep, bool locked = false) {
   auto params = claims_params(owner, claims);
   params.add(keep);
   std::vector<RowAt> rows;
@@ -169,7 +170,7 @@ Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep) {
   for (const auto& claim : claims) {
     if (claim.row != 0) rows.push_back(RowAt{claim.row});
   }
-  if (rows.size() == claims.size() && rows.size() >= rows_from) {
+  if (!locked && rows.size() == claims.size() && rows.size() >= rows_from) {
     params.add(std::span<const RowAt>{rows});
   } else {
     params.add(nullptr);
@@ -365,7 +366,7 @@ storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken 
   const auto first = calls.size();
   if (!acks.empty()) {
     std::ranges::sort(acks, {}, &Claim::id);
-    calls.push_back({&sql_.ack, ack_params(owner, acks, keep_done)});
+    calls.push_back({&sql_.ack, ack_params(owner, acks, keep_done, mixed)});
   }
   for (const auto& each : settlements) {
     const std::span<const Claim> claim{&each.claim, 1};

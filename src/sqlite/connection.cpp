@@ -7,7 +7,6 @@
 #include "dovetail/error.hpp"
 #include "dovetail/sqlite.hpp"
 #include "sqlite/error.hpp"
-#include "sqlite/wal_vfs.hpp"
 
 namespace dovetail::sqlite {
 
@@ -214,12 +213,12 @@ void apply_settings(sqlite3* connection, std::chrono::milliseconds busy_timeout)
 }
 
 std::unique_ptr<Connection> Connection::open(const std::string& path, Mode mode,
-                                             std::chrono::milliseconds busy_timeout) {
+                                             std::chrono::milliseconds busy_timeout, const char* vfs) {
   sqlite3* native = nullptr;
   const int flags =
       (mode == Mode::read_write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE) |
       SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-  const int code = sqlite3_open_v2(path.c_str(), &native, flags, wal_vfs());
+  const int code = sqlite3_open_v2(path.c_str(), &native, flags, vfs);
   std::unique_ptr<Connection> connection{new Connection(native, true)};
   if (code != SQLITE_OK) raise(native, code, "open " + path);
   apply_settings(native, busy_timeout);

@@ -88,7 +88,7 @@ class Connection {
 
   /// Opens the file, creating it when it may be written, with Dovetail's settings.
   static std::unique_ptr<Connection> open(const std::string& path, Mode mode,
-                                          std::chrono::milliseconds busy_timeout);
+                                          std::chrono::milliseconds busy_timeout, const char* vfs = nullptr);
   /// Wraps a connection of the user's, which stays open.
   static std::unique_ptr<Connection> borrow(sqlite3* connection);
 

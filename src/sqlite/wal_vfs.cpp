@@ -1,7 +1,5 @@
 #include "sqlite/wal_vfs.hpp"
 
-#include <sqlite3.h>
-
 #include <algorithm>
 #include <cstring>
 #include <list>
@@ -32,10 +30,12 @@ struct Log {
 
   sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }
 
+  /// What could not be written stays: the next try fails as well, until SQLite gives up the transaction.
   int flush() {
     if (count == 0) return SQLITE_OK;
-    // If that fails, SQLite gives up the transaction, as it would if it had failed earlier.
-    return real()->pMethods->xWrite(real(), gathered, std::exchange(count, 0), start);
+    const int code = real()->pMethods->xWrite(real(), gathered, count, start);
+    if (code == SQLITE_OK) count = 0;
+    return code;
   }
 };
 
@@ -58,11 +58,9 @@ int pass_on(sqlite3_file* file, Arguments... arguments) {
 }
 
 int close_log(sqlite3_file* file) {
-  auto& log = log_of(file);
-  const int flushed = log.flush();
-  const int closed = log.real()->pMethods->xClose(log.real());
+  auto& log = log_of(file);  // what is gathered belongs to a transaction that did not end well
   delete[] log.gathered;
-  return flushed != SQLITE_OK ? flushed : closed;
+  return log.real()->pMethods->xClose(log.real());
 }
 
 /// Whether this is the header of a frame that ends a transaction: it holds the size of the database after it.
@@ -76,7 +74,8 @@ int write_log(sqlite3_file* file, const void* data, int count, sqlite3_int64 off
   const bool follows = log.count > 0 && offset == log.start + log.count && count <= most_gathered - log.count;
   if (!follows) {
     if (const int code = log.flush(); code != SQLITE_OK) return code;
-    if (count > most_gathered) return log.real()->pMethods->xWrite(log.real(), data, count, offset);
+    // Only frames are gathered, from their headers on.
+    if (count != frame_header) return log.real()->pMethods->xWrite(log.real(), data, count, offset);
     log.start = offset;
   }
   std::memcpy(log.gathered + log.count, data, static_cast<std::size_t>(count));
@@ -179,6 +178,14 @@ const char* wal_vfs() {
   if (sqlite3_vfs_register(&made.vfs, 0) == SQLITE_OK) return made.name.c_str();
   known.pop_back();
   return nullptr;  // the default
+}
+
+void forget_gathered(sqlite3* connection) {
+  sqlite3_file* file = nullptr;
+  if (sqlite3_file_control(connection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK) return;
+  if (file == nullptr || file->pMethods != &log_methods) return;  // no log yet
+  log_of(file).count = 0;
+  log_of(file).ends = false;
 }
 
 }  // namespace dovetail::sqlite

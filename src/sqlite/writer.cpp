@@ -11,6 +11,7 @@
 #include "core/assert.hpp"
 #include "dovetail/error.hpp"
 #include "sqlite/error.hpp"
+#include "sqlite/wal_vfs.hpp"
 
 namespace dovetail::sqlite {
 namespace {
@@ -75,7 +76,7 @@ Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, 
   // Several processes may turn a new file into a WAL database at once, which SQLite answers with BUSY.
   if (!file_lock_.try_lock_for(busy_timeout_)) busy(path_ + ": another process holds the write lock");
   try {
-    connection_ = Connection::open(path_, Connection::Mode::read_write, busy_timeout_);
+    connection_ = Connection::open(path_, Connection::Mode::read_write, busy_timeout_, wal_vfs());
     const auto mode = journal_mode(*connection_);
     if (mode != "wal") throw InvalidOperation(path_ + " does not support WAL (journal_mode is " + mode + ")");
     connection_->script("configure", "pragma journal_size_limit = 67108864");
@@ -314,6 +315,7 @@ void Writer::end_turn() {
 
 void Writer::begin() {
   connection_->forget_failure();
+  forget_gathered(connection_->native());
   static const std::string text = "begin immediate";
   connection_->control("begin", text);
 }

@@ -538,6 +538,13 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
 
   if (backend.is_postgres()) {
     EXPECT_EQ(bench({"snapshot"}).code, 0);
+    const auto other = backend.url().substr(0, backend.url().rfind('/')) + "/postgres";
+    const auto turns = bench({"snapshot", "--beside", other, "--json"});
+    ASSERT_EQ(turns.code, 0) << turns.err;
+    EXPECT_GT(json::parse(turns.out)[0]["clean_per_second"], 0);
+    EXPECT_EQ(run_command({DOVETAIL_COMMAND, "status", "--database", other, "--schema", schema}).code, 1);
+    EXPECT_EQ(bench({"snapshot", "--beside", backend.url()}).code, 2) << "where there is an old snapshot";
+    EXPECT_EQ(bench({"snapshot", "--beside", "sqlite:x"}).code, 2);
   } else {
     EXPECT_EQ(bench({"snapshot"}).code, 2);
   }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include "sqlite/writer.hpp"
 #include "support/backend.hpp"
 #include "support/full_disk.hpp"
 
@@ -51,6 +52,34 @@ class SqliteWalVfs : public ::testing::Test {
   TemporaryDirectory directory;
   std::string path = (directory.path() / "test.db").string();
 };
+
+TEST_F(SqliteWalVfs, WhatWasRolledBackDoesNotReachTheFileAfterOthersHaveWritten) {
+  Writer writer(path, std::chrono::seconds{10}, Logger{});
+  const auto write = [&](const std::string& sql) {
+    writer.submit([&](Connection& connection) { connection.script("test", sql); });
+  };
+  write(
+      "create table t (id integer primary key, fill blob); create table other (fill blob); insert into t "
+      "(fill) "
+      "select zeroblob(1000) from (with recursive n(i) as (select 1 union all select i + 1 from n where i < "
+      "500) select "
+      "i from n)");
+  Plain other(path, nullptr);
+  other.run("pragma wal_checkpoint(truncate)");
+  for (int round = 0; round < 10; ++round) {
+    {
+      Writer::Hold hold(writer);
+      hold.connection().script("test", "pragma cache_size = 10; update t set fill = randomblob(1000)");
+    }  // rolled back, after more than the cache holds
+    other.run("insert into other select randomblob(3000) from t");
+    write("update t set fill = fill where id = 1");
+    ASSERT_EQ(other.answer("select count(*) from t where fill = zeroblob(1000)"), "500");
+    ASSERT_EQ(other.answer("pragma integrity_check"), "ok");
+  }
+  other.run("pragma wal_checkpoint(truncate)");
+  EXPECT_EQ(other.answer("pragma integrity_check"), "ok");
+  EXPECT_EQ(other.answer("select count(*) from other"), "5000");
+}
 
 TEST_F(SqliteWalVfs, ACommitIsThereForOthersThoughNothingWasSynced) {
   Plain writer(path, wal_vfs());

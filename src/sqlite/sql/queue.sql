@@ -2,8 +2,9 @@
 -- Messages of a queue, for each of the queues above. Times are microseconds since 1970; the time that decides is bound by the store, from the
 -- one clock of this machine. A block named <statement>_step_<name> is a step of that statement.
 --
--- `or fail` in statements that write many rows: a failure undoes the whole transaction anyway, and without it SQLite copies every page
--- that such a statement is going to change to a file, in order to undo that one alone.
+-- `or fail` in statements that write many rows: without it SQLite copies every page that such a statement is going to change to a file, in
+-- order to undo that one alone when a constraint fails. What they write was checked before; if one failed, our transaction is undone, and a
+-- caller's is marked as failed.
 
 -- name: {queue}_enqueue
 -- Stores nothing when its id or its unique key is there already.

@@ -519,15 +519,12 @@ begin
 end
 $function$;
 
--- Marks claimed messages as done; answers how many. What is not this owner's live claim of this epoch is left alone, here
--- and below. keep: with history; without, they are deleted.
---
--- rows: where {queue}_claim found them (row_at), which makes it faster for many. They are locked in the order of the arrays:
--- give them in the order of the ids, like everybody. When one of them does not lie there any more (a renewal moves it), or is in the
--- archive already, all is done anew by the ids. The settings leave one way to read the table, that to the rows of the array.
-create function {schema}.{queue}_ack(
-  owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true, rows tid[] default null
-) returns integer
+-- Removes acked messages at the rows where their claims found them, in the order of the arrays; answers their ids, and when the first of
+-- their leases ends. For {queue}_ack, not for callers: the settings leave one way to read the table, that to the rows of the array, and hold
+-- for whatever is called from here.
+create function {schema}.{queue}_ack_rows(
+  owner_token uuid, ids uuid[], epochs bigint[], rows tid[], keep boolean, out gone_ids uuid[], out lease timestamptz
+)
   language plpgsql volatile
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
   set enable_indexscan = off
@@ -535,6 +532,48 @@ as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
+begin
+  if keep then
+    with gone as (
+      delete from {schema}.{queue} o using unnest(ids, epochs, rows) as u(id, epoch, row)
+       where o.ctid = u.row and o.id = u.id and o.claim_epoch = u.epoch and o.owner_token = {queue}_ack_rows.owner_token
+         and o.lease_until > v_now
+      returning o.*
+    ),
+    kept as (
+      insert into {schema}.{queue}_archive (
+               processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts, status, priority, id,
+               processed_by, topic, correlation_id, unique_key, headers, last_error, payload)
+      select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts, g.past_attempts, 2,
+             g.priority, g.id, g.owner_token, g.topic, g.correlation_id, g.unique_key, g.headers, g.last_error, g.payload
+        from gone g
+    )
+    select array_agg(g.id), min(g.lease_until) into gone_ids, lease from gone g;
+  else
+    with gone as (
+      delete from {schema}.{queue} o using unnest(ids, epochs, rows) as u(id, epoch, row)
+       where o.ctid = u.row and o.id = u.id and o.claim_epoch = u.epoch and o.owner_token = {queue}_ack_rows.owner_token
+         and o.lease_until > v_now
+      returning o.id, o.lease_until
+    )
+    select array_agg(g.id), min(g.lease_until) into gone_ids, lease from gone g;
+  end if;
+end
+$function$;
+
+-- Marks claimed messages as done; answers how many. What is not this owner's live claim of this epoch is left alone, here
+-- and below. keep: with history; without, they are deleted.
+--
+-- rows: where {queue}_claim found them (row_at), which makes it faster for many. They are locked in the order of the arrays:
+-- give them in the order of the ids, like everybody. When one of them does not lie there any more (a renewal moves it), or is in the
+-- archive already, all is done anew by the ids.
+create function {schema}.{queue}_ack(
+  owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true, rows tid[] default null
+) returns integer
+  language plpgsql volatile
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+declare
   v_ids uuid[];
   v_lease timestamptz;
 begin
@@ -545,31 +584,7 @@ begin
     raise exception 'ids and rows must have the same length' using errcode = 'invalid_parameter_value';
   end if;
   begin
-    if keep then
-      with gone as (
-        delete from {schema}.{queue} o using unnest(ids, epochs, rows) as u(id, epoch, row)
-         where o.ctid = u.row and o.id = u.id and o.claim_epoch = u.epoch and o.owner_token = {queue}_ack.owner_token
-           and o.lease_until > v_now
-        returning o.*
-      ),
-      kept as (
-        insert into {schema}.{queue}_archive (
-                 processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts, status, priority, id,
-                 processed_by, topic, correlation_id, unique_key, headers, last_error, payload)
-        select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts, g.past_attempts, 2,
-               g.priority, g.id, g.owner_token, g.topic, g.correlation_id, g.unique_key, g.headers, g.last_error, g.payload
-          from gone g
-      )
-      select array_agg(g.id), min(g.lease_until) into v_ids, v_lease from gone g;
-    else
-      with gone as (
-        delete from {schema}.{queue} o using unnest(ids, epochs, rows) as u(id, epoch, row)
-         where o.ctid = u.row and o.id = u.id and o.claim_epoch = u.epoch and o.owner_token = {queue}_ack.owner_token
-           and o.lease_until > v_now
-        returning o.id, o.lease_until
-      )
-      select array_agg(g.id), min(g.lease_until) into v_ids, v_lease from gone g;
-    end if;
+    select r.gone_ids, r.lease into v_ids, v_lease from {schema}.{queue}_ack_rows(owner_token, ids, epochs, rows, keep) r;
     if coalesce(cardinality(v_ids), 0) < cardinality(ids) then
       raise sqlstate 'DVT01';
     end if;
@@ -752,7 +767,7 @@ end
 $function$;
 
 -- How many messages are in which state, and since when the oldest that could be claimed waits. Never counts further than
--- `most`: neither the queue nor the archive makes it slow.
+-- `most`: neither the queue nor the archive makes it slow (but for the oldest one, which is looked for behind those in progress).
 create function {schema}.{queue}_counts(
   most bigint default 100000,
   out ready bigint, out scheduled bigint, out in_progress bigint, out done bigint, out failed bigint, out paused bigint,
