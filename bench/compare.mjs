@@ -24,7 +24,7 @@ const default_batch = 50; // WorkerOptions::batch_size
 const best_batch = 1000;
 
 const size = quick
-  ? { rounds: 1, budget: 110, messages: 40_000, single: 1, latency: 2, snapshot: 8, idle: 3, sqliteTurns: 1, sqliteMessages: 40_000 }
+  ? { rounds: 1, budget: 110, messages: 40_000, single: 1, latency: 2, snapshot: 6, idle: 3, sqliteTurns: 1, sqliteMessages: 40_000 }
   : { rounds: 3, budget: 570, messages: 200_000, single: 2, latency: 7, snapshot: 120, idle: 8, sqliteTurns: 4, sqliteMessages: 200_000 };
 
 const started = Date.now();
