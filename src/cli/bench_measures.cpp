@@ -232,8 +232,9 @@ Findings enqueue(const Settings& settings, const Progress& progress) {
   options.platform.max_connections = static_cast<std::size_t>(settings.connections);
   auto platform = open(options);
   std::atomic<std::int64_t> sent{0};
-  const auto start = in_seconds(std::min(0.5, settings.seconds / 4));  // by then connections are open
-  const auto end = in_seconds(std::min(0.5, settings.seconds / 4) + settings.seconds);
+  const auto warm_up = std::min(0.5, settings.seconds / 4);  // after it connections are open
+  const auto start = in_seconds(warm_up);
+  const auto end = in_seconds(warm_up + settings.seconds);
   on_threads(settings.connections, [&](int thread) {
     for (auto now = Steady::now(); now < end; now = Steady::now()) {
       platform.outbox().enqueue({.topic = topic, .payload = payload(thread)});

@@ -34,6 +34,26 @@ class SqliteDriver : public ::testing::Test {
     });
     return writer;
   }
+  /// Many at once, each in a submission of its own; half of them are refused, and take nobody else along.
+  void write_every_key_twice(const std::function<void(Connection&, int)>& write) const {
+    auto writer = open_writer();
+    std::atomic<int> failures{0};
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 64; ++i) {
+        threads.emplace_back([&, i] {
+          try {
+            writer->submit([&](Connection& connection) { write(connection, i / 2); });
+          } catch (const Error& error) {
+            EXPECT_EQ(error.kind(), ErrorKind::constraint);
+            ++failures;
+          }
+        });
+      }
+    }
+    EXPECT_EQ(failures, 32);
+    EXPECT_EQ(number("select count(*) from t"), 32);
+  }
 
   TemporaryDirectory directory;
   std::string path = (directory.path() / "test.db").string();
@@ -80,22 +100,7 @@ TEST_F(SqliteDriver, CallersThatWaitTogetherShareCommits) {
 }
 
 TEST_F(SqliteDriver, AFailingSubmissionDoesNotTouchItsNeighbours) {
-  auto writer = open_writer();
-  std::vector<std::jthread> threads;
-  std::atomic<int> failures{0};
-  for (int i = 0; i < 64; ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        writer->submit([&](Connection& connection) { insert(connection, i / 2); });  // every key twice
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::constraint);
-        ++failures;
-      }
-    });
-  }
-  threads.clear();
-  EXPECT_EQ(failures, 32);
-  EXPECT_EQ(number("select count(*) from t"), 32);
+  write_every_key_twice([](Connection& connection, int id) { insert(connection, id); });
 }
 
 /// Rows that wait for others.
@@ -143,29 +148,14 @@ TEST_F(SqliteDriver, WhatIsGatheredIsWrittenBeforeOtherStatementsAndBeforeTheCom
 }
 
 TEST_F(SqliteDriver, WhatIsGatheredAndCannotBeWrittenSpoilsNothingForOthers) {
-  auto writer = open_writer();
-  std::vector<std::jthread> threads;
-  std::atomic<int> failures{0};
   GatheredRows rows;
-  for (int i = 0; i < 64; ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        writer->submit([&](Connection& connection) {  // every key twice
-          if (connection.gathering()) {
-            rows.add(connection, i / 2);
-          } else {
-            insert(connection, i / 2);
-          }
-        });
-      } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::constraint);
-        ++failures;
-      }
-    });
-  }
-  threads.clear();
-  EXPECT_EQ(failures, 32);
-  EXPECT_EQ(number("select count(*) from t"), 32);
+  write_every_key_twice([&](Connection& connection, int id) {
+    if (connection.gathering()) {
+      rows.add(connection, id);
+    } else {
+      insert(connection, id);
+    }
+  });
 }
 
 TEST_F(SqliteDriver, AThreadThatHoldsATransactionIsNotLeftWaitingForItself) {
