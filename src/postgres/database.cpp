@@ -173,7 +173,7 @@ std::unique_ptr<storage::TransactionHandle> Database::begin() {
 // ------------------------------------------------------------------------------------------
 
 std::string Database::channel() const {
-  return "dovetail:" + quoted(options_.schema);  // as the schema's functions write it
+  return "dovetail_" + options_.schema;  // as the schema's function _wake writes it
 }
 
 void Database::announce() {
@@ -203,9 +203,7 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
 
 void Database::listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected) {
   const auto connection = Connection::open(settings_, stop);
-  std::string identifier = "\"";
-  for (const char c : channel()) identifier += c == '"' ? "\"\"" : std::string(1, c);
-  const std::string text = "listen " + identifier + "\"";
+  const std::string text = "listen \"" + channel() + '"';  // the schema's name was checked: it has no quotes
   connection->run({.name = "listen", .text = text}, stop);
   connected(true);
   doorbell().ring();  // for what came before we listened

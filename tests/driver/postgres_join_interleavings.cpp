@@ -312,7 +312,7 @@ TEST_P(PostgresJoinInterleavings, WrongEndInOneStatementIsNoticed) {
 TEST_P(PostgresJoinInterleavings, WrongCountOfCallsIsNoticed) {
   backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
   backend.sql("create or replace function " + infra +
-              ".outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language "
+              "._outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language "
               "plpgsql as $$ begin "
               "update " +
               infra + ".outbox_join_member m set status = outcome where m.message_id = any (ids); update " +
@@ -330,7 +330,7 @@ TEST_P(PostgresJoinInterleavings, WrongReadAndWriteIsNoticed) {
   backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
   backend.sql(
       "create or replace function " + infra +
-      ".outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language plpgsql as $$ "
+      "._outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language plpgsql as $$ "
       "declare v integer; begin update " +
       infra +
       ".outbox_join_member m set status = outcome where m.message_id = any (ids) and m.status = 0; select "

@@ -62,6 +62,30 @@ TEST_F(PostgresSql, AnAckWalksNoQueueWhateverTheStatisticsSay) {
   EXPECT_NE(scans("outbox_pkey"), ids);
 }
 
+TEST_F(PostgresSql, EveryFunctionPinsItsSearchPath) {
+  EXPECT_EQ(answer("select string_agg(p.proname, ', ') from pg_proc p join pg_language l on l.oid = p.prolang"
+                   " where p.pronamespace = '" +
+                   infra +
+                   "'::regnamespace and l.lanname = 'plpgsql'"
+                   " and not coalesce(p.proconfig, '{}') @> array['search_path=pg_catalog, pg_temp'];"),
+            "");
+}
+
+TEST_F(PostgresSql, ADatabaseInLatin1IsMigrated) {
+  const auto name = infra + "_latin1";
+  answer("create database " + name + " encoding 'LATIN1' locale 'C' template template0;");
+  const auto url = backend.url().substr(0, backend.url().rfind('/') + 1) + name;
+  EXPECT_NO_THROW(Platform::migrate(url));
+  {
+    auto latin1 = Platform::open(url);
+    latin1.outbox().enqueue({.topic = "t", .payload = "caf\u00e9"});
+    const auto claimed = latin1.outbox().claim({.owner = OwnerToken::generate()});
+    ASSERT_THAT(claimed, SizeIs(1));
+    EXPECT_EQ(claimed[0].message.payload, "caf\u00e9");
+  }
+  answer("drop database " + name + ";");
+}
+
 TEST_F(PostgresSql, AMessageFollowsTheCallersTransaction) {
   answer("begin; select " + infra + ".outbox_enqueue(topic => 't', payload => 'gone'); rollback;");
   answer("begin; select " + infra + ".outbox_enqueue(topic => 't', payload => 'kept'); commit;");

@@ -20,6 +20,16 @@ create function {schema}.uuid_v7() returns uuid
                      from 1 for 6),
              52, 1), 53, 1), 'hex')::uuid;
 
+-- Wakes the workers that listen, when the transaction commits. The channel of the schema infra is dovetail_infra.
+create function {schema}._wake() returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  perform pg_notify(replace('dovetail_{schema}', '"', ''), '');
+end
+$function$;
+
 -- What columns may hold. As domains, which are checked when a value comes in: table constraints would be checked, and read
 -- from the catalog, by every claim as well.
 create domain {schema}.queue_name as text check (char_length(value) between 1 and 255);
@@ -27,14 +37,15 @@ create domain {schema}.queue_headers as jsonb check (jsonb_typeof(value) = 'obje
 create domain {schema}.queue_time as timestamptz check (isfinite(value));
 create domain {schema}.queue_priority as smallint check (value between -5 and 5);
 
--- Seconds before the next try of a message that failed `attempts` times: 2, 4, 8 … 60, less up to a tenth of it.
-create function {schema}.queue_backoff(attempts integer) returns interval
+-- Seconds before the next try of a message that failed `attempts` times: 2, 4, 8 ... 60, less up to a tenth of it.
+create function {schema}._queue_backoff(attempts integer) returns interval
   language sql volatile parallel safe
   return least(power(2, least(attempts, 6)), 60) * (1 - random() * 0.1) * interval '1 second';
 
-create function {schema}.queue_check(topic text, payload text, correlation_id text, headers jsonb, priority integer,
+create function {schema}._queue_check(topic text, payload text, correlation_id text, headers jsonb, priority integer,
                                       unique_key text) returns void
   language plpgsql immutable
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   if topic is null or topic = '' then
@@ -75,6 +86,7 @@ create function {schema}.outbox_enqueue(
   notify         boolean     default true
 ) returns uuid
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   return (select e.id from {schema}.outbox_try_enqueue(topic, payload, message_id, correlation_id, due_at, headers,

@@ -61,8 +61,9 @@ create view {schema}.outbox_join_members as
 
 -- Makes the messages ready that wait for these joins. Those that somebody has locked are at work, and will look themselves.
 -- For the functions below, not for callers.
-create function {schema}.outbox_join_wake(joins uuid[]) returns void
+create function {schema}._outbox_join_wake(joins uuid[]) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_rows tid[] := array(
@@ -74,15 +75,16 @@ declare
 begin
   if v_rows <> '{}' then
     update {schema}.outbox o set ready_at = {schema}.clock() where o.ctid = any (v_rows);
-    perform pg_notify('dovetail:{schema}', '');
+    perform {schema}._wake();
   end if;
 end
 $function$;
 
 -- Counts these messages in these joins: what counts is that a member's row leaves pending, never that somebody called. One
 -- update per join, however many steps it is. Answers how many members changed. For the functions below, not for callers.
-create function {schema}.outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer
+create function {schema}._outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_steps integer;
@@ -115,14 +117,15 @@ begin
     into v_steps, v_done
     from counted c;
   if v_done is not null then
-    perform {schema}.outbox_join_wake(v_done);
+    perform {schema}._outbox_join_wake(v_done);
   end if;
   return coalesce(v_steps, 0);
 end
 $function$;
 
-create function {schema}.outbox_join_ended(ids uuid[], outcome integer) returns void
+create function {schema}._outbox_join_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_joins uuid[];
@@ -133,22 +136,24 @@ begin
   v_joins := array(select distinct m.join_id from {schema}.outbox_join_member m
                     where m.message_id = any (ids) and m.status = 0);
   if v_joins <> '{}' then
-    perform {schema}.outbox_join_count(v_joins, ids, outcome);
+    perform {schema}._outbox_join_count(v_joins, ids, outcome);
   end if;
 end
 $function$;
 
 -- Called by whatever ends messages, when they are locked and marked.
-create or replace function {schema}.outbox_ended(ids uuid[], outcome integer) returns void
+create or replace function {schema}._outbox_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
-  perform {schema}.outbox_join_ended(ids, outcome);
+  perform {schema}._outbox_join_ended(ids, outcome);
 end
 $function$;
 
-create function {schema}.outbox_join_lock_ends(ids uuid[], wait boolean) returns uuid[]
+create function {schema}._outbox_join_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 declare
@@ -174,11 +179,12 @@ begin
 end
 $function$;
 
-create or replace function {schema}.outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+create or replace function {schema}._outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
-  return {schema}.outbox_join_lock_ends(ids, wait);
+  return {schema}._outbox_join_lock_ends(ids, wait);
 end
 $function$;
 
@@ -192,6 +198,7 @@ create function {schema}.outbox_join_start(
   join_id        uuid        default null
 ) returns uuid
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 declare
@@ -225,6 +232,7 @@ create function {schema}.outbox_join_try_attach(
   out unknown  uuid
 )
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 declare
@@ -265,8 +273,8 @@ begin
   get diagnostics attached = row_count;
   if v_done <> '{}' or v_failed <> '{}' then
     perform from {schema}.outbox_join j where j.join_id = any (v_joins) order by j.join_id for no key update;
-    perform {schema}.outbox_join_count(v_joins, v_done, 1);
-    perform {schema}.outbox_join_count(v_joins, v_failed, 2);
+    perform {schema}._outbox_join_count(v_joins, v_done, 1);
+    perform {schema}._outbox_join_count(v_joins, v_failed, 2);
   end if;
 end
 $function$;
@@ -275,6 +283,7 @@ $function$;
 -- not stored is attached, and counts when it comes: where done messages are not kept, attach before they can be done.
 create function {schema}.outbox_join_attach(join_id uuid, message_id uuid) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_missing uuid;
@@ -293,6 +302,7 @@ $function$;
 -- whoever makes it. Answers whether this one did; null when the message is no step of the join, or there is no such join.
 create function {schema}.outbox_join_report(join_id uuid, message_id uuid, status integer) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 begin
@@ -302,7 +312,7 @@ begin
                      where m.join_id = outbox_join_report.join_id and m.message_id = outbox_join_report.message_id) then
     return null;
   end if;
-  return {schema}.outbox_join_count(array[join_id], array[message_id], status) > 0;
+  return {schema}._outbox_join_count(array[join_id], array[message_id], status) > 0;
 end
 $function$;
 
@@ -310,6 +320,7 @@ $function$;
 -- are marked, and change nothing.
 create function {schema}.outbox_join_cancel(join_id uuid) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 begin
@@ -317,7 +328,7 @@ begin
      set status = 3, finished_at = {schema}.clock(), last_updated_at = {schema}.clock()
    where j.join_id = outbox_join_cancel.join_id and j.status = 0;
   if found then
-    perform {schema}.outbox_join_wake(array[join_id]);
+    perform {schema}._outbox_join_wake(array[join_id]);
     return true;
   end if;
   return (select false from {schema}.outbox_join j where j.join_id = outbox_join_cancel.join_id);
@@ -327,6 +338,7 @@ $function$;
 -- Fails pending joins whose deadline has passed, up to `most`; answers how many.
 create function {schema}.outbox_join_fail_overdue(most integer default 1000) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 declare
@@ -339,7 +351,7 @@ begin
     update {schema}.outbox_join j
        set status = 2, reason = 'its deadline passed', finished_at = {schema}.clock(), last_updated_at = {schema}.clock()
      where j.join_id = any (v_joins);
-    perform {schema}.outbox_join_wake(v_joins);
+    perform {schema}._outbox_join_wake(v_joins);
   end if;
   return cardinality(v_joins);
 end
@@ -348,6 +360,7 @@ $function$;
 -- Notes that a message waits for a join: the join's end makes it ready, and the join is kept until it was handled.
 create function {schema}.outbox_join_await(join_id uuid, message_id uuid) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 begin
@@ -363,6 +376,7 @@ $function$;
 -- count: the order of locks is everybody's. It waits for a lock only so long: what waits can look again.
 create function {schema}.outbox_join_wait(join_id uuid, message_id uuid) returns setof {schema}.outbox_join
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
   set lock_timeout = '2s'
 as $function$
@@ -391,8 +405,8 @@ begin
                        where a.status = 3 and a.id = any (array(select m.message_id from {schema}.outbox_join_member m
                                where m.join_id = outbox_join_wait.join_id and m.status = 0)));
     if v_done <> '{}' or v_failed <> '{}' then
-      perform {schema}.outbox_join_count(array[outbox_join_wait.join_id], v_done, 1);
-      perform {schema}.outbox_join_count(array[outbox_join_wait.join_id], v_failed, 2);
+      perform {schema}._outbox_join_count(array[outbox_join_wait.join_id], v_done, 1);
+      perform {schema}._outbox_join_count(array[outbox_join_wait.join_id], v_failed, 2);
       select j.* into v_join from {schema}.outbox_join j where j.join_id = outbox_join_wait.join_id;
     end if;
   end if;
@@ -401,7 +415,7 @@ begin
        set status = 2, reason = 'its deadline passed', finished_at = {schema}.clock(), last_updated_at = {schema}.clock()
      where j.join_id = outbox_join_wait.join_id
     returning j.* into v_join;
-    perform {schema}.outbox_join_wake(array[outbox_join_wait.join_id]);
+    perform {schema}._outbox_join_wake(array[outbox_join_wait.join_id]);
   end if;
   if v_join.status = 0 then
     perform {schema}.outbox_join_await(join_id, message_id);
@@ -418,6 +432,7 @@ $function$;
 -- stay.
 create function {schema}.outbox_join_purge(finished_before timestamptz, most integer default 1000) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
   set enable_hashjoin = off set enable_mergejoin = off
 as $function$

@@ -33,6 +33,7 @@ create function {schema}.lease_try_acquire(
   grant_id uuid    default null
 ) returns setof {schema}.lease
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set lock_timeout = '5s'
 as $function$
 #variable_conflict use_column
@@ -91,6 +92,7 @@ $function$;
 -- the two no lease is both renewed and taken.
 create function {schema}.lease_renew(name text, owner text, token bigint, duration interval) returns timestamptz
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set lock_timeout = '5s'
 as $function$
 declare
@@ -113,6 +115,7 @@ $function$;
 -- Gives a lease back; answers whether it was still held.
 create function {schema}.lease_release(name text, owner text, token bigint) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_held boolean;
@@ -127,6 +130,7 @@ $function$;
 -- Deletes leases that ran out before `expired_before`, up to `most`; answers how many.
 create function {schema}.lease_purge(expired_before timestamptz, most integer default 1000) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_count integer;

@@ -46,8 +46,9 @@ create view {schema}.inbox_seen as
     left join {schema}.inbox_archive a on a.id = g.item_id;
 
 -- For the functions below, not for callers.
-create function {schema}.inbox_check(source text, message_id text, hash bytea) returns void
+create function {schema}._inbox_check(source text, message_id text, hash bytea) returns void
   language plpgsql immutable
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   if source is null or source = '' then
@@ -66,21 +67,22 @@ $function$;
 
 -- Notes a sighting, and locks the row until the transaction ends; answers the status, and whether the hash is the one
 -- that was seen first (also when either is missing). For the functions below, not for callers.
-create function {schema}.inbox_see(source text, message_id text, hash bytea, out status smallint, out matches boolean)
+create function {schema}._inbox_see(source text, message_id text, hash bytea, out status smallint, out matches boolean)
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
 begin
-  perform {schema}.inbox_check(inbox_see.source, inbox_see.message_id, inbox_see.hash);
+  perform {schema}._inbox_check(_inbox_see.source, _inbox_see.message_id, _inbox_see.hash);
   insert into {schema}.inbox_guard as g (source, message_id, hash, first_seen_at, last_seen_at)
-  values (inbox_see.source, inbox_see.message_id, inbox_see.hash, v_now, v_now)
+  values (_inbox_see.source, _inbox_see.message_id, _inbox_see.hash, v_now, v_now)
   on conflict on constraint inbox_guard_pkey do update
      set last_seen_at = greatest(g.last_seen_at, excluded.last_seen_at), sightings = g.sightings + 1,
          hash = coalesce(g.hash, excluded.hash)
-  returning g.status, coalesce(g.hash = inbox_see.hash, true) into status, matches;
+  returning g.status, coalesce(g.hash = _inbox_see.hash, true) into status, matches;
 end
 $function$;
 
@@ -88,11 +90,12 @@ $function$;
 -- inbox_try_begin to be the only one. Refuses another hash than the one that was seen first.
 create function {schema}.inbox_already_processed(source text, message_id text, hash bytea default null) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_seen record;
 begin
-  v_seen := {schema}.inbox_see(source, message_id, hash);
+  v_seen := {schema}._inbox_see(source, message_id, hash);
   if not v_seen.matches then
     raise exception 'message % of % was seen before with another content', message_id, source
       using errcode = 'data_exception';
@@ -117,6 +120,7 @@ create function {schema}.inbox_try_begin(
   out mine        boolean
 )
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -129,7 +133,7 @@ begin
   elsif lease is null or lease <= interval '0' then
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
   end if;
-  v_seen := {schema}.inbox_see(inbox_try_begin.source, inbox_try_begin.message_id, hash);
+  v_seen := {schema}._inbox_see(inbox_try_begin.source, inbox_try_begin.message_id, hash);
   select g.claim_epoch, g.attempts, g.lease_until, g.owner_token into v_row from {schema}.inbox_guard g
    where g.source = inbox_try_begin.source and g.message_id = inbox_try_begin.message_id;
   claim_epoch := v_row.claim_epoch;
@@ -161,12 +165,13 @@ $function$;
 create function {schema}.inbox_mark_processing(source text, message_id text, lease interval default interval '5 minutes')
   returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
 begin
-  perform {schema}.inbox_check(inbox_mark_processing.source, inbox_mark_processing.message_id, null);
+  perform {schema}._inbox_check(inbox_mark_processing.source, inbox_mark_processing.message_id, null);
   if lease is null or lease <= interval '0' then
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
   end if;
@@ -190,12 +195,13 @@ create function {schema}.inbox_mark_processed(
   claim_epoch bigint default null
 ) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
 begin
-  perform {schema}.inbox_check(inbox_mark_processed.source, inbox_mark_processed.message_id, null);
+  perform {schema}._inbox_check(inbox_mark_processed.source, inbox_mark_processed.message_id, null);
   if inbox_mark_processed.owner_token is not null then
     update {schema}.inbox_guard g
        set status = 2, processed_at = {schema}.clock(), lease_until = null
@@ -222,12 +228,13 @@ create function {schema}.inbox_mark_dead(
   claim_epoch bigint default null
 ) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
 begin
-  perform {schema}.inbox_check(inbox_mark_dead.source, inbox_mark_dead.message_id, null);
+  perform {schema}._inbox_check(inbox_mark_dead.source, inbox_mark_dead.message_id, null);
   if inbox_mark_dead.owner_token is not null then
     update {schema}.inbox_guard g
        set status = 3, processed_at = {schema}.clock(), lease_until = null,
@@ -251,6 +258,7 @@ $function$;
 create function {schema}.inbox_release(source text, message_id text, owner_token uuid, claim_epoch bigint,
                                        error text default null) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 begin
@@ -268,6 +276,7 @@ $function$;
 create function {schema}.inbox_extend(source text, message_id text, owner_token uuid, claim_epoch bigint, lease interval)
   returns timestamptz
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 declare
@@ -304,14 +313,15 @@ create function {schema}.inbox_enqueue(
   out id         uuid
 )
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 declare
   v_seen record;
   v_row record;
 begin
-  perform {schema}.queue_check(topic, payload, correlation_id, headers, priority, null);
-  v_seen := {schema}.inbox_see(inbox_enqueue.source, inbox_enqueue.message_id, hash);
+  perform {schema}._queue_check(topic, payload, correlation_id, headers, priority, null);
+  v_seen := {schema}._inbox_see(inbox_enqueue.source, inbox_enqueue.message_id, hash);
   select g.item_id, g.lease_until into v_row from {schema}.inbox_guard g
    where g.source = inbox_enqueue.source and g.message_id = inbox_enqueue.message_id;
   if not v_seen.matches then
@@ -337,8 +347,9 @@ end
 $function$;
 
 -- The queue's messages that have ended. Locked in the order of their keys, like everybody who sees several.
-create or replace function {schema}.inbox_ended(ids uuid[], outcome integer) returns void
+create or replace function {schema}._inbox_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 begin
@@ -347,8 +358,9 @@ begin
 end
 $function$;
 
-create or replace function {schema}.inbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+create or replace function {schema}._inbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 declare
@@ -365,8 +377,9 @@ begin
 end
 $function$;
 
-create or replace function {schema}.inbox_revived(ids uuid[]) returns void
+create or replace function {schema}._inbox_revived(ids uuid[]) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   perform from {schema}.inbox_guard g where g.item_id = any (ids) order by g.source, g.message_id for no key update;
@@ -376,7 +389,7 @@ $function$;
 
 -- Locks dead messages, up to `most`, in the order of their keys; passes over those that somebody else has locked. Every
 -- argument that is given narrows it down. For the functions below, not for callers.
-create function {schema}.inbox_lock_dead(
+create function {schema}._inbox_lock_dead(
   only_source     text,
   only_message_id text,
   only_topic      text,
@@ -385,6 +398,7 @@ create function {schema}.inbox_lock_dead(
   most            integer
 ) returns tid[]
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   return array(
@@ -411,9 +425,10 @@ create function {schema}.inbox_revive(
   most            integer     default 1000
 ) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
-  v_rows tid[] := {schema}.inbox_lock_dead(only_source, only_message_id, only_topic, died_after, died_before, most);
+  v_rows tid[] := {schema}._inbox_lock_dead(only_source, only_message_id, only_topic, died_after, died_before, most);
   v_items uuid[];
   v_count integer;
 begin
@@ -441,9 +456,10 @@ create function {schema}.inbox_purge_dead(
   most            integer     default 1000
 ) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
-  v_rows tid[] := {schema}.inbox_lock_dead(only_source, only_message_id, only_topic, died_after, died_before, most);
+  v_rows tid[] := {schema}._inbox_lock_dead(only_source, only_message_id, only_topic, died_after, died_before, most);
   v_items uuid[];
   v_letters uuid[];
   v_count integer;
@@ -465,6 +481,7 @@ $function$;
 -- Answers how many. Not those that wait in the queue or are dead letters of it.
 create function {schema}.inbox_forget(before timestamptz, most integer default 1000) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set enable_seqscan = off
 as $function$
 declare

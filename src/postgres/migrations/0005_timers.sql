@@ -18,6 +18,7 @@ create function {schema}.timers_schedule(
   out stored     boolean
 )
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   if due_at is null then
@@ -31,6 +32,7 @@ $function$;
 -- Removes a timer that has not fired, and that no processor holds; answers whether there was one.
 create function {schema}.timers_cancel(id uuid) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 begin
@@ -43,6 +45,7 @@ $function$;
 -- Lets a timer that has not fired, and that no processor holds, fire at another time; answers whether there was one.
 create function {schema}.timers_reschedule(id uuid, due_at timestamptz) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 begin
@@ -54,15 +57,16 @@ begin
          lease_until = null, owner_token = null
    where t.id = timers_reschedule.id and (t.lease_until is null or t.lease_until <= {schema}.clock());
   if found then
-    perform pg_notify('dovetail:{schema}', '');
+    perform {schema}._wake();
   end if;
   return found;
 end
 $function$;
 
 -- Whether the outbox knows a message with one of these ids, also one that is finished. For whoever fires timers.
-create function {schema}.timers_any_known(ids uuid[]) returns boolean
+create function {schema}._timers_any_known(ids uuid[]) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 begin

@@ -71,8 +71,9 @@ create view {schema}.job_runs as
 
 -- Runs whose messages have ended. A job that has runs waiting is looked at again at once. The jobs are locked first, and then
 -- looked at by statements of their own: whoever adds a run that waits holds the job, and sees this end, or is seen here.
-create function {schema}.job_run_ended(ids uuid[], outcome integer) returns void
+create function {schema}._job_run_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 declare
@@ -91,14 +92,15 @@ begin
    where j.id = any (v_jobs)
      and exists (select from {schema}.job_run w where w.job_id = j.id and w.released_at is null);
   if found then
-    perform pg_notify('dovetail:{schema}', '');
+    perform {schema}._wake();
   end if;
 end
 $function$;
 
--- Locks what the above will touch; see outbox_lock_ends.
-create function {schema}.job_run_lock_ends(ids uuid[], wait boolean) returns uuid[]
+-- Locks what the above will touch; see _outbox_lock_ends.
+create function {schema}._job_run_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 declare
@@ -123,35 +125,38 @@ begin
 end
 $function$;
 
-create or replace function {schema}.outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+create or replace function {schema}._outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
-  v_ids uuid[] := {schema}.outbox_join_lock_ends(ids, wait);
+  v_ids uuid[] := {schema}._outbox_join_lock_ends(ids, wait);
 begin
   if to_regclass('{schema}.job_run') is null or v_ids = '{}' then
     return v_ids;
   end if;
-  return {schema}.job_run_lock_ends(v_ids, wait);
+  return {schema}._job_run_lock_ends(v_ids, wait);
 end
 $function$;
 
-create or replace function {schema}.outbox_ended(ids uuid[], outcome integer) returns void
+create or replace function {schema}._outbox_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
-  perform {schema}.outbox_join_ended(ids, outcome);
+  perform {schema}._outbox_join_ended(ids, outcome);
   if to_regclass('{schema}.job_run') is null then
     return;  -- somebody has removed the jobs: the outbox goes on
   end if;
   if exists (select from {schema}.job_run r where r.released_at is not null and r.ended_at is null) then
-    perform {schema}.job_run_ended(ids, outcome);
+    perform {schema}._job_run_ended(ids, outcome);
   end if;
 end
 $function$;
 
-create or replace function {schema}.outbox_revived(ids uuid[]) returns void
+create or replace function {schema}._outbox_revived(ids uuid[]) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   if to_regclass('{schema}.job_run') is null then

@@ -1,7 +1,7 @@
 -- What the inbox has seen. The statements of its queue are in queue.sql.
 
 -- name: inbox_see
-select status, matches from {schema}.inbox_see($1::text, $2::text, $3::bytea);
+select status, matches from {schema}._inbox_see($1::text, $2::text, $3::bytea);
 
 -- name: inbox_try_begin
 select outcome, claim_epoch, attempts, lease_until, mine

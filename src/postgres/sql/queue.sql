@@ -20,7 +20,7 @@ values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::ti
 insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, headers, expires_at, lane, priority)
 values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::timestamptz, {schema}.clock()), $6::jsonb,
         $7::timestamptz, $8::integer, $8::integer)
-returning pg_notify('dovetail:{schema}', '');
+returning {schema}._wake();
 
 -- name: {queue}_enqueue_many
 select place, existing_id
@@ -47,8 +47,8 @@ select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs =
 
 -- name: {queue}_ack_step_lock
 -- Before claims are settled in more than one way: all of them, in the order of their ids, and then what their ends touch.
-select cardinality({schema}.{queue}_lock_claims(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[])),
-       cardinality({schema}.{queue}_lock_ends(ids => $2::uuid[], wait => true));
+select cardinality({schema}._{queue}_lock_claims(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[])),
+       cardinality({schema}._{queue}_lock_ends(ids => $2::uuid[], wait => true));
 
 -- name: {queue}_abandon
 select {schema}.{queue}_abandon(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text,

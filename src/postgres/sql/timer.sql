@@ -7,7 +7,7 @@ select {schema}.timers_cancel($1::uuid);
 select {schema}.timers_reschedule($1::uuid, $2::timestamptz);
 
 -- name: timer_any_known
-select {schema}.timers_any_known($1::uuid[]);
+select {schema}._timers_any_known($1::uuid[]);
 
 -- name: timer_list
 -- Those that wait, the next one first; lane by lane, as the index has them.

@@ -99,6 +99,7 @@ create function {schema}.{queue}_try_enqueue(
   out stored     boolean
 )
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -107,7 +108,7 @@ declare
   v_now timestamptz := {schema}.clock();
   v_key text := nullif(unique_key, '');
 begin
-  perform {schema}.queue_check(topic, payload, correlation_id, headers, priority, unique_key);
+  perform {schema}._queue_check(topic, payload, correlation_id, headers, priority, unique_key);
   if not isfinite(due_at) or not isfinite(expires_at) then
     raise exception 'due_at and expires_at must be finite' using errcode = 'invalid_parameter_value';
   end if;
@@ -130,7 +131,7 @@ begin
            select from {schema}.{queue} o
             where o.lane = {queue}_try_enqueue.priority and o.ready_at between v_now - interval '1 second' and v_now
               and o.lease_until is null and o.id <> v_id) then
-        perform pg_notify('dovetail:{schema}', '');
+        perform {schema}._wake();
       end if;
       id := v_id;
       stored := true;
@@ -169,12 +170,13 @@ create function {schema}.{queue}_enqueue_many(
   notify          boolean       default true
 ) returns table (place bigint, existing_id uuid)
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_now timestamptz := {schema}.clock();
 begin
   if notify then
-    perform pg_notify('dovetail:{schema}', '');
+    perform {schema}._wake();
   end if;
   if fresh and coalesce(unique_keys, correlation_ids, headers) is null and due_at is null
      and {queue}_enqueue_many.expires_at is null and priorities is null then
@@ -207,17 +209,19 @@ $function$;
 
 -- What follows when messages have ended, in the same transaction: outcome 1 is done, 2 is failed. Here nothing; what has
 -- to know, such as the joins, puts its own in its place. For the functions below, not for callers.
-create function {schema}.{queue}_ended(ids uuid[], outcome integer) returns void
+create function {schema}._{queue}_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
 end
 $function$;
 
--- Locks what {queue}_ended will touch for these messages; answers those of which all is locked now. wait: false passes over
+-- Locks what _{queue}_ended will touch for these messages; answers those of which all is locked now. wait: false passes over
 -- what somebody else has locked, and over the messages that need it.
-create function {schema}.{queue}_lock_ends(ids uuid[], wait boolean) returns uuid[]
+create function {schema}._{queue}_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   return ids;
@@ -225,9 +229,10 @@ end
 $function$;
 
 -- Moves rows that the caller has locked into the archive. For the functions below, not for callers.
-create function {schema}.{queue}_finish(locked tid[], status smallint, error text, processed_by uuid, charge integer)
+create function {schema}._{queue}_finish(locked tid[], status smallint, error text, processed_by uuid, charge integer)
   returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -243,7 +248,7 @@ begin
              processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts, status, priority, id,
              processed_by, topic, correlation_id, unique_key, headers, last_error, payload)
     select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts + charge, g.past_attempts,
-           {queue}_finish.status, g.priority, g.id, {queue}_finish.processed_by, g.topic, g.correlation_id, g.unique_key,
+           _{queue}_finish.status, g.priority, g.id, _{queue}_finish.processed_by, g.topic, g.correlation_id, g.unique_key,
            g.headers, coalesce(left(error, 2048), g.last_error), g.payload
       from gone g
     -- An id may be there already when a transaction with an old snapshot enqueued it anew: what happened last counts,
@@ -257,7 +262,7 @@ begin
   if v_ids is null then
     return 0;
   end if;
-  perform {schema}.{queue}_ended(v_ids, {queue}_finish.status - 1);
+  perform {schema}._{queue}_ended(v_ids, _{queue}_finish.status - 1);
   return cardinality(v_ids);
 end
 $function$;
@@ -267,8 +272,9 @@ $function$;
 --
 -- Answers how many that were. A message that somebody attaches to a join at this moment, or whose join is locked, is left
 -- for the next time: a claim never waits.
-create function {schema}.{queue}_set_aside(locked tid[], at timestamptz, max_attempts integer, paused text[]) returns integer
+create function {schema}._{queue}_set_aside(locked tid[], at timestamptz, max_attempts integer, paused text[]) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -283,11 +289,11 @@ begin
                     and (o.expires_at <= at or (o.lease_until <= at and o.attempts + 1 >= max_attempts))
                     for update skip locked);
   if v_ids <> '{}' then
-    v_ids := {schema}.{queue}_lock_ends(v_ids, false);
+    v_ids := {schema}._{queue}_lock_ends(v_ids, false);
     v_rows := array(select o.ctid from {schema}.{queue} o where o.id = any (v_ids) and o.expires_at <= at);
-    v_count := {schema}.{queue}_finish(v_rows, 3::smallint, 'expired before it was handled', null, 0);
+    v_count := {schema}._{queue}_finish(v_rows, 3::smallint, 'expired before it was handled', null, 0);
     v_rows := array(select o.ctid from {schema}.{queue} o where o.id = any (v_ids));
-    v_count := v_count + {schema}.{queue}_finish(
+    v_count := v_count + {schema}._{queue}_finish(
       v_rows, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
   end if;
   update {schema}.{queue} o
@@ -328,6 +334,7 @@ create function {schema}.{queue}_claim(
   ready_at timestamptz, lost_leases smallint, row_at tid
 )
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -391,21 +398,22 @@ begin
     get diagnostics v_leased = row_count;
     exit when v_leased = cardinality(v_rows);
 
-    v_aside := {schema}.{queue}_set_aside(v_rows, v_now, max_attempts, v_paused);
+    v_aside := {schema}._{queue}_set_aside(v_rows, v_now, max_attempts, v_paused);
     v_left := v_left - v_leased;
     exit when v_left = 0 or (v_aside = 0 and cardinality(v_rows) < v_look);
     -- With nothing put aside, those in front are somebody else's for the moment: look further behind them.
     v_look := case when v_aside > 0 then greatest(v_left, 1000) else least(greatest(v_look * 4, 1000), 100000) end;
     if round = 20 then
-      perform pg_notify('dovetail:{schema}', '');  -- not done yet: somebody go on
+      perform {schema}._wake();  -- not done yet: somebody go on
     end if;
   end loop;
 end
 $function$;
 
 -- For the functions below, not for callers.
-create function {schema}.{queue}_check_claims(owner_token uuid, ids uuid[], epochs bigint[]) returns void
+create function {schema}._{queue}_check_claims(owner_token uuid, ids uuid[], epochs bigint[]) returns void
   language plpgsql immutable
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   if owner_token is null then
@@ -419,9 +427,10 @@ $function$;
 -- The rows of these claims that are this owner's, of this epoch, within their lease; locked in the order of their ids, so
 -- that two calls never wait for each other. wait: false passes over rows that somebody else has locked.
 -- For the functions below, not for callers.
-create function {schema}.{queue}_lock_claims(owner_token uuid, ids uuid[], epochs bigint[], wait boolean default true)
+create function {schema}._{queue}_lock_claims(owner_token uuid, ids uuid[], epochs bigint[], wait boolean default true)
   returns tid[]
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
   set enable_hashjoin = off set enable_mergejoin = off
 as $function$
@@ -430,19 +439,19 @@ declare
   v_now timestamptz := {schema}.clock();
   v_rows tid[];
 begin
-  perform {schema}.{queue}_check_claims(owner_token, ids, epochs);
+  perform {schema}._{queue}_check_claims(owner_token, ids, epochs);
   if wait then
     v_rows := array(
       select o.ctid from (select distinct u.id, u.epoch from unnest(ids, epochs) as u(id, epoch)) c
         join {schema}.{queue} o on o.id = c.id and o.claim_epoch = c.epoch
-       where o.owner_token = {queue}_lock_claims.owner_token and o.lease_until > v_now
+       where o.owner_token = _{queue}_lock_claims.owner_token and o.lease_until > v_now
        order by o.id
        for update of o);
   else
     v_rows := array(
       select o.ctid from (select distinct u.id, u.epoch from unnest(ids, epochs) as u(id, epoch)) c
         join {schema}.{queue} o on o.id = c.id and o.claim_epoch = c.epoch
-       where o.owner_token = {queue}_lock_claims.owner_token and o.lease_until > v_now
+       where o.owner_token = _{queue}_lock_claims.owner_token and o.lease_until > v_now
        order by o.id
        for no key update of o skip locked);
   end if;
@@ -457,8 +466,9 @@ end
 $function$;
 
 -- What follows the removal of acked messages, of whose leases `lease` ends first. For the functions below, not for callers.
-create function {schema}.{queue}_acked(ids uuid[], lease timestamptz) returns integer
+create function {schema}._{queue}_acked(ids uuid[], lease timestamptz) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   if lease <= {schema}.clock() then
@@ -468,7 +478,7 @@ begin
     return 0;
   end if;
   -- A statement of its own: its snapshot is taken now that the messages are locked, so that it sees who joined them last.
-  perform {schema}.{queue}_ended(ids, 1);
+  perform {schema}._{queue}_ended(ids, 1);
   return cardinality(ids);
 end
 $function$;
@@ -477,8 +487,9 @@ $function$;
 --
 -- `= any` of an array walks the primary key in the order of the ids, and locks in that order; the epochs are looked up in a hash (as a
 -- join, the planner could choose another order).
-create function {schema}.{queue}_ack_by_id(owner_token uuid, ids uuid[], epochs bigint[], keep boolean) returns integer
+create function {schema}._{queue}_ack_by_id(owner_token uuid, ids uuid[], epochs bigint[], keep boolean) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -490,18 +501,18 @@ begin
   if not keep then
     with gone as (
       delete from {schema}.{queue} o
-       where o.id = any (ids) and o.owner_token = {queue}_ack_by_id.owner_token and o.lease_until > v_now
+       where o.id = any (ids) and o.owner_token = _{queue}_ack_by_id.owner_token and o.lease_until > v_now
          and ((o.id, o.claim_epoch) in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
       returning o.id, o.lease_until
     )
     select array_agg(g.id), min(g.lease_until) into v_ids, v_lease from gone g;
   elsif exists (select from {schema}.{queue}_archive a where a.id = any (ids)) then
-    -- One of them is in the archive already; {queue}_finish knows what to do.
-    return {schema}.{queue}_finish({schema}.{queue}_lock_claims(owner_token, ids, epochs), 2::smallint, null, owner_token, 0);
+    -- One of them is in the archive already; _{queue}_finish knows what to do.
+    return {schema}._{queue}_finish({schema}._{queue}_lock_claims(owner_token, ids, epochs), 2::smallint, null, owner_token, 0);
   else
     with gone as (
       delete from {schema}.{queue} o
-       where o.id = any (ids) and o.owner_token = {queue}_ack_by_id.owner_token and o.lease_until > v_now
+       where o.id = any (ids) and o.owner_token = _{queue}_ack_by_id.owner_token and o.lease_until > v_now
          and ((o.id, o.claim_epoch) in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
       returning o.*
     ),
@@ -515,17 +526,18 @@ begin
     )
     select array_agg(g.id), min(g.lease_until) into v_ids, v_lease from gone g;
   end if;
-  return {schema}.{queue}_acked(v_ids, v_lease);
+  return {schema}._{queue}_acked(v_ids, v_lease);
 end
 $function$;
 
 -- Removes acked messages at the rows where their claims found them, in the order of the arrays; answers their ids, and when the first of
 -- their leases ends. For {queue}_ack, not for callers: the settings leave one way to read the table, that to the rows of the array, and hold
 -- for whatever is called from here.
-create function {schema}.{queue}_ack_rows(
+create function {schema}._{queue}_ack_rows(
   owner_token uuid, ids uuid[], epochs bigint[], rows tid[], keep boolean, out gone_ids uuid[], out lease timestamptz
 )
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
   set enable_indexscan = off
 as $function$
@@ -536,7 +548,7 @@ begin
   if keep then
     with gone as (
       delete from {schema}.{queue} o using unnest(ids, epochs, rows) as u(id, epoch, row)
-       where o.ctid = u.row and o.id = u.id and o.claim_epoch = u.epoch and o.owner_token = {queue}_ack_rows.owner_token
+       where o.ctid = u.row and o.id = u.id and o.claim_epoch = u.epoch and o.owner_token = _{queue}_ack_rows.owner_token
          and o.lease_until > v_now
       returning o.*
     ),
@@ -552,7 +564,7 @@ begin
   else
     with gone as (
       delete from {schema}.{queue} o using unnest(ids, epochs, rows) as u(id, epoch, row)
-       where o.ctid = u.row and o.id = u.id and o.claim_epoch = u.epoch and o.owner_token = {queue}_ack_rows.owner_token
+       where o.ctid = u.row and o.id = u.id and o.claim_epoch = u.epoch and o.owner_token = _{queue}_ack_rows.owner_token
          and o.lease_until > v_now
       returning o.id, o.lease_until
     )
@@ -571,27 +583,28 @@ create function {schema}.{queue}_ack(
   owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true, rows tid[] default null
 ) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 declare
   v_ids uuid[];
   v_lease timestamptz;
 begin
-  perform {schema}.{queue}_check_claims(owner_token, ids, epochs);
+  perform {schema}._{queue}_check_claims(owner_token, ids, epochs);
   if rows is null then
-    return {schema}.{queue}_ack_by_id(owner_token, ids, epochs, keep);
+    return {schema}._{queue}_ack_by_id(owner_token, ids, epochs, keep);
   elsif cardinality(rows) is distinct from cardinality(ids) then
     raise exception 'ids and rows must have the same length' using errcode = 'invalid_parameter_value';
   end if;
   begin
-    select r.gone_ids, r.lease into v_ids, v_lease from {schema}.{queue}_ack_rows(owner_token, ids, epochs, rows, keep) r;
+    select r.gone_ids, r.lease into v_ids, v_lease from {schema}._{queue}_ack_rows(owner_token, ids, epochs, rows, keep) r;
     if coalesce(cardinality(v_ids), 0) < cardinality(ids) then
       raise sqlstate 'DVT01';
     end if;
   exception when unique_violation or sqlstate 'DVT01' then
-    return {schema}.{queue}_ack_by_id(owner_token, ids, epochs, keep);
+    return {schema}._{queue}_ack_by_id(owner_token, ids, epochs, keep);
   end;
-  return {schema}.{queue}_acked(v_ids, v_lease);
+  return {schema}._{queue}_acked(v_ids, v_lease);
 end
 $function$;
 
@@ -606,11 +619,12 @@ create function {schema}.{queue}_abandon(
   max_attempts integer  default 10
 ) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
-  v_rows tid[] := {schema}.{queue}_lock_claims(owner_token, ids, epochs);
+  v_rows tid[] := {schema}._{queue}_lock_claims(owner_token, ids, epochs);
   v_spent tid[];
   v_count integer := 0;
 begin
@@ -623,12 +637,12 @@ begin
   end if;
   v_spent := array(select o.ctid from {schema}.{queue} o where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
   if v_spent <> '{}' then
-    v_count := {schema}.{queue}_finish(v_spent, 3::smallint, error, owner_token, 1);
+    v_count := {schema}._{queue}_finish(v_spent, 3::smallint, error, owner_token, 1);
     v_rows := array(select unnest(v_rows) except select unnest(v_spent));
   end if;
   update {schema}.{queue} o
      set owner_token = null, lease_until = null, attempts = o.attempts + 1, lost_leases = 0,
-         ready_at = {schema}.clock() + coalesce(delay, {schema}.queue_backoff(o.attempts + 1)),
+         ready_at = {schema}.clock() + coalesce(delay, {schema}._queue_backoff(o.attempts + 1)),
          last_error = coalesce(left(error, 2048), o.last_error)
    where o.ctid = any (v_rows);
   return v_count + cardinality(v_rows);
@@ -640,16 +654,17 @@ $function$;
 create function {schema}.{queue}_fail(owner_token uuid, ids uuid[], epochs bigint[], error text, charge integer default 1)
   returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
-  v_rows tid[] := {schema}.{queue}_lock_claims(owner_token, ids, epochs);
+  v_rows tid[] := {schema}._{queue}_lock_claims(owner_token, ids, epochs);
 begin
   if error is null then
     raise exception 'error must not be null' using errcode = 'invalid_parameter_value';
   elsif v_rows = '{}' then
     return 0;
   end if;
-  return {schema}.{queue}_finish(v_rows, 3::smallint, error, owner_token, charge);
+  return {schema}._{queue}_finish(v_rows, 3::smallint, error, owner_token, charge);
 end
 $function$;
 
@@ -658,11 +673,12 @@ $function$;
 create function {schema}.{queue}_snooze(owner_token uuid, ids uuid[], epochs bigint[], delay interval default null)
   returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
-  v_rows tid[] := {schema}.{queue}_lock_claims(owner_token, ids, epochs);
+  v_rows tid[] := {schema}._{queue}_lock_claims(owner_token, ids, epochs);
 begin
   if delay < interval '0' then
     raise exception 'delay must not be negative' using errcode = 'invalid_parameter_value';
@@ -683,11 +699,12 @@ create function {schema}.{queue}_renew(
   lease       interval default interval '30 seconds'
 ) returns setof uuid
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
 declare
-  v_rows tid[] := {schema}.{queue}_lock_claims(owner_token, ids, epochs, false);
+  v_rows tid[] := {schema}._{queue}_lock_claims(owner_token, ids, epochs, false);
 begin
   if lease is null or lease <= interval '0' then
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
@@ -706,6 +723,7 @@ create function {schema}.{queue}_reap_expired(
   look_at      integer default null
 ) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -741,8 +759,8 @@ begin
    where o.ctid = any (v_rows) and o.id <> all (v_spent);
   get diagnostics v_count = row_count;
   if v_spent <> '{}' then
-    v_spent := {schema}.{queue}_lock_ends(v_spent, false);
-    v_count := v_count + {schema}.{queue}_finish(
+    v_spent := {schema}._{queue}_lock_ends(v_spent, false);
+    v_count := v_count + {schema}._{queue}_finish(
       array(select o.ctid from {schema}.{queue} o where o.id = any (v_spent)),
       3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
   end if;
@@ -753,6 +771,7 @@ $function$;
 -- When the next message that waits for its time comes due; null when there is none within a day.
 create function {schema}.{queue}_next_due() returns timestamptz
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 begin
@@ -774,6 +793,7 @@ create function {schema}.{queue}_counts(
   out oldest_due interval
 )
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -804,8 +824,9 @@ end
 $function$;
 
 -- What follows when failed messages are ready again, in the same transaction. Here nothing.
-create function {schema}.{queue}_revived(ids uuid[]) returns void
+create function {schema}._{queue}_revived(ids uuid[]) returns void
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
 end
@@ -821,6 +842,7 @@ create function {schema}.{queue}_replay(
   most          integer     default 1000
 ) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_ids uuid[];
@@ -852,7 +874,7 @@ begin
   if v_ids is null then
     return 0;
   end if;
-  perform {schema}.{queue}_revived(v_ids);
+  perform {schema}._{queue}_revived(v_ids);
   return cardinality(v_ids);
 end
 $function$;
@@ -868,6 +890,7 @@ create function {schema}.{queue}_purge(
   most            integer     default 1000
 ) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -898,6 +921,7 @@ $function$;
 -- Keeps messages of a topic from being claimed; those that are claimed already go on. Answers whether it was not paused yet.
 create function {schema}.{queue}_pause(topic text) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 begin
   if {queue}_pause.topic is null or {queue}_pause.topic = '' then
@@ -912,6 +936,7 @@ $function$;
 -- many. Claims put them aside while it was paused.
 create function {schema}.{queue}_unpark(topic text default null, most integer default 1000) returns integer
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_column
@@ -944,6 +969,7 @@ $function$;
 -- for more, call {queue}_unpark until it answers zero, or leave that to a worker.
 create function {schema}.{queue}_resume(topic text) returns boolean
   language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_found boolean;
@@ -951,7 +977,7 @@ begin
   delete from {schema}.{queue}_paused p where p.topic = {queue}_resume.topic;
   v_found := found;
   perform {schema}.{queue}_unpark({queue}_resume.topic);
-  perform pg_notify('dovetail:{schema}', '');
+  perform {schema}._wake();
   return v_found;
 end
 $function$;
