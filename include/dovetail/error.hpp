@@ -13,7 +13,8 @@
 namespace dovetail {
 
 enum class ErrorKind {
-  transient,        ///< Try again: lock timeout, too many connections, database busy.
+  transient,        ///< Try again: too many connections, database busy.
+  lock_timeout,     ///< A lock that another transaction holds was not granted in time: try again.
   constraint,       ///< A unique, check, foreign-key or not-null rule refused the write.
   serialization,    ///< Two transactions could not be put in an order: try again from the top.
   deadlock,         ///< The engine chose this transaction as the victim: try again from the top.

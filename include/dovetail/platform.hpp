@@ -35,6 +35,12 @@
 
 namespace dovetail {
 
+/// What a started Platform does with messages whose topics have no handler.
+enum class UnknownTopics {
+  leave,    ///< Leaves them to other processes, untouched. A process claims only topics that it handles.
+  abandon,  ///< Claims them, warns, and tries them again like failed ones, until they are dead letters.
+};
+
 /// How a started Platform works.
 struct WorkerOptions {
   /// Threads that call handlers of the outbox, and as many for those of the inbox if there are any. Zero: one per core, four at least, and fewer than
@@ -42,6 +48,10 @@ struct WorkerOptions {
   /// else they do; half of that for each when there are handlers of both.
   int threads = 0;
   int batch_size = 50;  ///< Claimed at once, at most: 1 to 10,000.
+  /// How many bytes of payloads are held at once, about: 1 KiB and more. One message is always claimed, however
+  /// large it is.
+  std::size_t max_bytes = std::size_t{64} << 20;
+  UnknownTopics unknown_topics = UnknownTopics::leave;
   /// Connections that claim and settle at the same time, for handlers that are faster than the database: 1 to
   /// 32. SQLite has one writer, and one of them.
   int fetchers = 2;
@@ -113,8 +123,8 @@ class Platform {
   /// (JoinOptions::wait_topic has one from the beginning), or after start().
   void on(std::string_view topic, HandlerFunction function, HandlerOptions options = {});
   void on(std::shared_ptr<Handler> handler);
-  /// Handles the messages of all topics that have no handler of their own. Without it they are tried again
-  /// like failed ones, and end as dead letters.
+  /// Handles the messages of all topics that have no handler of their own. Without it, this process leaves
+  /// them to others (WorkerOptions::unknown_topics).
   void on_any(HandlerFunction function, HandlerOptions options = {});
 
   /// The same for messages of the inbox's queue. They have topics of their own, and as many threads beside those of the

@@ -85,6 +85,14 @@ struct ClaimRequest {
   OwnerToken owner{};
   int batch_size = 50;                      ///< 1 to 10,000.
   std::chrono::milliseconds lease{30'000};  ///< 1 ms to 24 h.
+  /// Claims only messages of these topics, up to 1,000 of them; empty: of all topics. Messages of other topics
+  /// are left alone.
+  std::vector<std::string> topics{};
+  /// Claims fewer messages when their payloads exceed this together; one message is always claimed.
+  std::size_t max_bytes = std::size_t{64} << 20;
+  /// A message whose lease expired fails instead of being claimed when it has so many failed tries. Absent:
+  /// OutboxOptions::max_attempts.
+  std::optional<int> max_attempts{};
   std::stop_token stop{};
 };
 
@@ -96,7 +104,9 @@ struct AbandonOptions {
 };
 
 struct ReapOptions {
-  std::optional<int> max_attempts{};  ///< Absent: OutboxOptions::max_attempts.
+  /// Absent: messages are only given back. The limit of attempts belongs to those who handle a topic: the next
+  /// claim that takes such a message lets it fail. Given: messages with so many failed tries fail at once.
+  std::optional<int> max_attempts{};
   /// Looks only at so many messages at the front of each priority, where leases are found; absent: at all of
   /// them.
   std::optional<int> look_at{};

@@ -6,6 +6,8 @@ std::string_view to_string(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::transient:
       return "transient";
+    case ErrorKind::lock_timeout:
+      return "lock_timeout";
     case ErrorKind::constraint:
       return "constraint";
     case ErrorKind::serialization:
@@ -44,6 +46,7 @@ Error::Error(Details details, const std::string& message)
 bool Error::is_transient() const {
   switch (details_.kind) {
     case ErrorKind::transient:
+    case ErrorKind::lock_timeout:
     case ErrorKind::serialization:
     case ErrorKind::deadlock:
     case ErrorKind::connection_lost:

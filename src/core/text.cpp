@@ -1,8 +1,12 @@
 #include "core/text.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 
 namespace dovetail::core {
@@ -93,6 +97,13 @@ std::string_view trimmed(std::string_view text, std::size_t limit) {
   if (text.size() <= limit) return text;
   while (limit > 0 && is_continuation(text[limit])) --limit;
   return text.substr(0, limit);
+}
+
+std::string type_name(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name{
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free};
+  return status == 0 && name ? name.get() : type.name();
 }
 
 std::string with_schema(std::string_view sql, std::string_view schema) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 
 namespace dovetail::core {
 
@@ -25,6 +26,9 @@ std::string printable(std::string_view text);
 inline std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
   return text ? std::optional<std::string_view>{*text} : std::nullopt;
 }
+
+/// The name of a type as a programmer writes it: `std::runtime_error`.
+std::string type_name(const std::type_info& type);
 
 /// Replaces every `{schema}` in `sql`.
 std::string with_schema(std::string_view sql, std::string_view schema);

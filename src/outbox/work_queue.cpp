@@ -21,6 +21,8 @@ using storage::in_portions;
 
 constexpr std::size_t largest_payload_limit = std::size_t{64} << 20;
 constexpr std::size_t max_error_bytes = 2048;
+constexpr std::size_t largest_claim_bytes = std::size_t{1} << 40;
+constexpr std::size_t most_topics = 1'000;
 constexpr int largest_max_attempts = 1'000;
 constexpr std::chrono::milliseconds max_lease = std::chrono::hours{24};
 constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 365};
@@ -51,6 +53,19 @@ void require_delay(std::optional<std::chrono::milliseconds> delay) {
 std::string_view checked_error(std::string_view error) {
   require_text("error", error);
   return core::trimmed(error, max_error_bytes);
+}
+
+void require_claim(const ClaimRequest& request) {
+  require_owner(request.owner);
+  require_batch_size("batch_size", request.batch_size);
+  require_lease(request.lease);
+  if (request.topics.size() > most_topics) {
+    throw std::out_of_range("topics must not be more than " + std::to_string(most_topics));
+  }
+  for (const auto& topic : request.topics) require_topic(topic);
+  if (request.max_bytes < 1 || request.max_bytes > largest_claim_bytes) {
+    throw std::out_of_range("max_bytes must be 1 to " + std::to_string(largest_claim_bytes));
+  }
 }
 
 void require_filter(const DeadLetterFilter& filter) {
@@ -97,17 +112,21 @@ WorkQueue::WorkQueue(storage::Database& database, storage::QueueStore& store, st
 // ----------------------------------------------------------------------------------------
 
 std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request) {
-  require_owner(request.owner);
-  require_batch_size("batch_size", request.batch_size);
-  require_lease(request.lease);
+  require_claim(request);
+  const auto max_attempts = request.max_attempts.value_or(options_.max_attempts);
+  require_max_attempts(max_attempts);
+  const storage::TopicFilter topics{.topics = {request.topics.begin(), request.topics.end()}};
+  const storage::ClaimOrder order{.owner = request.owner,
+                                  .batch_size = request.batch_size,
+                                  .lease = request.lease,
+                                  .max_attempts = max_attempts,
+                                  .topics = request.topics.empty() ? nullptr : &topics,
+                                  .max_bytes = static_cast<std::int64_t>(request.max_bytes)};
   std::vector<ClaimedMessage> claimed;
   database_->write({.single_statement = true, .stop = request.stop}, [&](storage::WriteSession& session) {
-    auto entries = store_->claim(session, {.owner = request.owner,
-                                           .batch_size = request.batch_size,
-                                           .lease = request.lease,
-                                           .max_attempts = options_.max_attempts});
+    auto answer = store_->claim(session, order);
     claimed.clear();
-    for (auto& entry : entries) claimed.push_back(std::move(entry.claimed));
+    for (auto& entry : answer.entries) claimed.push_back(std::move(entry.claimed));
   });
   metrics_.count(event("claimed"), claimed.size(), {{"store", database_->name()}});
   log_.write(LogLevel::debug, event("claimed"),
@@ -205,12 +224,11 @@ std::size_t WorkQueue::renew(OwnerToken owner, std::span<const Claim> claims,
 // -----------------------------------------------------------------------------------------------
 
 std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
-  const auto attempts = options.max_attempts.value_or(options_.max_attempts);
-  require_max_attempts(attempts);
+  if (options.max_attempts) require_max_attempts(*options.max_attempts);
   const auto count = in_portions(
       *database_,
       [&](storage::WriteSession& session) {
-        return store_->reap_expired(session, attempts, storage::portion, options.look_at);
+        return store_->reap_expired(session, options.max_attempts, storage::portion, options.look_at);
       },
       options.stop);
   metrics_.count(event("reaped"), count, {{"store", database_->name()}});

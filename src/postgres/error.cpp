@@ -16,7 +16,8 @@ ErrorKind by_code(std::string_view code) {
   if (code == "25006") return ErrorKind::read_only;
   if (code == "42501") return ErrorKind::permission;
   if (code == "57014") return ErrorKind::cancelled;
-  if (code == "55P03" || code == "55006") return ErrorKind::transient;  // lock not available, object in use
+  if (code == "55P03") return ErrorKind::lock_timeout;  // lock not available
+  if (code == "55006") return ErrorKind::transient;     // object in use
   if (code == "42P01" || code == "42883" || code == "3F000" || code == "42703") return ErrorKind::schema;
   if (code == "XX001" || code == "XX002") return ErrorKind::corrupt;
   return ErrorKind::other;

@@ -1,6 +1,8 @@
 #include "postgres/queue_store.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <tuple>
 
 #include "core/headers.hpp"
@@ -185,23 +187,48 @@ Params abandon_params(OwnerToken owner, std::span<const Claim> claims, std::stri
   return params;
 }
 
+/// Which topics are meant: those to take, then those to leave. NULL: no restriction.
+void add_topics(Params& params, const storage::TopicFilter* filter) {
+  if (filter == nullptr) {
+    params.add(nullptr).add(nullptr);
+    return;
+  }
+  const std::vector<std::optional<std::string_view>> topics(filter->topics.begin(), filter->topics.end());
+  if (filter->except) params.add(nullptr);
+  params.add(std::span<const std::optional<std::string_view>>{topics});
+  if (!filter->except) params.add(nullptr);
+}
+
+/// From the start, or from the marks of an earlier claim.
+void add_marks(Params& params, const storage::QueueMarks* after) {
+  if (after == nullptr) {
+    params.add(nullptr).add(nullptr);
+    return;
+  }
+  std::vector<std::optional<WallTime>> times;
+  std::vector<Uuid> ids;
+  for (const auto& mark : *after) {
+    times.push_back(mark ? std::optional{mark->ready_at} : std::nullopt);
+    ids.push_back(mark ? mark->id : Uuid{});
+  }
+  params.add(std::span<const std::optional<WallTime>>{times}).add(std::span<const Uuid>{ids});
+}
+
 Params claim_params(const storage::ClaimOrder& order) {
   Params params;
   params.add(order.owner.uuid())
       .add(std::int32_t{order.batch_size})
       .add(std::int64_t{order.lease.count()})
       .add(std::int32_t{order.max_attempts});
-  if (order.after == nullptr) {
-    params.add(nullptr).add(nullptr);
-    return params;
-  }
-  std::vector<std::optional<WallTime>> times;
-  std::vector<Uuid> ids;
-  for (const auto& mark : *order.after) {
-    times.push_back(mark ? std::optional{mark->ready_at} : std::nullopt);
-    ids.push_back(mark ? mark->id : Uuid{});
-  }
-  params.add(std::span<const std::optional<WallTime>>{times}).add(std::span<const Uuid>{ids});
+  add_marks(params, order.after);
+  add_topics(params, order.topics);
+  params.add(order.max_bytes);
+  return params;
+}
+
+Params next_due_params(const storage::ClaimOrder& order) {
+  Params params;
+  add_topics(params, order.topics);
   return params;
 }
 
@@ -275,6 +302,15 @@ std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
   return entries;
 }
 
+/// The answer of the statement next_due, which was asked before the claim.
+void note_next_due(const Result& asked, const storage::ClaimOrder& order, storage::Claimed& claimed) {
+  if (!asked.is_null(0, 0)) claimed.next_due = std::chrono::microseconds{asked.integer(0, 0)};
+  // The claim has seen all that was there: messages of other topics need not be walked over again.
+  const bool saw_all = claimed.entries.size() < static_cast<std::size_t>(order.batch_size);
+  if (order.topics == nullptr || !saw_all) return;
+  for (auto& mark : claimed.passed) mark = {asked.time(0, 1), Uuid{}};
+}
+
 StoredMessage read_stored(const Result& result, int row) {
   StoredMessage stored;
   stored.message = read_message(result, row);
@@ -341,16 +377,22 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
 // --- claim and settle
 // ----------------------------------------------------------------------------------------
 
-std::vector<storage::ClaimedEntry> QueueStore::claim(storage::WriteSession& session,
-                                                     const storage::ClaimOrder& order) {
-  return read_claimed(WriteSession::of(session).run(texts_, sql_.claim, claim_params(order)));
+storage::Claimed QueueStore::claim(storage::WriteSession& session, const storage::ClaimOrder& order) {
+  storage::Claimed claimed;
+  claimed.entries = read_claimed(WriteSession::of(session).run(texts_, sql_.claim, claim_params(order)));
+  return claimed;
 }
 
-storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken owner,
-                                     std::span<const storage::Settlement> settlements, bool keep_done,
-                                     const storage::ClaimOrder* order) {
+/// Adds the calls that settle, and answers where the first of them stands whose result is a count.
+std::size_t QueueStore::add_settlements(Calls& calls, const storage::WorkOrder& order) const {
   using Kind = storage::Settlement::Kind;
-  std::vector<SessionCore::Call> calls;
+  const auto& settlements = order.settlements;
+  const auto owner = order.owner;
+  if (settlements.empty()) return calls.size();
+  if (order.lock_patience.count() > 0) {
+    calls.push_back({&sql_.ack_step_lock_timeout, {}});
+    calls.back().params.add(std::string_view{std::to_string(order.lock_patience.count())});
+  }
   std::vector<Claim> acks;
   for (const auto& each : settlements) {
     if (each.kind == Kind::ack) acks.push_back(each.claim);
@@ -366,7 +408,7 @@ storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken 
   const auto first = calls.size();
   if (!acks.empty()) {
     std::ranges::sort(acks, {}, &Claim::id);
-    calls.push_back({&sql_.ack, ack_params(owner, acks, keep_done, mixed)});
+    calls.push_back({&sql_.ack, ack_params(owner, acks, order.keep_done, mixed)});
   }
   for (const auto& each : settlements) {
     const std::span<const Claim> claim{&each.claim, 1};
@@ -387,21 +429,52 @@ storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken 
         break;
     }
   }
+  return first;
+}
+
+storage::WorkAnswer QueueStore::work(storage::WriteSession& session, const storage::WorkOrder& order) {
+  Calls calls;
+  const auto first = add_settlements(calls, order);
   const auto settling = calls.size();
-  // Before the claim: what comes due between the two is in one answer at least.
-  const bool asks_next_due = order != nullptr && order->asks_next_due;
-  if (asks_next_due) calls.push_back({&sql_.next_due, {}});
-  if (order != nullptr) calls.push_back({&sql_.claim, claim_params(*order)});
+  for (const auto& claim : order.claims) {
+    // Before the claim: what comes due between the two is in one answer at least.
+    if (claim.asks_next_due) calls.push_back({&sql_.next_due, next_due_params(claim)});
+    calls.push_back({&sql_.claim, claim_params(claim)});
+  }
   storage::WorkAnswer answer;
   if (calls.empty()) return answer;
   const auto results = WriteSession::of(session).run_all(texts_, calls);
   for (std::size_t i = first; i < settling; ++i) answer.settled += count_of(results[i]);
-  if (order == nullptr) return answer;
-  answer.claimed = read_claimed(results.back());
-  if (asks_next_due && !results[settling].is_null(0, 0)) {
-    answer.next_due = std::chrono::microseconds{results[settling].integer(0, 0)};
+  auto next = results.begin() + static_cast<std::ptrdiff_t>(settling);
+  for (const auto& claim : order.claims) {
+    storage::Claimed claimed;
+    const auto* asked = claim.asks_next_due ? &*next++ : nullptr;
+    claimed.entries = read_claimed(*next++);
+    if (asked != nullptr) note_next_due(*asked, claim, claimed);
+    answer.claimed.push_back(std::move(claimed));
   }
   return answer;
+}
+
+std::vector<Claim> QueueStore::settleable(storage::WriteSession& session, OwnerToken owner,
+                                          std::span<const Claim> claims) {
+  const auto result =
+      WriteSession::of(session).run(texts_, sql_.ack_step_settleable, claims_params(owner, claims));
+  std::set<Uuid> free;
+  for (int row = 0; row < result.rows(); ++row) free.insert(result.uuid(row, 0));
+  std::vector<Claim> found;
+  std::ranges::copy_if(claims, std::back_inserter(found),
+                       [&](const Claim& claim) { return free.contains(claim.id.uuid()); });
+  std::ranges::sort(found, {}, &Claim::id);
+  return found;
+}
+
+void QueueStore::absolve(storage::WriteSession& session, std::span<const OutboxWorkItemId> ids) {
+  std::vector<Uuid> uuids;
+  for (const auto& id : ids) uuids.push_back(id.uuid());
+  Params params;
+  params.add(std::span<const Uuid>{uuids});
+  WriteSession::of(session).run(texts_, sql_.absolve, params);
 }
 
 std::size_t QueueStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
@@ -446,10 +519,11 @@ std::vector<OutboxWorkItemId> QueueStore::renew(storage::WriteSession& session, 
 // --- operating
 // -----------------------------------------------------------------------------------------------
 
-std::size_t QueueStore::reap_expired(storage::WriteSession& session, int max_attempts, int most,
-                                     std::optional<int> look_at) {
+std::size_t QueueStore::reap_expired(storage::WriteSession& session, std::optional<int> max_attempts,
+                                     int most, std::optional<int> look_at) {
   Params params;
-  params.add(std::int32_t{max_attempts}).add(std::int32_t{most});
+  params.add(max_attempts ? std::optional{std::int32_t{*max_attempts}} : std::nullopt);
+  params.add(std::int32_t{most});
   params.add(look_at ? std::optional{std::int32_t{*look_at}} : std::nullopt);
   return count_of(WriteSession::of(session).run(texts_, sql_.reap_expired, params));
 }

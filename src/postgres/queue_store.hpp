@@ -1,5 +1,6 @@
 #pragma once
 
+#include "postgres/session.hpp"
 #include "postgres/sql.hpp"
 #include "storage/queue_store.hpp"
 #include "storage/statement.hpp"
@@ -15,11 +16,11 @@ class QueueStore final : public storage::QueueStore {
   std::vector<Enqueued> enqueue_many(storage::WriteSession& session,
                                      std::span<const storage::NewMessage> messages, bool repeated,
                                      storage::Announcement announcement) override;
-  std::vector<storage::ClaimedEntry> claim(storage::WriteSession& session,
-                                           const storage::ClaimOrder& order) override;
-  storage::WorkAnswer work(storage::WriteSession& session, OwnerToken owner,
-                           std::span<const storage::Settlement> settlements, bool keep_done,
-                           const storage::ClaimOrder* order) override;
+  storage::Claimed claim(storage::WriteSession& session, const storage::ClaimOrder& order) override;
+  storage::WorkAnswer work(storage::WriteSession& session, const storage::WorkOrder& order) override;
+  std::vector<Claim> settleable(storage::WriteSession& session, OwnerToken owner,
+                                std::span<const Claim> claims) override;
+  void absolve(storage::WriteSession& session, std::span<const OutboxWorkItemId> ids) override;
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;
   std::size_t abandon(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
@@ -32,7 +33,7 @@ class QueueStore final : public storage::QueueStore {
   std::vector<OutboxWorkItemId> renew(storage::WriteSession& session, OwnerToken owner,
                                       std::span<const Claim> claims,
                                       std::chrono::microseconds lease) override;
-  std::size_t reap_expired(storage::WriteSession& session, int max_attempts, int most,
+  std::size_t reap_expired(storage::WriteSession& session, std::optional<int> max_attempts, int most,
                            std::optional<int> look_at) override;
   std::size_t replay(storage::WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
                      const DeadLetterFilter& filter, int most) override;
@@ -52,6 +53,9 @@ class QueueStore final : public storage::QueueStore {
   std::vector<PausedTopic> paused(storage::ReadSession& session) override;
 
  private:
+  using Calls = std::vector<SessionCore::Call>;
+  std::size_t add_settlements(Calls& calls, const storage::WorkOrder& order) const;
+
   const storage::StatementTexts& texts_;
   const sql::Queue& sql_;
 };

@@ -27,7 +27,8 @@ Dispatcher::Dispatcher(storage::Database& database, storage::QueueStore& store, 
       log_(std::move(log)),
       metrics_(std::move(metrics)),
       scope_{database, store,   queue.name() + ".", owner_, queue.options().retain_done.count() > 0,
-             log_,     metrics_} {
+             log_,     metrics_},
+      subscriptions_(subscriptions_of(handlers, options_.unknown_topics)) {
   require(options_.threads >= 1 && options_.threads <= 1'000, "threads must be 0 (as many as fit) to 1000");
   require(options_.batch_size >= 1 && options_.batch_size <= 10'000, "batch_size must be 1 to 10000");
   require(options_.fetchers >= 1 && options_.fetchers <= 32, "fetchers must be 1 to 32");
@@ -38,6 +39,8 @@ Dispatcher::Dispatcher(storage::Database& database, storage::QueueStore& store, 
   require(options_.idle_poll_interval >= options_.poll_interval &&
               options_.idle_poll_interval <= std::chrono::hours{1},
           "idle_poll_interval must be poll_interval to 1 h");
+  require(options_.max_bytes >= 1024 && options_.max_bytes <= std::size_t{1} << 40,
+          "max_bytes must be 1 KiB to 1 TiB");
 }
 
 Dispatcher::~Dispatcher() {
@@ -49,12 +52,13 @@ Dispatcher::~Dispatcher() {
 void Dispatcher::start() {
   bell_.emplace(database_.doorbell(), [this] {
     std::lock_guard lock(mutex_);
-    rung_ = true;
+    for (auto& subscription : subscriptions_) subscription.ring();
     fetcher_wakes_.notify_one();
   });
   hearing_.emplace(listener_, [this] {
     std::lock_guard lock(mutex_);
-    poll_at_ = std::min<MonoTime>(poll_at_, Steady::now() + options_.poll_interval);
+    const auto soon = Steady::now() + options_.poll_interval;
+    for (auto& subscription : subscriptions_) subscription.look_by(soon);
     fetcher_wakes_.notify_one();
   });
   {

@@ -32,6 +32,7 @@
 #include "runtime/invocation.hpp"
 #include "runtime/job.hpp"
 #include "runtime/listener.hpp"
+#include "runtime/subscription.hpp"
 #include "storage/database.hpp"
 #include "storage/queue_store.hpp"
 
@@ -63,40 +64,57 @@ class Dispatcher {
   using Settlements = std::vector<storage::Settlement>;
   // A wait that nobody sees the end of, and that no clock overflows at.
   static constexpr std::chrono::milliseconds longest_wait = std::chrono::hours{24 * 365};
-  // A look at the queue from its start may take one part in so many of the time: with a long row of dead entries
-  // it becomes rarer.
-  static constexpr int scan_share = 50;
-  static constexpr std::chrono::milliseconds longest_scan_pause{60'000};
   // How fast the window grows when handlers take their time.
   static constexpr std::chrono::milliseconds growth_interval{250};
 
   // --- the fetchers
+  /// A settlement that waits for its round trip, and where its message comes from.
+  struct Finished {
+    storage::Settlement settlement;
+    Subscription* subscription = nullptr;
+    int priority = 0;
+    storage::QueueMark place{};
+    // While it is put aside because somebody else holds a lock that it needs.
+    MonoTime retry_at{};
+    MonoTime lease_end{};
+  };
+  struct TripClaim {
+    Subscription* subscription;
+    PlannedClaim plan;
+  };
   struct Trip {
     std::uint64_t number = 0;  // in the order of their beginnings
-    Settlements settlements;
-    int wanted = 0;  // messages to claim; zero: settle only
-    std::optional<storage::QueueMarks> after;
-    bool asks_next_due = false;
-    bool ran_dry = false;  // no worker had anything to begin
-    // What it brought.
-    std::size_t claimed = 0;
-    storage::QueueMarks places{};
-    std::optional<std::chrono::microseconds> next_due{};
-    [[nodiscard]] bool from_start() const { return !after; }
+    std::vector<Finished> finished;
+    std::vector<TripClaim> claims;
+    std::vector<OutboxWorkItemId> absolved;  // their leases were lost, but they killed nobody
+    std::int64_t max_bytes = 0;              // of each claim
+    bool ran_dry = false;                    // no worker had anything to begin
+    bool careful = false;                    // settles only what needs no lock of somebody else
   };
   void fetch();
   bool next_trip(Trip& trip);
+  void grow_window(MonoTime now);
+  void plan_claims(Trip& trip, MonoTime now);
+  void take_settlements(Trip& trip, std::size_t ready, MonoTime now);
+  [[nodiscard]] MonoTime next_wake(bool failing, MonoTime now) const;
+  [[nodiscard]] bool claims_now(const Subscription& subscription, MonoTime now) const;
+  [[nodiscard]] std::size_t window_left() const;
   void travel(Trip& trip);
-  void settle_one_by_one(const Settlements& settlements);
-  void note_settled(const Trip& trip, std::size_t settled);
-  void take_in(std::vector<storage::ClaimedEntry> entries, MonoTime sent_at);
-  JobPtr to_job(storage::ClaimedEntry&& entry, MonoTime sent_at, Settlements& unfit) const;
-  void put_off_blocked();
-  void note_places(const storage::QueueMarks& places);
-  void plan_next(const Trip& trip, MonoTime sent_at);
+  [[nodiscard]] storage::WorkAnswer make_trip(const Trip& trip);
+  storage::WorkAnswer make_careful_trip(Trip& trip);
+  [[nodiscard]] std::vector<storage::ClaimOrder> orders_of(const Trip& trip) const;
+  void put_aside(Trip& trip, const std::vector<Claim>& settleable);
+  void settle_one_by_one(std::vector<Finished> finished);
+  void note_settled(Trip& trip, std::size_t settled);
+  void absolve(const std::vector<OutboxWorkItemId>& ids);
+  void take_in(Subscription& subscription, std::vector<storage::ClaimedEntry> entries, std::size_t wanted,
+               MonoTime sent_at);
+  void take_suspect(const std::vector<JobPtr>& jobs);
+  void hold(JobPtr job, MonoTime sent_at);
+  JobPtr to_job(storage::ClaimedEntry&& entry, Subscription& subscription, MonoTime sent_at,
+                std::vector<Finished>& unfit) const;
   void put_back(Trip& trip);
   void settle_the_late();
-  [[nodiscard]] bool scan_is_due(MonoTime now, MonoDuration interval) const;
 
   // --- the workers
   void work();
@@ -104,8 +122,11 @@ class Dispatcher {
   JobPtr next_job();
   [[nodiscard]] bool begin(const JobPtr& job);
   [[nodiscard]] bool finish(const JobPtr& job, std::optional<storage::Settlement> settlement);
-  void settle_later(storage::Settlement settlement);
+  void settle_later(Finished finished);
+  void settle_later(const Job& job, storage::Settlement settlement);
+  void give_back(const Job& job);
   void give_back_waiting();
+  void forget(const JobPtr& job);
 
   // --- the other threads
   void renew(const std::stop_token& stop);
@@ -120,12 +141,9 @@ class Dispatcher {
 
   void drop_unstarted(const JobPtr& job);
   [[nodiscard]] bool may_start(const Job& job) const;
-  /// Of those that wait, the ones whose handlers are at their limits.
-  [[nodiscard]] std::vector<JobPtr> blocked() const;
+  /// How many messages wait whose handlers are not at their limits.
   [[nodiscard]] std::size_t startable() const;
-  /// With so many or fewer messages to begin, the next batch is claimed: while workers go through one, the
-  /// next is on its way.
-  [[nodiscard]] std::size_t low_water() const { return static_cast<std::size_t>(options_.batch_size); }
+  [[nodiscard]] std::size_t batch() const { return static_cast<std::size_t>(options_.batch_size); }
   [[nodiscard]] std::size_t largest_window() const;
   [[nodiscard]] MonoDuration safety_margin() const;
   [[nodiscard]] std::string event(std::string_view what) const { return scope_.event(what); }
@@ -156,8 +174,10 @@ class Dispatcher {
   std::deque<JobPtr> waiting_;                                 // those that no handler has begun
   std::unordered_map<const RegisteredHandler*, int> running_;  // calls under way, per handler
   std::size_t running_total_ = 0;
-  Settlements finished_;                      // to be settled by the next round trip
+  std::vector<Finished> finished_;            // to be settled by the next round trip
   std::optional<MonoTime> first_finished_;    // since when the first of them waits
+  std::vector<Finished> aside_;               // not settled: somebody holds a lock that they need
+  std::vector<OutboxWorkItemId> absolved_;    // for the next round trip
   MonoTime next_deadline_ = MonoTime::max();  // the earliest that the timekeeper knows of
   int live_workers_ = 0;                      // threads whose handlers come back
   int replacements_ = 0;
@@ -170,27 +190,12 @@ class Dispatcher {
   std::size_t window_ = 1;
   MonoTime grow_at_{};
 
-  // When to claim. Under the mutex.
-  std::size_t claiming_ = 0;  // messages that round trips under way may bring
-  bool rung_ = true;          // a message may have come: claim at once
-  bool more_ = false;         // the last claim was full
+  std::deque<Subscription> subscriptions_;  // when and where to claim; they stay where they are
+  std::size_t claiming_ = 0;                // messages that round trips under way may bring
+  std::size_t held_bytes_ = 0;              // of the payloads of all that we hold
   std::uint64_t trips_ = 0;
-  std::uint64_t full_trip_ = 0;  // the latest whose claim was full
-  MonoTime poll_at_{};           // claim then, whatever happens
-  // … and then: a message comes due, as far as we know. Trips that were under way may know less: they make it earlier, never
-  // later, and only a claim that begins after it ends it.
-  MonoTime due_at_ = MonoTime::max();
   MonoTime retry_at_{};  // no trip before: the last one failed
-  int idle_polls_ = 0;
-  int blocked_rounds_ = 0;  // claims in a row that brought only what must wait for its handler
   int failures_ = 0;
-
-  // Where to claim. Under the mutex.
-  storage::QueueMarks marks_{};
-  bool has_marks_ = false;
-  bool scan_next_ = true;
-  MonoTime scanned_at_{};     // when a claim last began at the start of the queue
-  MonoDuration scan_cost_{};  // how long that took
 
   std::stop_source hurry_;  // ends I/O when the deadline of stop() has passed
   std::optional<storage::Doorbell::Subscription> bell_;

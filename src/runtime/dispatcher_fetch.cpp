@@ -1,4 +1,4 @@
-// The dispatcher's fetchers: claim, settle, and when to do it.
+// The dispatcher's fetchers: claim and settle.
 #include "runtime/dispatcher.hpp"
 
 #include <algorithm>
@@ -17,17 +17,17 @@ using Steady = std::chrono::steady_clock;
 /// How long a finished message may wait for others, to be settled with them in one round trip, while workers
 /// have more to do.
 constexpr milliseconds settle_delay{5};
-/// Claims start where the last one did; this often at least they start at the queue's beginning.
-constexpr milliseconds scan_interval{1'000};
-/// We hold so many batches at most; of them, so many may wait for handlers at their limits. More go back for
-/// a while.
+/// We hold so many batches at most.
 constexpr std::size_t batches_held = 4;
-constexpr std::size_t batches_blocked = 2;
-constexpr milliseconds blocked_delay{5'000};
+/// How long a settlement waits for a lock of somebody else. Then it is put aside, and tried again after the second.
+constexpr milliseconds lock_patience{100};
+constexpr milliseconds aside_delay{200};
 /// How long a message that we claimed from ourselves is left to the handler that has lost it.
 constexpr milliseconds successor_delay{500};
 /// So often must its lease have run out before a message is tried alone. Once may be anybody's bad luck.
 constexpr int suspicious_losses = 2;
+/// An engine with one writer looks at so many messages in a transaction.
+constexpr int looked_at_once = 20'000;
 
 /// Waiting for another try makes sense: it is the database's state, not what we sent.
 bool may_pass(const std::exception& error) {
@@ -43,30 +43,19 @@ bool may_pass(const std::exception& error) {
   }
 }
 
-/// Where a claim began: for each priority, its first message.
-storage::QueueMarks places_of(const std::vector<storage::ClaimedEntry>& entries) {
-  storage::QueueMarks places{};
-  for (const auto& entry : entries) {
-    const auto lane = static_cast<std::size_t>(entry.claimed.message.priority - storage::lowest_priority);
-    if (lane < places.size() && !places[lane]) places[lane] = {entry.ready_at, entry.claimed.claim.id.uuid()};
-  }
-  return places;
-}
-
 }  // namespace
 
 /// What handlers finished when the fetcher had gone already; if their leases still hold.
 void Dispatcher::settle_the_late() {
-  Settlements late;
+  Trip trip;
   {
     std::lock_guard lock(mutex_);
-    late = std::exchange(finished_, {});
+    trip.finished = std::exchange(finished_, {});
+    std::ranges::move(std::exchange(aside_, {}), std::back_inserter(trip.finished));
   }
-  if (late.empty()) return;
+  if (trip.finished.empty()) return;
   try {
-    database_.write({.single_statement = true, .service = true}, [&](storage::WriteSession& session) {
-      store_.work(session, owner_, late, scope_.keep_done, nullptr);
-    });
+    make_careful_trip(trip);
   } catch (const std::exception& error) {
     log_error("round_trip_failed", error);
   }
@@ -76,169 +65,284 @@ void Dispatcher::fetch() {
   for (Trip trip; next_trip(trip); trip = {}) travel(trip);
 }
 
-std::vector<JobPtr> Dispatcher::blocked() const {
-  std::vector<JobPtr> jobs;
-  if (!handlers_.has_limits()) return jobs;
-  std::unordered_map<const RegisteredHandler*, int> room;
-  for (const auto& job : waiting_) {
-    const auto limit = job->handler->options.concurrency;
-    if (limit == 0) continue;
-    const auto busy = running_.find(job->handler);
-    const auto [left, fresh] =
-        room.try_emplace(job->handler, limit - (busy == running_.end() ? 0 : busy->second));
-    if (left->second-- <= 0) jobs.push_back(job);
-  }
-  return jobs;
-}
-
 std::size_t Dispatcher::startable() const {
-  return waiting_.size() - blocked().size();
+  if (!handlers_.has_limits()) return waiting_.size();
+  std::size_t ready = 0;
+  for (const auto& subscription : subscriptions_) {
+    if (subscription.limited() == nullptr) {
+      ready += subscription.waiting;
+      continue;
+    }
+    const auto limit = static_cast<std::size_t>(subscription.limited()->options.concurrency);
+    const auto busy = running_.find(subscription.limited());
+    const auto running = busy == running_.end() ? 0 : static_cast<std::size_t>(busy->second);
+    ready += std::min(subscription.waiting, limit - std::min(limit, running));
+  }
+  return ready;
 }
 
 std::size_t Dispatcher::largest_window() const {
-  return std::max(batches_held * static_cast<std::size_t>(options_.batch_size),
-                  2 * static_cast<std::size_t>(options_.threads));
+  return std::max(batches_held * batch(), 2 * static_cast<std::size_t>(options_.threads));
+}
+
+std::size_t Dispatcher::window_left() const {
+  const bool full = stopping_ || live_workers_ == 0 || suspect_ || held_bytes_ >= options_.max_bytes;
+  const auto held = jobs_.size() + claiming_;
+  return full ? 0 : window_ - std::min(window_, held);
+}
+
+/// Handlers that take their time, and survive, are no reason to hold back.
+void Dispatcher::grow_window(MonoTime now) {
+  if (jobs_.size() < window_ || running_total_ == 0 || suspect_) {
+    grow_at_ = now + growth_interval;
+  } else if (now >= grow_at_) {
+    window_ = std::min(largest_window(), window_ * 2);
+    grow_at_ = now + growth_interval;
+  }
+}
+
+bool Dispatcher::claims_now(const Subscription& subscription, MonoTime now) const {
+  return subscription.room(batch()) > 0 && subscription.is_due(now);
+}
+
+void Dispatcher::plan_claims(Trip& trip, MonoTime now) {
+  trip.max_bytes = static_cast<std::int64_t>(
+      std::max<std::size_t>(1, (options_.max_bytes - std::min(options_.max_bytes, held_bytes_)) /
+                                   static_cast<std::size_t>(options_.fetchers)));
+  for (auto& subscription : subscriptions_) {
+    const auto wanted = std::min(window_left(), subscription.room(batch()));
+    if (wanted == 0 || !subscription.is_due(now)) continue;
+    trip.claims.push_back({&subscription, subscription.begin_claim(wanted, trip.number, now)});
+    claiming_ += wanted;
+  }
+}
+
+/// Also those that were put aside, when it is time to try them again.
+void Dispatcher::take_settlements(Trip& trip, std::size_t ready, MonoTime now) {
+  trip.finished = std::exchange(finished_, {});
+  first_finished_.reset();
+  trip.ran_dry = ready == 0;
+  trip.careful = !aside_.empty();
+  trip.absolved = std::exchange(absolved_, {});
+  const auto due =
+      std::ranges::partition(aside_, [&](const Finished& each) { return each.retry_at > now && !stopping_; });
+  std::ranges::move(due, std::back_inserter(trip.finished));
+  aside_.erase(due.begin(), due.end());
 }
 
 /// Waits until there is a reason for a round trip; answers false when there will be none any more.
 bool Dispatcher::next_trip(Trip& trip) {
   std::unique_lock lock(mutex_);
-  const auto batch = static_cast<std::size_t>(options_.batch_size);
   for (;;) {
     const auto now = Steady::now();
     const auto ready = startable();
-    // Handlers that take their time, and survive, are no reason to hold back.
-    const bool full_window = jobs_.size() >= window_ && running_total_ > 0 && !suspect_;
-    if (!full_window) {
-      grow_at_ = now + growth_interval;
-    } else if (now >= grow_at_) {
-      window_ = std::min(largest_window(), window_ * 2);
-      grow_at_ = now + growth_interval;
-    }
+    grow_window(now);
     const bool failing = now < retry_at_;
-    const bool hungry = !stopping_ && ready <= low_water() && live_workers_ > 0;
-    // A second claim beside one that is under way: only when the workers are faster than the database.
-    const bool wants =
-        hungry && jobs_.size() + claiming_ < window_ && !suspect_ && (claiming_ == 0 || ready == 0);
-    const auto look_at = std::min(poll_at_, due_at_);
-    const bool claims = wants && (rung_ || more_ || now >= look_at);
-    const bool settles = !finished_.empty() && (ready == 0 || finished_.size() >= batch || stopping_ ||
+    const bool claims = window_left() > 0 && std::ranges::any_of(subscriptions_, [&](const auto& each) {
+                          return claims_now(each, now);
+                        });
+    const bool settles = !finished_.empty() && (ready == 0 || finished_.size() >= batch() || stopping_ ||
                                                 now >= *first_finished_ + settle_delay);
-    if (!failing && (claims || settles)) {
+    const bool retries =
+        std::ranges::any_of(aside_, [&](const Finished& each) { return each.retry_at <= now; });
+    if (!failing && (claims || settles || retries || !absolved_.empty())) {
       trip.number = ++trips_;
-      trip.settlements = std::exchange(finished_, {});
-      first_finished_.reset();
-      trip.ran_dry = ready == 0;
-      if (claims) {
-        const auto wanted = std::min(batch, window_ - jobs_.size() - claiming_);
-        trip.wanted = static_cast<int>(wanted);
-        claiming_ += wanted;
-        const bool by_the_clock = !rung_ && !more_;
-        const bool scans = std::exchange(scan_next_, false) || !has_marks_ ||
-                           scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval});
-        if (scans) {
-          scanned_at_ = now;
-        } else {
-          trip.after = marks_;
-        }
-        trip.asks_next_due = !more_ || scans;
-        rung_ = false;
-        if (now >= due_at_) due_at_ = MonoTime::max();
-      } else {
-        fetcher_wakes_.notify_one();  // another keeps watch meanwhile
-      }
+      take_settlements(trip, ready, now);
+      if (claims) plan_claims(trip, now);
+      if (!claims) fetcher_wakes_.notify_one();  // another keeps watch meanwhile
       return true;
     }
     if (closed_ && (!failing || hurry_.stop_requested())) return false;
-    auto wake = now + (closed_ ? MonoDuration{milliseconds{50}} : MonoDuration{std::chrono::hours{1}});
-    if (failing) {
-      wake = std::min(wake, retry_at_);
-    } else {
-      if (wants) wake = std::min(wake, look_at);
-      if (!finished_.empty()) wake = std::min<MonoTime>(wake, *first_finished_ + settle_delay);
-    }
-    if (hungry && !wants && window_ < largest_window()) wake = std::min(wake, grow_at_);
-    fetcher_wakes_.wait_until(lock, wake);
+    fetcher_wakes_.wait_until(lock, next_wake(failing, now));
   }
+}
+
+MonoTime Dispatcher::next_wake(bool failing, MonoTime now) const {
+  auto wake = now + (closed_ ? MonoDuration{milliseconds{50}} : MonoDuration{std::chrono::hours{1}});
+  bool hungry = false;
+  for (const auto& subscription : subscriptions_) {
+    if (stopping_ || live_workers_ == 0 || subscription.room(batch()) == 0) continue;
+    hungry = true;
+    if (!failing && window_left() > 0) wake = std::min(wake, subscription.next_look());
+  }
+  if (failing) {
+    wake = std::min(wake, retry_at_);
+  } else if (!finished_.empty()) {
+    wake = std::min<MonoTime>(wake, *first_finished_ + settle_delay);
+  }
+  for (const auto& each : aside_) {
+    if (!failing) wake = std::min(wake, each.retry_at);
+  }
+  if (hungry && window_left() == 0 && window_ < largest_window()) wake = std::min(wake, grow_at_);
+  return wake;
+}
+
+std::vector<storage::ClaimOrder> Dispatcher::orders_of(const Trip& trip) const {
+  std::vector<storage::ClaimOrder> orders;
+  for (const auto& [subscription, plan] : trip.claims) {
+    orders.push_back({.owner = owner_,
+                      .batch_size = static_cast<int>(plan.wanted),
+                      .lease = options_.lease,
+                      .max_attempts = subscription->max_attempts(),
+                      .after = plan.after ? &*plan.after : nullptr,
+                      .asks_next_due = plan.asks_next_due,
+                      .topics = subscription->topics(),
+                      .max_bytes = trip.max_bytes,
+                      .look_at = looked_at_once});
+  }
+  return orders;
+}
+
+storage::WorkAnswer Dispatcher::make_trip(const Trip& trip) {
+  const auto orders = orders_of(trip);
+  Settlements settlements;
+  settlements.reserve(trip.finished.size());
+  for (const auto& each : trip.finished) settlements.push_back(each.settlement);
+  storage::WorkAnswer answer;
+  database_.write(
+      {.single_statement = true, .service = true, .gives_up_locks = true, .stop = hurry_.get_token()},
+      [&](storage::WriteSession& session) {
+        answer = store_.work(session, {.owner = owner_,
+                                       .settlements = settlements,
+                                       .keep_done = scope_.keep_done,
+                                       .lock_patience = lock_patience,
+                                       .claims = orders});
+      });
+  return answer;
+}
+
+/// Settles only those that need no lock of somebody else, and puts the others aside.
+storage::WorkAnswer Dispatcher::make_careful_trip(Trip& trip) {
+  const auto orders = orders_of(trip);
+  std::vector<Claim> claims;
+  for (const auto& each : trip.finished) claims.push_back(each.settlement.claim);
+  std::ranges::sort(claims, {}, &Claim::id);
+  storage::WorkAnswer answer;
+  std::vector<Claim> settleable;
+  database_.write({.service = true, .stop = hurry_.get_token()}, [&](storage::WriteSession& session) {
+    settleable = claims.empty() ? claims : store_.settleable(session, owner_, claims);
+    Settlements settlements;
+    for (const auto& each : trip.finished) {
+      if (std::ranges::binary_search(settleable, each.settlement.claim.id, {}, &Claim::id)) {
+        settlements.push_back(each.settlement);
+      }
+    }
+    answer = store_.work(
+        session,
+        {.owner = owner_, .settlements = settlements, .keep_done = scope_.keep_done, .claims = orders});
+  });
+  put_aside(trip, settleable);
+  return answer;
+}
+
+/// Those of the trip that are not settleable now, for as long as their leases last.
+void Dispatcher::put_aside(Trip& trip, const std::vector<Claim>& settleable) {
+  const auto now = Steady::now();
+  std::lock_guard lock(mutex_);
+  const auto blocked = std::ranges::partition(trip.finished, [&](const Finished& each) {
+    return each.lease_end <= now ||
+           std::ranges::binary_search(settleable, each.settlement.claim.id, {}, &Claim::id);
+  });
+  for (auto& each : blocked) {
+    each.retry_at = now + aside_delay;
+    aside_.push_back(std::move(each));
+  }
+  trip.finished.erase(blocked.begin(), blocked.end());
 }
 
 /// One round trip. What it could not settle is kept for the next.
 void Dispatcher::travel(Trip& trip) {
+  absolve(trip.absolved);
   const auto sent_at = Steady::now();
-  const storage::ClaimOrder order{.owner = owner_,
-                                  .batch_size = trip.wanted,
-                                  .lease = options_.lease,
-                                  .max_attempts = handlers_.most_attempts(),
-                                  .after = trip.after ? &*trip.after : nullptr,
-                                  .asks_next_due = trip.asks_next_due};
   storage::WorkAnswer answer;
   try {
-    database_.write({.single_statement = true, .service = true, .stop = hurry_.get_token()},
-                    [&](storage::WriteSession& session) {
-                      answer = store_.work(session, owner_, trip.settlements, scope_.keep_done,
-                                           trip.wanted > 0 ? &order : nullptr);
-                    });
+    try {
+      answer = trip.careful ? make_careful_trip(trip) : make_trip(trip);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::lock_timeout) throw;
+      metrics_.count(event("settlement_blocked"), 1, {{"store", database_.name()}});
+      answer = make_careful_trip(trip);
+    }
   } catch (const std::exception& error) {
     log_error("round_trip_failed", error);
-    if (!may_pass(error)) settle_one_by_one(std::exchange(trip.settlements, {}));
+    if (!may_pass(error)) settle_one_by_one(std::exchange(trip.finished, {}));
     put_back(trip);
     return;
   }
   metrics_.time(event("round_trip"), Steady::now() - sent_at, {{"store", database_.name()}});
   note_settled(trip, answer.settled);
-  if (trip.wanted == 0) return;
-  metrics_.count(event("claimed"), answer.claimed.size(), {{"store", database_.name()}});
-  if (log_.enabled(LogLevel::debug)) {
-    log_.write(
-        LogLevel::debug, event("claimed"),
-        {{"store", database_.name()}, {"owner", owner_.to_string()}, {"count", answer.claimed.size()}});
+  for (std::size_t i = 0; i < trip.claims.size(); ++i) {
+    auto& [subscription, plan] = trip.claims[i];
+    auto& claimed = answer.claimed[i];
+    const auto count = claimed.entries.size();
+    metrics_.count(event("claimed"), count, {{"store", database_.name()}});
+    if (log_.enabled(LogLevel::debug)) {
+      log_.write(LogLevel::debug, event("claimed"),
+                 {{"store", database_.name()}, {"owner", owner_.to_string()}, {"count", count}});
+    }
+    {
+      std::lock_guard lock(mutex_);
+      const PollPace pace{options_.poll_interval,
+                          listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval};
+      subscription->end_claim(plan, claimed, pace, sent_at, Steady::now());
+    }
+    take_in(*subscription, std::move(claimed.entries), plan.wanted, sent_at);
   }
-  trip.claimed = answer.claimed.size();
-  trip.places = places_of(answer.claimed);
-  trip.next_due = answer.next_due;
-  take_in(std::move(answer.claimed), sent_at);
-  plan_next(trip, sent_at);
 }
 
 /// One of them is refused for what it is: it must not keep the others from being settled.
-void Dispatcher::settle_one_by_one(const Settlements& settlements) {
-  for (const auto& each : settlements) {
+void Dispatcher::settle_one_by_one(std::vector<Finished> finished) {
+  for (auto& each : finished) {
     Trip single;
-    single.settlements = {each};
+    const auto id = each.settlement.claim.id;
+    single.finished.push_back(std::move(each));
     try {
-      std::size_t settled = 0;
-      database_.write(
-          {.single_statement = true, .service = true, .stop = hurry_.get_token()},
-          [&](storage::WriteSession& session) {
-            settled = store_.work(session, owner_, single.settlements, scope_.keep_done, nullptr).settled;
-          });
+      const auto settled = make_careful_trip(single).settled;
       note_settled(single, settled);
     } catch (const std::exception& error) {
       if (may_pass(error)) {
         put_back(single);
       } else {
         log_.write(LogLevel::error, event("settlement_refused"),
-                   {{"store", database_.name()}, {"id", each.claim.id.to_string()}, {"error", error.what()}});
+                   {{"store", database_.name()}, {"id", id.to_string()}, {"error", error.what()}});
       }
     }
   }
 }
 
-void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
-  const auto lost = trip.settlements.size() - std::min(settled, trip.settlements.size());
+void Dispatcher::note_settled(Trip& trip, std::size_t settled) {
+  const auto lost = trip.finished.size() - std::min(settled, trip.finished.size());
   metrics_.count(event("settled"), settled, {{"store", database_.name()}});
   metrics_.count(event("lease_lost"), lost, {{"store", database_.name()}});
   if (lost > 0) {
     log_.write(LogLevel::warn, event("lease_lost"), {{"store", database_.name()}, {"count", lost}});
+    std::vector<OutboxWorkItemId> ids;
+    for (const auto& each : trip.finished) ids.push_back(each.settlement.claim.id);
+    absolve(ids);
   }
   std::lock_guard lock(mutex_);
   failures_ = 0;
   if (settled > 0 && trip.ran_dry) window_ = std::min(largest_window(), window_ * 2);
-  for (const auto& each : trip.settlements) {
-    if (each.kind == Kind::ack || each.kind == Kind::fail) continue;
-    const auto delay =
-        std::min<std::chrono::microseconds>(each.delay.value_or(std::chrono::microseconds{0}), longest_wait);
-    due_at_ = std::min<MonoTime>(due_at_, Steady::now() + delay + milliseconds{1});
+  for (const auto& each : trip.finished) {
+    const auto kind = each.settlement.kind;
+    const auto delay = each.settlement.delay;
+    if (kind == Kind::ack || kind == Kind::fail) continue;
+    if (kind == Kind::snooze && !delay) each.subscription->came_back(each.priority, each.place);
+    const auto in =
+        std::min<std::chrono::microseconds>(delay.value_or(std::chrono::microseconds{0}), longest_wait);
+    each.subscription->comes_due(Steady::now() + in + milliseconds{1});
+  }
+}
+
+/// We are alive: these messages have not killed the process that lost their leases.
+void Dispatcher::absolve(const std::vector<OutboxWorkItemId>& ids) {
+  if (ids.empty()) return;
+  try {
+    database_.write(
+        {.single_statement = true, .repeatable = true, .service = true, .stop = hurry_.get_token()},
+        [&](storage::WriteSession& session) { store_.absolve(session, ids); });
+  } catch (const std::exception& error) {
+    log_error("absolve_failed", error);
   }
 }
 
@@ -246,19 +350,26 @@ void Dispatcher::put_back(Trip& trip) {
   const ExponentialBackoff backoff{.initial = milliseconds{50}, .cap = milliseconds{5'000}, .jitter = 0.5};
   std::lock_guard lock(mutex_);
   retry_at_ = Steady::now() + backoff.delay(failures_++, core::random_unit());
-  std::ranges::move(trip.settlements, std::back_inserter(finished_));
+  std::ranges::move(trip.finished, std::back_inserter(finished_));
   if (!finished_.empty() && !first_finished_) first_finished_ = Steady::now();
-  if (trip.wanted == 0) return;
-  claiming_ -= static_cast<std::size_t>(trip.wanted);
-  scan_next_ = scan_next_ || trip.from_start();
-  rung_ = true;
+  for (const auto& [subscription, plan] : trip.claims) {
+    claiming_ -= plan.wanted;
+    subscription->cancel_claim(plan);
+  }
 }
 
 /// Nothing when no handler may have the message; then `unfit` says what becomes of it.
-JobPtr Dispatcher::to_job(storage::ClaimedEntry&& entry, MonoTime sent_at, Settlements& unfit) const {
+JobPtr Dispatcher::to_job(storage::ClaimedEntry&& entry, Subscription& subscription, MonoTime sent_at,
+                          std::vector<Finished>& unfit) const {
   const auto& message = entry.claimed.message;
   const auto& claim = entry.claimed.claim;
   const auto* handler = handlers_.find(message.topic);
+  const auto refuse = [&](storage::Settlement settlement) {
+    unfit.push_back({.settlement = std::move(settlement),
+                     .subscription = &subscription,
+                     .priority = message.priority,
+                     .lease_end = sent_at + options_.lease});
+  };
   if (handler == nullptr) {
     log_.write(LogLevel::warn, event("unknown_topic"),
                {{"store", database_.name()},
@@ -266,18 +377,20 @@ JobPtr Dispatcher::to_job(storage::ClaimedEntry&& entry, MonoTime sent_at, Settl
                 {"message_id", message.message_id.to_string()}});
     metrics_.count(event("unknown_topic"), 1, {{"store", database_.name()}});
     const RegisteredHandler nobody{{}, {}, handlers_.default_attempts()};
-    unfit.push_back(failed_try(nobody, claim, message.attempts, "no handler for this topic"));
+    refuse(failed_try(nobody, claim, message.attempts, "no handler for this topic"));
     return nullptr;
   }
-  if (message.attempts >= handler->max_attempts) {
-    unfit.push_back({.kind = Kind::fail,
-                     .claim = claim,
-                     .error = "its lease ran out, and with it its last attempt",
-                     .charge = 0});
+  if (entry.lost_leases > 0 && message.attempts >= handler->max_attempts) {
+    refuse({.kind = Kind::fail,
+            .claim = claim,
+            .error = "its lease ran out, and with it its last attempt",
+            .charge = 0});
     return nullptr;
   }
   auto job = std::make_shared<Job>();
   job->handler = handler;
+  job->subscription = &subscription;
+  job->place = {.ready_at = entry.ready_at, .id = claim.id.uuid(), .row = 0};
   job->lost_leases = entry.lost_leases;
   job->lease_end = sent_at + options_.lease;
   if (message.expires_at) {
@@ -290,116 +403,59 @@ JobPtr Dispatcher::to_job(storage::ClaimedEntry&& entry, MonoTime sent_at, Settl
   return job;
 }
 
-void Dispatcher::take_in(std::vector<storage::ClaimedEntry> entries, MonoTime sent_at) {
-  std::vector<JobPtr> jobs;
-  jobs.reserve(entries.size());
-  Settlements unfit;
-  for (auto& entry : entries) {
-    if (auto job = to_job(std::move(entry), sent_at, unfit)) jobs.push_back(std::move(job));
-  }
-  std::lock_guard lock(mutex_);
-  for (auto& settlement : unfit) settle_later(std::move(settlement));
-  // A message whose lease ran out again and again may be what kills its workers: it is tried alone.
+/// A message whose lease was lost again and again, each time by a process that never came back, may be what kills its
+/// workers: it is tried alone.
+void Dispatcher::take_suspect(const std::vector<JobPtr>& jobs) {
   const auto suspicious = [this](const JobPtr& job) {
     return job->lost_leases >= suspicious_losses && !jobs_.contains(job->claimed.claim.id);
   };
   const auto first = std::ranges::find_if(jobs, suspicious);
-  if (first != jobs.end() && !stopping_ && !suspect_) {
-    give_back_waiting();
-    suspect_ = *first;
-    window_ = 1;
+  if (first == jobs.end() || stopping_ || suspect_) return;
+  give_back_waiting();
+  suspect_ = *first;
+  window_ = 1;
+}
+
+void Dispatcher::hold(JobPtr job, MonoTime sent_at) {
+  auto& held = jobs_[job->claimed.claim.id];
+  if (held) {
+    // We lost its lease, and our handler has not noticed yet: it is told, and the message waits for it.
+    // Never two at once.
+    held->lease_end = std::min(held->lease_end, sent_at);
+    next_deadline_ = MonoTime::min();
+    timekeeper_wakes_.notify_one();
+    const auto delay = std::min<milliseconds>(options_.lease, successor_delay);
+    settle_later(*job, {.kind = Kind::snooze, .claim = job->claimed.claim, .delay = delay});
+    return;
   }
+  held = job;
+  ++job->subscription->held;
+  ++job->subscription->waiting;
+  held_bytes_ += job->claimed.message.payload.size();
+  waiting_.push_back(std::move(job));
+}
+
+void Dispatcher::take_in(Subscription& subscription, std::vector<storage::ClaimedEntry> entries,
+                         std::size_t wanted, MonoTime sent_at) {
+  std::vector<JobPtr> jobs;
+  jobs.reserve(entries.size());
+  std::vector<Finished> unfit;
+  for (auto& entry : entries) {
+    if (auto job = to_job(std::move(entry), subscription, sent_at, unfit)) jobs.push_back(std::move(job));
+  }
+  std::lock_guard lock(mutex_);
+  claiming_ -= wanted;
+  if (entries.empty()) return;
+  for (auto& settlement : unfit) settle_later(std::move(settlement));
+  take_suspect(jobs);
   for (auto& job : jobs) {
     if (stopping_ || (suspect_ && job != suspect_)) {
-      settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
-      continue;
+      give_back(*job);
+    } else {
+      hold(std::move(job), sent_at);
     }
-    auto& held = jobs_[job->claimed.claim.id];
-    if (held) {
-      // We lost its lease, and our handler has not noticed yet: it is told, and the message waits for it.
-      // Never two at once.
-      held->lease_end = std::min(held->lease_end, sent_at);
-      next_deadline_ = MonoTime::min();
-      timekeeper_wakes_.notify_one();
-      const auto delay = std::min<milliseconds>(options_.lease, successor_delay);
-      settle_later({.kind = Kind::snooze, .claim = job->claimed.claim, .delay = delay});
-      continue;
-    }
-    held = job;
-    waiting_.push_back(std::move(job));
   }
-  put_off_blocked();
   worker_wakes_.notify_all();
-}
-
-/// Too many that wait for handlers at their limits: out of the way of the others, for a while.
-void Dispatcher::put_off_blocked() {
-  const auto jobs = blocked();
-  const auto room = batches_blocked * static_cast<std::size_t>(options_.batch_size);
-  for (std::size_t i = room; i < jobs.size(); ++i) {
-    drop_unstarted(jobs[i]);
-    const auto delay = std::chrono::duration_cast<milliseconds>(blocked_delay * (1 + core::random_unit()));
-    settle_later({.kind = Kind::snooze, .claim = jobs[i]->claimed.claim, .delay = delay});
-  }
-}
-
-void Dispatcher::note_places(const storage::QueueMarks& places) {
-  for (std::size_t lane = 0; lane < places.size(); ++lane) {
-    if (!places[lane]) continue;
-    marks_[lane] = places[lane];
-    has_marks_ = true;
-  }
-}
-
-bool Dispatcher::scan_is_due(MonoTime now, MonoDuration interval) const {
-  const auto pause = std::min<MonoDuration>(scan_cost_ * scan_share, longest_scan_pause);
-  return now - scanned_at_ >= std::max<MonoDuration>(interval, pause);
-}
-
-/// When to claim next.
-void Dispatcher::plan_next(const Trip& trip, MonoTime sent_at) {
-  const bool full = trip.claimed >= static_cast<std::size_t>(trip.wanted);
-  const auto now = Steady::now();
-  std::lock_guard lock(mutex_);
-  claiming_ -= static_cast<std::size_t>(trip.wanted);
-  note_places(trip.places);
-  if (trip.next_due) {
-    // Counted from when we asked: that is early rather than late.
-    const auto in = std::min<std::chrono::microseconds>(*trip.next_due, longest_wait);
-    due_at_ = std::min<MonoTime>(due_at_, sent_at + in + milliseconds{1});
-  }
-  if (trip.from_start()) {
-    scanned_at_ = now;
-    scan_cost_ = now - sent_at;
-  } else if (!full && has_marks_ && scan_is_due(now, {})) {
-    // Nothing more where we look: perhaps before it.
-    scan_next_ = true;
-    more_ = true;
-    return;
-  }
-  if (full) full_trip_ = std::max(full_trip_, trip.number);
-  if (more_ && full_trip_ > trip.number) return;  // a trip that began later knows better: there are more
-  if (!full && more_ &&
-      !trip.from_start()) {  // the end of a burst: look again, and ask when the next comes due
-    more_ = false;
-    due_at_ = std::min(due_at_, now);
-    return;
-  }
-  more_ = full;
-  idle_polls_ = trip.claimed > 0 ? 0 : idle_polls_ + 1;
-  // With nothing to do and a listener that would tell us, we look less and less often.
-  const auto patience = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
-  auto pause =
-      std::min<MonoDuration>(patience, options_.poll_interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
-  // All that we got waits for handlers at their limits: there may be more of that kind, and claiming it is in
-  // vain.
-  if (trip.claimed > 0 && startable() == 0 && !blocked().empty()) {
-    more_ = false;
-    pause = std::min<MonoDuration>(pause, milliseconds{50} * (1 << std::min(blocked_rounds_++, 5)));
-  } else {
-    blocked_rounds_ = 0;
-  }
-  poll_at_ = now + pause;
 }
 
 }  // namespace dovetail::runtime

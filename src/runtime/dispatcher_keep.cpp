@@ -14,6 +14,9 @@ using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
 constexpr milliseconds housekeeping_interval{30'000};
+/// Looking for expired leases may take one part in so many of the time.
+constexpr int reap_share = 50;
+constexpr milliseconds longest_pause{60'000};
 constexpr int reaper_looks_at = 10'000;
 constexpr int unpark_portion = 1'000;
 
@@ -39,7 +42,10 @@ std::vector<Claim> Dispatcher::claims_to_renew(MonoTime now) {
   }
   for (const auto& job : idle) {
     drop_unstarted(job);
-    settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
+    give_back(*job);
+  }
+  for (const auto& each : aside_) {
+    if (each.lease_end - now <= MonoDuration{options_.lease} * 2 / 3) claims.push_back(each.settlement.claim);
   }
   if (!idle.empty()) {
     window_ = std::max<std::size_t>(1, running_total_ * 2);
@@ -74,6 +80,11 @@ void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector
   std::vector<OutboxWorkItemId> sorted(held);
   std::ranges::sort(sorted);
   std::lock_guard lock(mutex_);
+  for (auto& each : aside_) {
+    if (!std::ranges::binary_search(sorted, each.settlement.claim.id)) continue;
+    each.lease_end = std::max(each.lease_end, sent_at + MonoDuration{options_.lease});
+    each.settlement.claim.row = 0;  // the renewal has moved the row
+  }
   for (const auto& claim : asked) {
     const auto found = jobs_.find(claim.id);
     if (found == jobs_.end() || found->second->claimed.claim != claim) continue;  // settled meanwhile
@@ -94,8 +105,7 @@ void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector
 /// another thread takes the place of its own. Under the mutex.
 void Dispatcher::give_up(const JobPtr& job) {
   job->given_up = true;
-  jobs_.erase(job->claimed.claim.id);
-  if (suspect_ == job) suspect_.reset();
+  forget(job);
   if (--running_[job->handler] == 0) running_.erase(job->handler);
   --live_workers_;
   try {
@@ -172,15 +182,13 @@ void Dispatcher::keep_house(const std::stop_token& stop) {
   const auto pause = [&] {  // not all processes at the same moment
     const auto usual =
         std::chrono::duration_cast<milliseconds>(interval * (0.75 + 0.5 * core::random_unit()));
-    const auto rarer =
-        std::min(std::chrono::duration_cast<milliseconds>(took * scan_share), longest_scan_pause);
+    const auto rarer = std::min(std::chrono::duration_cast<milliseconds>(took * reap_share), longest_pause);
     return std::max(usual, rarer);
   };
   while (system_clock()->sleep_for(pause(), stop)) {
     const auto begun = Steady::now();
     try {
-      queue_.reap_expired(
-          {.max_attempts = handlers_.most_attempts(), .look_at = reaper_looks_at, .stop = stop});
+      queue_.reap_expired({.look_at = reaper_looks_at, .stop = stop});
       took = Steady::now() - begun;
       if (scope_.keep_done) queue_.purge_done(queue_.options().retain_done, stop);
     } catch (const std::exception& error) {

@@ -35,8 +35,9 @@ JobPtr Dispatcher::next_job() {
     }
     auto job = *next;
     waiting_.erase(next);
+    --job->subscription->waiting;
     // The fetcher looks whether to claim the next: when there is room for them, and when nothing is left.
-    if (waiting_.size() == low_water() || waiting_.empty() || handlers_.has_limits()) {
+    if (job->subscription->waiting == batch() || waiting_.empty() || handlers_.has_limits()) {
       fetcher_wakes_.notify_one();
     }
     if (begin(job)) return job;
@@ -48,16 +49,16 @@ bool Dispatcher::begin(const JobPtr& job) {
   const auto now = Steady::now();
   if (job->lease_end - safety_margin() <= now) {
     // Perhaps it is still ours, by the database's clock: then others need not wait for that to end.
-    drop_unstarted(job);
-    settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
+    forget(job);
+    give_back(*job);
     return false;
   }
   if (job->expires && *job->expires <= now) {
-    drop_unstarted(job);
-    settle_later({.kind = Kind::fail,
-                  .claim = job->claimed.claim,
-                  .error = "expired before it was handled",
-                  .charge = 0});
+    forget(job);
+    settle_later(*job, {.kind = Kind::fail,
+                        .claim = job->claimed.claim,
+                        .error = "expired before it was handled",
+                        .charge = 0});
     return false;
   }
   job->running = true;
@@ -85,13 +86,16 @@ bool Dispatcher::finish(const JobPtr& job, std::optional<storage::Settlement> se
   std::lock_guard lock(mutex_);
   --running_total_;
   if (!job->given_up && --running_[job->handler] == 0) running_.erase(job->handler);
-  const auto held = jobs_.find(job->claimed.claim.id);
-  if (held != jobs_.end() && held->second == job) jobs_.erase(held);
-  if (suspect_ == job) suspect_.reset();
+  job->subscription->note_handled(Steady::now() - job->started);
+  forget(job);
   if (settlement) {
     if (job->renewed) settlement->claim.row = 0;
-    settle_later(std::move(*settlement));
+    settle_later(*job, std::move(*settlement));
+  } else if (startable() == 0) {
+    // Its own transaction has settled it: no round trip will tell that the handler came back alive.
+    window_ = std::min(largest_window(), window_ * 2);
   }
+  if (job->lease_lost) absolved_.push_back(job->claimed.claim.id);
   if (handlers_.has_limits()) worker_wakes_.notify_one();
   // Without a settlement nothing else tells the fetcher that there is room again.
   if (!settlement || jobs_.size() + 1 >= window_ || job->given_up) fetcher_wakes_.notify_one();
@@ -114,28 +118,51 @@ bool Dispatcher::finish(const JobPtr& job, std::optional<storage::Settlement> se
 }
 
 /// Under the mutex.
-void Dispatcher::settle_later(storage::Settlement settlement) {
-  finished_.push_back(std::move(settlement));
+void Dispatcher::settle_later(Finished finished) {
+  finished_.push_back(std::move(finished));
   if (!first_finished_) {
     first_finished_ = Steady::now();
     fetcher_wakes_.notify_one();
-  } else if (waiting_.empty() || finished_.size() >= static_cast<std::size_t>(options_.batch_size)) {
+  } else if (waiting_.empty() || finished_.size() >= batch()) {
     fetcher_wakes_.notify_one();
   }
 }
 
-void Dispatcher::drop_unstarted(const JobPtr& job) {
+void Dispatcher::settle_later(const Job& job, storage::Settlement settlement) {
+  settle_later({.settlement = std::move(settlement),
+                .subscription = job.subscription,
+                .priority = job.claimed.message.priority,
+                .place = job.place,
+                .lease_end = job.lease_end});
+}
+
+/// No attempt is charged, and the message goes to its old place.
+void Dispatcher::give_back(const Job& job) {
+  settle_later(job, {.kind = Kind::snooze, .claim = job.claimed.claim});
+}
+
+/// We hold the message no longer, or another claim of it.
+void Dispatcher::forget(const JobPtr& job) {
   if (suspect_ == job) suspect_.reset();
-  jobs_.erase(job->claimed.claim.id);
-  std::erase(waiting_, job);
+  const auto held = jobs_.find(job->claimed.claim.id);
+  if (held == jobs_.end() || held->second != job) return;
+  jobs_.erase(held);
+  --job->subscription->held;
+  held_bytes_ -= job->claimed.message.payload.size();
+}
+
+void Dispatcher::drop_unstarted(const JobPtr& job) {
+  forget(job);
+  if (std::erase(waiting_, job) > 0) --job->subscription->waiting;
 }
 
 /// Under the mutex.
 void Dispatcher::give_back_waiting() {
   suspect_.reset();
   for (const auto& job : std::exchange(waiting_, {})) {
-    jobs_.erase(job->claimed.claim.id);
-    settle_later({.kind = Kind::snooze, .claim = job->claimed.claim});
+    --job->subscription->waiting;
+    forget(job);
+    give_back(*job);
   }
 }
 

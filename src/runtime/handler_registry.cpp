@@ -43,10 +43,4 @@ const RegisteredHandler* HandlerRegistry::find(std::string_view topic) const {
   return found != handlers_.end() ? found->second.get() : fallback_.get();
 }
 
-int HandlerRegistry::most_attempts() const {
-  int most = fallback_ ? std::max(max_attempts_, fallback_->max_attempts) : max_attempts_;
-  for (const auto& [topic, handler] : handlers_) most = std::max(most, handler->max_attempts);
-  return most;
-}
-
 }  // namespace dovetail::runtime

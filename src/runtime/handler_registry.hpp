@@ -29,8 +29,10 @@ class HandlerRegistry {
 
   [[nodiscard]] const RegisteredHandler* find(std::string_view topic) const;
   [[nodiscard]] bool empty() const { return handlers_.empty() && !fallback_; }
-  /// The most attempts that any handler grants.
-  [[nodiscard]] int most_attempts() const;
+  using ByTopic = std::map<std::string, std::unique_ptr<RegisteredHandler>, std::less<>>;
+  [[nodiscard]] const ByTopic& by_topic() const { return handlers_; }
+  /// The handler of all other topics; null when there is none.
+  [[nodiscard]] const RegisteredHandler* fallback() const { return fallback_.get(); }
   /// Whether any handler has a limit of its own.
   [[nodiscard]] bool has_limits() const { return has_limits_; }
   [[nodiscard]] int default_attempts() const { return max_attempts_; }
@@ -40,7 +42,7 @@ class HandlerRegistry {
 
   int max_attempts_;
   bool has_limits_ = false;
-  std::map<std::string, std::unique_ptr<RegisteredHandler>, std::less<>> handlers_;
+  ByTopic handlers_;
   std::unique_ptr<RegisteredHandler> fallback_;
 };
 

@@ -107,6 +107,7 @@ std::optional<storage::Settlement> call(const InvocationScope& scope, Job& job, 
                                  : store.ack(session, scope.owner, claims, scope.keep_done);
       });
   if (!held) {
+    job.lease_lost = true;
     log_lost_lease(scope, message);
   } else if (context.snoozed()) {
     scope.metrics.count(scope.event("snoozed"), 1, {{"store", scope.database.name()}});
@@ -136,50 +137,82 @@ storage::Settlement failed_try(const RegisteredHandler& handler, const Claim& cl
   return settlement;
 }
 
+namespace {
+
+/// What a handler threw, and what becomes of its message.
+class Failure {
+ public:
+  Failure(const InvocationScope& scope, const Job& job, std::string type, std::string_view error)
+      : scope_(scope), job_(job), type_(std::move(type)), error_(core::printable(error)) {
+    error_ = core::trimmed(error_, max_error_bytes);
+  }
+
+  /// No further try will help.
+  [[nodiscard]] storage::Settlement permanent() const {
+    log(LogLevel::error, "dead_letter");
+    return {.kind = Kind::fail,
+            .claim = job_.claimed.claim,
+            .error = error_.empty() ? "permanent failure" : error_};
+  }
+
+  [[nodiscard]] storage::Settlement tried() const {
+    const auto attempts = job_.claimed.message.attempts;
+    // A handler that was told to stop because we shut down did what it should: that costs no attempt.
+    if (job_.shutting_down) {
+      log(LogLevel::info, "released");
+      return {.kind = Kind::snooze, .claim = job_.claimed.claim};
+    }
+    const bool last = attempts + 1 >= job_.handler->max_attempts;
+    log(last ? LogLevel::error : LogLevel::warn, last ? "dead_letter" : "retry");
+    return failed_try(*job_.handler, job_.claimed.claim, attempts, error_);
+  }
+
+ private:
+  void log(LogLevel level, std::string_view what) const {
+    const auto& message = job_.claimed.message;
+    scope_.log.write(level, scope_.event(what),
+                     {{"store", scope_.database.name()},
+                      {"topic", message.topic},
+                      {"message_id", message.message_id.to_string()},
+                      {"attempt", message.attempts + 1},
+                      {"exception", type_},
+                      {"error", error_}});
+    scope_.metrics.count(scope_.event(what), 1,
+                         {{"store", scope_.database.name()}, {"topic", message.topic}});
+  }
+
+  const InvocationScope& scope_;
+  const Job& job_;
+  std::string type_;
+  std::string error_;
+};
+
+}  // namespace
+
 std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job) {
   const auto& message = job.claimed.message;
-  const auto& claim = job.claimed.claim;
-  const auto& store = scope.database.name();
   if (scope.log.enabled(LogLevel::info)) {
     scope.log.write(LogLevel::info, scope.event("handling"),
-                    {{"store", store},
+                    {{"store", scope.database.name()},
                      {"topic", message.topic},
                      {"message_id", message.message_id.to_string()},
                      {"attempt", message.attempts + 1}});
   }
   const auto begun = std::chrono::steady_clock::now();
-  const auto log_failure = [&](std::string_view error) {
-    scope.log.write(LogLevel::error, scope.event("handler_failed"),
-                    {{"store", store},
-                     {"topic", message.topic},
-                     {"message_id", message.message_id.to_string()},
-                     {"attempt", message.attempts + 1},
-                     {"error", core::trimmed(error, max_error_bytes)}});
-  };
-  const auto tried = [&](std::string_view raw) -> storage::Settlement {
-    const auto error = core::printable(raw);
-    log_failure(error);
-    // A handler that was told to stop because we shut down did what it should: that costs no attempt.
-    if (job.shutting_down) return {.kind = Kind::snooze, .claim = claim};
-    return failed_try(*job.handler, claim, message.attempts, error);
-  };
   Context context(scope, job);
   std::optional<storage::Settlement> settlement;
   try {
     settlement = call(scope, job, context);
   } catch (const PermanentFailure& failure) {
-    auto error = core::printable(failure.what());
-    log_failure(error);
-    if (error.empty()) error = "permanent failure";
-    settlement = {
-        .kind = Kind::fail, .claim = claim, .error = std::string{core::trimmed(error, max_error_bytes)}};
+    settlement = Failure(scope, job, core::type_name(typeid(failure)), failure.what()).permanent();
   } catch (const std::exception& failure) {
-    settlement = tried(failure.what());
+    settlement = Failure(scope, job, core::type_name(typeid(failure)), failure.what()).tried();
   } catch (...) {
-    settlement = tried("the handler threw something that is no std::exception");
+    settlement =
+        Failure(scope, job, "unknown", "the handler threw something that is no std::exception").tried();
   }
   scope.metrics.time(scope.event("handler_time"), std::chrono::steady_clock::now() - begun,
-                     {{"store", store}, {"topic", message.topic}});
+                     {{"store", scope.database.name()}, {"topic", message.topic}});
   return settlement;  // an open transaction is rolled back with the context
 }
 

@@ -10,17 +10,21 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/outbox.hpp"
 #include "runtime/handler_registry.hpp"
+#include "runtime/subscription.hpp"
 
 namespace dovetail::runtime {
 
 struct Job {
   ClaimedMessage claimed;
   const RegisteredHandler* handler = nullptr;
+  Subscription* subscription = nullptr;
+  storage::QueueMark place{};  // where it was found in the queue
   std::stop_source stop;
   std::atomic<bool> shutting_down{false};  // why `stop` fired
   std::atomic<bool> committing{false};     // its row may be locked by the handler's own transaction
 
   std::atomic<bool> holds_lease{false};  // its transaction keeps everybody from taking it
+  std::atomic<bool> lease_lost{false};   // its transaction came too late
 
   // Guarded by the dispatcher's mutex.
   int lost_leases = 0;

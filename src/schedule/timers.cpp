@@ -216,15 +216,15 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   const auto sent_at = std::chrono::steady_clock::now();
   database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
     auto& timers = database_->timer_queue();
-    const auto answer = timers.work(session, owner_, {}, true, &order);
-    fired = {.count = answer.claimed.size(), .next_due = answer.next_due};
-    claimed = answer.claimed;
-    if (answer.claimed.empty()) return;
+    auto answer = timers.work(session, {.owner = owner_, .claims = {&order, 1}}).claimed.front();
+    fired = {.count = answer.entries.size(), .next_due = answer.next_due};
+    claimed = std::move(answer.entries);
+    if (claimed.empty()) return;
     std::vector<storage::NewMessage> messages;
     std::vector<Claim> claims;
-    messages.reserve(answer.claimed.size());
-    claims.reserve(answer.claimed.size());
-    for (const auto& entry : answer.claimed) {
+    messages.reserve(claimed.size());
+    claims.reserve(claimed.size());
+    for (const auto& entry : claimed) {
       messages.push_back(message_of(entry.claimed.message));
       claims.push_back(entry.claimed.claim);
     }

@@ -148,10 +148,14 @@ std::int64_t Cursor::integer(int column) const {
   return sqlite3_column_int64(statement_, column);
 }
 
-std::string Cursor::text(int column) const {
+std::string_view Cursor::view(int column) const {
   const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
   const auto size = static_cast<std::size_t>(sqlite3_column_bytes(statement_, column));
-  return data == nullptr ? std::string{} : std::string{data, size};
+  return data == nullptr ? std::string_view{} : std::string_view{data, size};
+}
+
+std::string Cursor::text(int column) const {
+  return std::string{view(column)};
 }
 
 Uuid Cursor::uuid(int column) const {

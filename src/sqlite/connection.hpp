@@ -55,6 +55,8 @@ class Cursor {
   [[nodiscard]] bool is_null(int column) const;
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] std::string text(int column) const;
+  /// Until the next step.
+  [[nodiscard]] std::string_view view(int column) const;
   [[nodiscard]] Uuid uuid(int column) const;
   [[nodiscard]] WallTime time(int column) const;
   [[nodiscard]] std::optional<std::string> text_or_null(int column) const {

@@ -20,6 +20,9 @@ constexpr int set_aside_rounds = 100;
 constexpr std::size_t rows_at_once = 16;    // of the statements named …_many
 constexpr std::size_t inserts_at_once = 8;  // of enqueue_many_step_eight
 constexpr std::size_t shortest_run = 3;     // below it, the statements named …_run gain nothing
+/// So far from the present a claim has seen all messages: nobody stores one with an earlier time.
+constexpr std::chrono::seconds late_by{1};
+constexpr std::int64_t scheduled_looked_at = 100;
 constexpr std::string_view expired_error = "expired before it was handled";
 constexpr std::string_view lease_error = "its lease ran out, and with it its last attempt";
 
@@ -31,6 +34,13 @@ std::size_t distinct_prefix(std::span<const Claim> claims) {
              claims.begin() + static_cast<std::ptrdiff_t>(count)) {
     ++count;
   }
+  return count;
+}
+
+/// How many of the first rows follow one another without a gap.
+std::size_t run_length(std::span<const std::int64_t> rows) {
+  std::size_t count = 1;
+  while (count < rows.size() && rows[count] == rows[count - 1] + 1) ++count;
   return count;
 }
 
@@ -166,42 +176,98 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
 // --- claim and settle
 // ----------------------------------------------------------------------------------------
 
-std::vector<QueueStore::DueRow> QueueStore::due_rows(Connection& connection, std::int64_t lane, WallTime now,
-                                                     WallTime from, std::size_t most) {
+bool QueueStore::read_due(ClaimRun& run, const Cursor& cursor, std::vector<DueRow>& rows) {
+  const auto size = static_cast<std::int64_t>(cursor.view(2).size());
+  if (run.bytes > 0 && run.bytes + size > run.order.max_bytes) {
+    run.full = true;
+    return false;
+  }
+  run.bytes += size;
+  DueRow row;
+  row.entry.claimed.message = read_message(cursor);
+  row.seq = cursor.integer(13);
+  row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(10) + 1, row.seq};
+  row.entry.ready_at = cursor.time(12);
+  row.entry.lost_leases = static_cast<int>(cursor.integer(14));
+  row.lost = cursor.integer(11) > 0;
+  rows.push_back(std::move(row));
+  return true;
+}
+
+std::vector<QueueStore::DueRow> QueueStore::due_rows(Connection& connection, ClaimRun& run, Place& place,
+                                                     std::size_t most) {
   std::vector<DueRow> rows;
   rows.reserve(most);
   auto cursor = connection.run(texts_, sql_.claim);
-  cursor.bind(lane).bind(now).bind(from).bind(static_cast<std::int64_t>(most));
-  while (cursor.step()) {
-    DueRow row;
-    row.entry.claimed.message = read_message(cursor);
-    row.seq = cursor.integer(13);
-    row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(10) + 1, row.seq};
-    row.entry.ready_at = cursor.time(12);
-    row.entry.lost_leases = static_cast<int>(cursor.integer(14));
-    row.lost = cursor.integer(11) > 0;
-    rows.push_back(std::move(row));
+  cursor.bind(place.lane).bind(run.now).bind(place.from.ready_at);
+  while (rows.size() < most) {
+    if (!cursor.step()) {
+      place.is_end = true;
+      break;
+    }
+    if (!read_due(run, cursor, rows)) break;
   }
   return rows;
 }
 
-bool QueueStore::may_have(Connection& connection, const storage::ClaimOrder& order,
-                          const PausedTopics& paused, WallTime now, DueRow& row) {
+std::vector<std::int64_t> QueueStore::scan(Connection& connection, ClaimRun& run, Place& place,
+                                           std::size_t most) {
+  std::vector<std::int64_t> found;
+  auto cursor = connection.run(texts_, sql_.claim_step_scan);
+  cursor.bind(place.lane).bind(run.now).bind(place.from.ready_at).bind(place.from.row);
+  while (found.size() < most) {
+    if (!cursor.step()) {
+      place.is_end = true;
+      break;
+    }
+    const auto seq = cursor.integer(0);
+    if (run.order.topics->takes(cursor.view(1))) {
+      found.push_back(seq);
+    } else if (found.empty()) {
+      place.from = {cursor.time(2), {}, seq};
+    }
+    if (++run.looked_at == run.order.look_at) {
+      run.claimed.unfinished = true;
+      break;
+    }
+  }
+  return found;
+}
+
+std::vector<QueueStore::DueRow> QueueStore::due_rows_of_topics(Connection& connection, ClaimRun& run,
+                                                               Place& place, std::size_t most) {
+  const auto found = scan(connection, run, place, most);
+  std::vector<DueRow> rows;
+  rows.reserve(found.size());
+  for (std::span<const std::int64_t> left = found; !left.empty() && !run.full;) {
+    const auto count = run_length(left);
+    auto cursor = connection.run(texts_, sql_.claim_step_rows);
+    cursor.bind(left.front()).bind(left[count - 1]);
+    while (cursor.step() && read_due(run, cursor, rows)) {
+    }
+    left = left.subspan(count);
+  }
+  return rows;
+}
+
+bool QueueStore::may_have(Connection& connection, const ClaimRun& run, DueRow& row) {
   auto& message = row.entry.claimed.message;
-  if (message.expires_at && *message.expires_at <= now) {
-    fail_row(connection, row.seq, 0, expired_error, std::nullopt, now);
+  if (message.expires_at && *message.expires_at <= run.now) {
+    fail_row(connection, row.seq, 0, expired_error, std::nullopt, run.now);
+    return false;
+  }
+  // A reaper has charged the lost leases that it took back.
+  const int charge = row.lost ? 1 : 0;
+  if ((row.lost || row.entry.lost_leases > 0) && message.attempts + charge >= run.order.max_attempts) {
+    fail_row(connection, row.seq, charge, lease_error, std::nullopt, run.now);
     return false;
   }
   if (row.lost) {
-    if (message.attempts + 1 >= order.max_attempts) {
-      fail_row(connection, row.seq, 1, lease_error, std::nullopt, now);
-      return false;
-    }
     connection.run(texts_, sql_.reap_expired_step_release).bind(row.seq).run();
     ++message.attempts;
     ++row.entry.lost_leases;
   }
-  if (!paused.empty() && paused.contains(message.topic)) {
+  if (!run.paused.empty() && run.paused.contains(message.topic)) {
     connection.run(texts_, sql_.claim_step_park).bind(row.seq).run();
     return false;
   }
@@ -211,36 +277,45 @@ bool QueueStore::may_have(Connection& connection, const storage::ClaimOrder& ord
 void QueueStore::lease(Connection& connection, const storage::ClaimOrder& order, WallTime until,
                        std::span<const std::int64_t> rows) {
   while (!rows.empty()) {
-    std::size_t count = 1;
-    while (count < rows.size() && rows[count] == rows[count - 1] + 1) ++count;
+    const auto count = run_length(rows);
     auto cursor = connection.run(texts_, sql_.claim_step_lease);
     cursor.bind(order.owner.uuid()).bind(until).bind(rows.front()).bind(rows[count - 1]).run();
     rows = rows.subspan(count);
   }
 }
 
-void QueueStore::claim_lane(Connection& connection, const storage::ClaimOrder& order, std::int64_t lane,
-                            WallTime now, const PausedTopics& paused,
-                            std::vector<storage::ClaimedEntry>& claimed) {
-  const auto wanted = static_cast<std::size_t>(order.batch_size);
-  const auto mark = order.after != nullptr
-                        ? (*order.after)[static_cast<std::size_t>(lane - storage::lowest_priority)]
-                        : std::nullopt;
+void QueueStore::claim_lane(Connection& connection, ClaimRun& run, std::int64_t lane) {
+  const auto wanted = static_cast<std::size_t>(run.order.batch_size);
+  auto& claimed = run.claimed.entries;
+  const auto index = static_cast<std::size_t>(lane - storage::lowest_priority);
+  Place place{.lane = lane};
+  if (run.order.after != nullptr && (*run.order.after)[index]) place.from = *(*run.order.after)[index];
   // Bounded: a long row of paused messages is put aside in several transactions. Each wakes the workers,
   // because they watch the file for changes.
-  for (int round = 0; round < set_aside_rounds && claimed.size() < wanted; ++round) {
-    const auto asked = wanted - claimed.size();
-    auto rows = due_rows(connection, lane, now, mark ? mark->ready_at : WallTime::min(), asked);
+  for (int round = 0; round < set_aside_rounds && !place.is_end && !run.full && !run.claimed.unfinished;
+       ++round) {
+    const auto most = wanted - claimed.size();
+    auto rows = run.order.topics != nullptr ? due_rows_of_topics(connection, run, place, most)
+                                            : due_rows(connection, run, place, most);
     std::vector<std::int64_t> taken;
     taken.reserve(rows.size());
     for (auto& row : rows) {
-      if (!may_have(connection, order, paused, now, row)) continue;
-      row.entry.claimed.lease_until = now + order.lease;
+      if (!may_have(connection, run, row)) {
+        run.bytes -= static_cast<std::int64_t>(row.entry.claimed.message.payload.size());
+        continue;
+      }
+      row.entry.claimed.lease_until = run.now + run.order.lease;
       taken.push_back(row.seq);
       claimed.push_back(std::move(row.entry));
     }
-    lease(connection, order, now + order.lease, taken);
-    if (rows.size() < asked) return;
+    lease(connection, run.order, run.now + run.order.lease, taken);
+    run.full = claimed.size() == wanted || (run.full && !claimed.empty());
+  }
+  if (run.order.topics == nullptr) return;
+  if (run.claimed.unfinished) {
+    run.claimed.passed[index] = place.from;
+  } else if (place.is_end) {
+    run.claimed.passed[index] = {.ready_at = run.now - late_by, .id = {}, .row = 0};
   }
 }
 
@@ -250,25 +325,45 @@ std::optional<std::int64_t> QueueStore::lane_below(Connection& connection, std::
   return cursor.is_null(0) ? std::nullopt : std::optional{cursor.integer(0)};
 }
 
-std::vector<storage::ClaimedEntry> QueueStore::claim(storage::WriteSession& session,
-                                                     const storage::ClaimOrder& order) {
+storage::Claimed QueueStore::claim(storage::WriteSession& session, const storage::ClaimOrder& order) {
   auto& connection = WriteSession::of(session);
-  const auto now = clock_->wall();
-  std::vector<storage::ClaimedEntry> claimed;
-  claimed.reserve(static_cast<std::size_t>(order.batch_size));
-  PausedTopics paused;
-  for (auto cursor = connection.run(texts_, sql_.paused); cursor.step();) paused.insert(cursor.text(0));
+  ClaimRun run{.order = order, .now = clock_->wall()};
+  run.claimed.entries.reserve(static_cast<std::size_t>(order.batch_size));
+  for (auto cursor = connection.run(texts_, sql_.paused); cursor.step();) run.paused.insert(cursor.text(0));
   for (auto lane = lane_below(connection, storage::highest_priority + 1);
-       lane && claimed.size() < static_cast<std::size_t>(order.batch_size);
-       lane = lane_below(connection, *lane)) {
-    claim_lane(connection, order, *lane, now, paused, claimed);
+       lane && !run.full && !run.claimed.unfinished; lane = lane_below(connection, *lane)) {
+    claim_lane(connection, run, *lane);
   }
-  return claimed;
+  if (order.asks_next_due) run.claimed.next_due = next_due(connection, order, run.now);
+  return std::move(run.claimed);
 }
 
-storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken owner,
-                                     std::span<const storage::Settlement> settlements, bool keep_done,
-                                     const storage::ClaimOrder* order) {
+std::optional<std::chrono::microseconds> QueueStore::next_due(Connection& connection,
+                                                              const storage::ClaimOrder& order,
+                                                              WallTime now) {
+  using std::chrono::microseconds;
+  if (order.topics == nullptr) {
+    auto cursor = connection.run(texts_, sql_.next_due);
+    cursor.bind(now).step();
+    return cursor.is_null(0) ? std::nullopt : std::optional{microseconds{cursor.integer(0)}};
+  }
+  std::optional<microseconds> next;
+  for (auto lane = lane_below(connection, storage::highest_priority + 1); lane;
+       lane = lane_below(connection, *lane)) {
+    auto cursor = connection.run(texts_, sql_.next_due_step_lane);
+    cursor.bind(*lane).bind(now).bind(scheduled_looked_at);
+    for (std::int64_t seen = 1; cursor.step(); ++seen) {
+      // Behind that many of other topics it is too far to look: look again when the last of them is due.
+      if (!order.topics->takes(cursor.view(1)) && seen < scheduled_looked_at) continue;
+      const microseconds in{cursor.integer(0)};
+      next = next ? std::min(*next, in) : in;
+      break;
+    }
+  }
+  return next;
+}
+
+storage::WorkAnswer QueueStore::work(storage::WriteSession& session, const storage::WorkOrder& order) {
   using Kind = storage::Settlement::Kind;
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
@@ -278,31 +373,38 @@ storage::WorkAnswer QueueStore::work(storage::WriteSession& session, OwnerToken 
       case Kind::ack:
         break;
       case Kind::abandon:
-        return abandon_one(connection, owner, each.claim, each.error, each.delay, each.max_attempts, now);
+        return abandon_one(connection, order.owner, each.claim, each.error, each.delay, each.max_attempts,
+                           now);
       case Kind::fail:
-        return fail_one(connection, owner, each.claim, each.error, each.charge, now);
+        return fail_one(connection, order.owner, each.claim, each.error, each.charge, now);
       case Kind::snooze:
-        return snooze_one(connection, owner, each.claim, each.delay, now);
+        return snooze_one(connection, order.owner, each.claim, each.delay, now);
     }
     return false;
   };
   std::vector<Claim> acks;
-  for (const auto& each : settlements) {
+  for (const auto& each : order.settlements) {
     if (each.kind == Kind::ack) {
       acks.push_back(each.claim);
     } else if (settle(each)) {
       ++answer.settled;
     }
   }
-  answer.settled += ack_all(connection, owner, acks, keep_done, now);
-  if (order == nullptr) return answer;
-  answer.claimed = claim(session, *order);
-  if (order->asks_next_due) {
-    auto cursor = connection.run(texts_, sql_.next_due);
-    cursor.bind(now).step();
-    if (!cursor.is_null(0)) answer.next_due = std::chrono::microseconds{cursor.integer(0)};
-  }
+  answer.settled += ack_all(connection, order.owner, acks, order.keep_done, now);
+  for (const auto& each : order.claims) answer.claimed.push_back(claim(session, each));
   return answer;
+}
+
+std::vector<Claim> QueueStore::settleable(storage::WriteSession& /*session*/, OwnerToken /*owner*/,
+                                          std::span<const Claim> claims) {
+  std::vector<Claim> all(claims.begin(), claims.end());
+  std::ranges::sort(all, {}, &Claim::id);
+  return all;
+}
+
+void QueueStore::absolve(storage::WriteSession& session, std::span<const OutboxWorkItemId> ids) {
+  auto& connection = WriteSession::of(session);
+  for (const auto& id : ids) connection.run(texts_, sql_.absolve).bind(id.uuid()).run();
 }
 
 std::optional<QueueStore::ClaimedRow> QueueStore::find_claimed(Connection& connection, OwnerToken owner,
@@ -490,8 +592,8 @@ std::vector<OutboxWorkItemId> QueueStore::renew(storage::WriteSession& session, 
 // --- operating
 // -----------------------------------------------------------------------------------------------
 
-std::size_t QueueStore::reap_expired(storage::WriteSession& session, int max_attempts, int most,
-                                     std::optional<int> look_at) {
+std::size_t QueueStore::reap_expired(storage::WriteSession& session, std::optional<int> max_attempts,
+                                     int most, std::optional<int> look_at) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<ClaimedRow> rows;
@@ -505,7 +607,7 @@ std::size_t QueueStore::reap_expired(storage::WriteSession& session, int max_att
     while (cursor.step()) rows.push_back({cursor.integer(0), static_cast<int>(cursor.integer(1))});
   }
   for (const auto& row : rows) {
-    if (row.attempts + 1 >= max_attempts) {
+    if (max_attempts && row.attempts + 1 >= *max_attempts) {
       fail_row(connection, row.seq, 1, lease_error, std::nullopt, now);
     } else {
       connection.run(texts_, sql_.reap_expired_step_release).bind(row.seq).run();

@@ -25,11 +25,11 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
   std::vector<Enqueued> enqueue_many(storage::WriteSession& session,
                                      std::span<const storage::NewMessage> messages, bool repeated,
                                      storage::Announcement announcement) override;
-  std::vector<storage::ClaimedEntry> claim(storage::WriteSession& session,
-                                           const storage::ClaimOrder& order) override;
-  storage::WorkAnswer work(storage::WriteSession& session, OwnerToken owner,
-                           std::span<const storage::Settlement> settlements, bool keep_done,
-                           const storage::ClaimOrder* order) override;
+  storage::Claimed claim(storage::WriteSession& session, const storage::ClaimOrder& order) override;
+  storage::WorkAnswer work(storage::WriteSession& session, const storage::WorkOrder& order) override;
+  std::vector<Claim> settleable(storage::WriteSession& session, OwnerToken owner,
+                                std::span<const Claim> claims) override;
+  void absolve(storage::WriteSession& session, std::span<const OutboxWorkItemId> ids) override;
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;
   std::size_t abandon(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
@@ -42,7 +42,7 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
   std::vector<OutboxWorkItemId> renew(storage::WriteSession& session, OwnerToken owner,
                                       std::span<const Claim> claims,
                                       std::chrono::microseconds lease) override;
-  std::size_t reap_expired(storage::WriteSession& session, int max_attempts, int most,
+  std::size_t reap_expired(storage::WriteSession& session, std::optional<int> max_attempts, int most,
                            std::optional<int> look_at) override;
   std::size_t replay(storage::WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
                      const DeadLetterFilter& filter, int most) override;
@@ -94,24 +94,45 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
                   std::optional<std::chrono::microseconds> delay, WallTime now);
   void fail_row(Connection& connection, std::int64_t seq, int charge, std::optional<std::string_view> error,
                 std::optional<OwnerToken> by, WallTime now);
+  using PausedTopics = std::set<std::string, std::less<>>;
   /// A message whose turn it is, unless something stands against it.
   struct DueRow {
     storage::ClaimedEntry entry;
     std::int64_t seq = 0;
     bool lost = false;  // its lease ran out
   };
-  std::vector<DueRow> due_rows(Connection& connection, std::int64_t lane, WallTime now, WallTime from,
-                               std::size_t most);
-  using PausedTopics = std::set<std::string, std::less<>>;
+  /// A claim on its way from the highest lane to the lowest.
+  struct ClaimRun {
+    const storage::ClaimOrder& order;
+    WallTime now;
+    PausedTopics paused{};
+    std::int64_t bytes = 0;  // of the payloads claimed so far
+    int looked_at = 0;
+    storage::Claimed claimed{};
+    bool full = false;  // by count or by bytes
+  };
+  /// Reads the row that the cursor stands on; false when its payload is too much for this claim.
+  static bool read_due(ClaimRun& run, const Cursor& cursor, std::vector<DueRow>& rows);
+  /// How far into a lane a claim has come.
+  struct Place {
+    std::int64_t lane;
+    storage::QueueMark from{.ready_at = WallTime::min(), .id = {}, .row = 0};
+    bool is_end = false;
+  };
+  std::vector<DueRow> due_rows(Connection& connection, ClaimRun& run, Place& place, std::size_t most);
+  /// The same for a claim of some topics only.
+  std::vector<DueRow> due_rows_of_topics(Connection& connection, ClaimRun& run, Place& place,
+                                         std::size_t most);
+  std::vector<std::int64_t> scan(Connection& connection, ClaimRun& run, Place& place, std::size_t most);
   /// Whether the row's message may be handed out; if not, it is put where it belongs.
-  bool may_have(Connection& connection, const storage::ClaimOrder& order, const PausedTopics& paused,
-                WallTime now, DueRow& row);
+  bool may_have(Connection& connection, const ClaimRun& run, DueRow& row);
   void lease(Connection& connection, const storage::ClaimOrder& order, WallTime until,
              std::span<const std::int64_t> rows);
   /// The next lane that holds messages.
   std::optional<std::int64_t> lane_below(Connection& connection, std::int64_t lane);
-  void claim_lane(Connection& connection, const storage::ClaimOrder& order, std::int64_t lane, WallTime now,
-                  const PausedTopics& paused, std::vector<storage::ClaimedEntry>& claimed);
+  void claim_lane(Connection& connection, ClaimRun& run, std::int64_t lane);
+  std::optional<std::chrono::microseconds> next_due(Connection& connection, const storage::ClaimOrder& order,
+                                                    WallTime now);
 
   const storage::StatementTexts& texts_;
   const sql::Queue& sql_;

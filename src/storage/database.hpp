@@ -41,6 +41,8 @@ struct WriteOptions {
   bool repeatable = false;
   /// For the background service: must not wait for connections that handlers hold.
   bool service = false;
+  /// A lock that was not granted in time ends the write: the caller has another way.
+  bool gives_up_locks = false;
   std::stop_token stop{};
 };
 

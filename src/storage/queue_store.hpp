@@ -4,7 +4,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,11 +37,20 @@ struct NewMessage {
 struct QueueMark {
   WallTime ready_at;
   Uuid id;
+  std::int64_t row = 0;  ///< Instead of the id, where an engine orders by it.
 };
 
 /// How far into the queue a worker has come: where its last claim began, per priority from the lowest. A
 /// hint: what lies before it is found by a claim without one.
 using QueueMarks = std::array<std::optional<QueueMark>, highest_priority - lowest_priority + 1>;
+
+/// The topics that a claim takes.
+struct TopicFilter {
+  std::set<std::string, std::less<>> topics;
+  bool except = false;  ///< All topics but these.
+
+  [[nodiscard]] bool takes(std::string_view topic) const { return topics.contains(topic) != except; }
+};
 
 struct ClaimOrder {
   OwnerToken owner;
@@ -47,7 +58,12 @@ struct ClaimOrder {
   std::chrono::microseconds lease{};
   int max_attempts = 0;
   const QueueMarks* after = nullptr;
-  bool asks_next_due = false;  ///< work() answers it too.
+  bool asks_next_due = false;
+  const TopicFilter* topics = nullptr;  ///< Null: all topics.
+  /// Fewer messages are claimed when their payloads exceed this together; one always is.
+  std::int64_t max_bytes = std::int64_t{64} << 20;
+  /// An engine whose claims keep others from writing may stop after it has looked at so many messages; zero: it may not.
+  int look_at = 0;
 };
 
 /// A claimed message, and the place in the queue where it was found.
@@ -68,11 +84,30 @@ struct Settlement {
   int charge = 1;                                    ///< fail
 };
 
-struct WorkAnswer {
-  std::size_t settled = 0;  ///< How many settlements took effect.
-  std::vector<ClaimedEntry> claimed;
-  /// How long until the next message comes due; nothing when none waits, or nobody asked.
+/// What a claim brought.
+struct Claimed {
+  std::vector<ClaimedEntry> entries;
+  /// Where the next claim of the same topics may begin: it finds nothing before. Empty where the claim cannot tell.
+  QueueMarks passed{};
+  /// The claim has not looked at all of the queue: go on at `passed`.
+  bool unfinished = false;
+  /// How long until the next message comes due; absent when none waits, or nobody asked.
   std::optional<std::chrono::microseconds> next_due;
+};
+
+/// One step of a dispatcher: settlements, then claims.
+struct WorkOrder {
+  OwnerToken owner;
+  std::span<const Settlement> settlements{};
+  bool keep_done = true;
+  /// How long a settlement waits for a lock; then the step fails with ErrorKind::lock_timeout. Zero: for ever.
+  std::chrono::milliseconds lock_patience{0};
+  std::span<const ClaimOrder> claims{};
+};
+
+struct WorkAnswer {
+  std::size_t settled = 0;       ///< How many settlements took effect.
+  std::vector<Claimed> claimed;  ///< One for each of the order's claims.
 };
 
 /// Who tells other processes' workers of a new message.
@@ -96,12 +131,19 @@ class QueueStore {
                                              bool repeated, Announcement announcement) = 0;
 
   /// By priority, then by the time they became ready.
-  virtual std::vector<ClaimedEntry> claim(WriteSession& session, const ClaimOrder& order) = 0;
+  virtual Claimed claim(WriteSession& session, const ClaimOrder& order) = 0;
 
   /// The dispatcher's step: settles what is finished and claims the next, in one round trip where there is
-  /// one. `order` may be null.
-  virtual WorkAnswer work(WriteSession& session, OwnerToken owner, std::span<const Settlement> settlements,
-                          bool keep_done, const ClaimOrder* order) = 0;
+  /// one.
+  virtual WorkAnswer work(WriteSession& session, const WorkOrder& order) = 0;
+
+  /// The claims that can be settled without waiting for a lock, in the order of their ids. They stay locked until the
+  /// transaction ends. An engine without row locks answers all of them.
+  virtual std::vector<Claim> settleable(WriteSession& session, OwnerToken owner,
+                                        std::span<const Claim> claims) = 0;
+
+  /// Forgets the lost leases of messages whose owner is alive: they did not kill it.
+  virtual void absolve(WriteSession& session, std::span<const OutboxWorkItemId> ids) = 0;
 
   // Claims in the order of their ids. Each answers how many took effect.
   virtual std::size_t ack(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
@@ -121,7 +163,8 @@ class QueueStore {
   // These handle up to `most` at a time and answer how many it were.
   /// With `look_at`, only so many messages at the front of the queue are looked at, where an engine has to
   /// look.
-  virtual std::size_t reap_expired(WriteSession& session, int max_attempts, int most,
+  /// Without `max_attempts`, they are only given back.
+  virtual std::size_t reap_expired(WriteSession& session, std::optional<int> max_attempts, int most,
                                    std::optional<int> look_at) = 0;
   virtual std::size_t replay(WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
                              const DeadLetterFilter& filter, int most) = 0;

@@ -260,8 +260,8 @@ TEST_P(InboxQueueContract, EventsOfTheInboxHaveItsName) {
   put("m");
   EXPECT_TRUE(becomes("m", InboxStatus::dead));
   worker.stop();
-  EXPECT_EQ(log->count("inbox.handler_failed"), 1);
-  EXPECT_EQ(log->count("outbox.handler_failed"), 0);
+  EXPECT_EQ(log->count("inbox.dead_letter"), 1);
+  EXPECT_EQ(log->count("outbox.dead_letter"), 0);
 }
 
 }  // namespace

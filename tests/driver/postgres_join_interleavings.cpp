@@ -399,7 +399,7 @@ TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
           settlements.push_back(std::move(settlement));
         }
         database->write({}, [&](storage::WriteSession& session) {
-          database->outbox().work(session, me, settlements, true, nullptr);
+          database->outbox().work(session, {.owner = me, .settlements = settlements});
         });
       }
     });

@@ -44,8 +44,8 @@ TEST(ErrorKind, IsSpelledLikeItsEnumerator) {
 }
 
 TEST(Error, IsTransientOnlyWhenNothingTookEffectAndAnotherTryMayHelp) {
-  const std::set transient{ErrorKind::transient, ErrorKind::serialization, ErrorKind::deadlock,
-                           ErrorKind::connection_lost};
+  const std::set transient{ErrorKind::transient, ErrorKind::lock_timeout, ErrorKind::serialization,
+                           ErrorKind::deadlock, ErrorKind::connection_lost};
   for (const auto kind : all_error_kinds()) {
     EXPECT_EQ(error_of(kind).is_transient(), transient.contains(kind)) << to_string(kind);
   }
@@ -96,7 +96,8 @@ void expect_meanings(ErrorKind (*classify)(Code, bool), const Meanings<Code>& me
 TEST(PostgresClassify, KnowsWhatASqlstateMeans) {
   expect_meanings<std::string_view>(
       &postgres::classify,
-      {{ErrorKind::transient, {"53000", "53200", "53300", "53400", "55P03", "55006"}},
+      {{ErrorKind::transient, {"53000", "53200", "53300", "53400", "55006"}},
+       {ErrorKind::lock_timeout, {"55P03"}},
        {ErrorKind::constraint, {"23000", "23502", "23503", "23505", "23514", "23P01"}},
        {ErrorKind::serialization, {"40001"}},
        {ErrorKind::deadlock, {"40P01"}},

@@ -39,7 +39,8 @@ select id, topic, payload, correlation_id, headers::text, created_at, due_at, ex
        lease_until, ready_at, lost_leases, row_at
   from {schema}.{queue}_claim(owner_token => $1::uuid, batch_size => $2::integer,
                              lease => $3::bigint * interval '1 microsecond', max_attempts => $4::integer,
-                             after => $5::timestamptz[], after_ids => $6::uuid[]);
+                             after => $5::timestamptz[], after_ids => $6::uuid[], topics => $7::text[],
+                             except_topics => $8::text[], max_bytes => $9::bigint);
 
 -- name: {queue}_ack
 select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean,
@@ -49,6 +50,16 @@ select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs =
 -- Before claims are settled in more than one way: all of them, in the order of their ids, and then what their ends touch.
 select cardinality({schema}._{queue}_lock_claims(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[])),
        cardinality({schema}._{queue}_lock_ends(ids => $2::uuid[], wait => true));
+
+-- name: {queue}_ack_step_lock_timeout
+-- For this transaction: how long its settlements wait for a lock.
+select set_config('lock_timeout', $1::text, true);
+
+-- name: {queue}_ack_step_settleable
+select unnest({schema}._{queue}_settleable(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[]));
+
+-- name: {queue}_absolve
+select {schema}._{queue}_absolve(ids => $1::uuid[]);
 
 -- name: {queue}_abandon
 select {schema}.{queue}_abandon(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text,
@@ -71,7 +82,11 @@ select {schema}.{queue}_reap_expired(max_attempts => $1::integer, most => $2::in
 
 -- name: {queue}_next_due
 -- As a distance from the database's now: what waits for it has a clock of its own.
-select (extract(epoch from {schema}.{queue}_next_due() - {schema}.clock()) * 1000000)::bigint;
+-- Beside it, what this claim will have seen all of when it ends: nobody still enqueues with a time before that, or the
+-- next claim from the start of the queue finds it.
+select (extract(epoch from {schema}.{queue}_next_due(topics => $1::text[], except_topics => $2::text[])
+                             - {schema}.clock()) * 1000000)::bigint,
+       {schema}.clock() - interval '3 seconds';
 
 -- name: {queue}_clock
 select {schema}.clock();

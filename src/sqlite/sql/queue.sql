@@ -40,12 +40,25 @@ values (?2, ?3, ?4, ?5, ?6, max(coalesce(?6, ?1), ?1), ?1, ?7, ?8, ?9, ?9),
        (?58, ?59, ?60, ?61, ?62, max(coalesce(?62, ?1), ?1), ?1, ?63, ?64, ?65, ?65);
 
 -- name: {queue}_claim
--- One lane's messages that are due, or whose leases ran out; from a mark on. The store decides what becomes of each.
+-- One lane's messages that are due, or whose leases expired; from a mark on. The store decides what becomes of each.
 select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
        lease_until, ready_at, seq, lost_leases
   from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and lease_until <= ?2
- order by ready_at, seq limit ?4;
+ order by ready_at, seq;
+
+-- name: {queue}_claim_step_scan
+-- The same for a claim of some topics only: without the payloads, which for messages of other topics are read in vain.
+select seq, topic, ready_at from {schema}_{queue}
+ where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
+   and lease_until <= ?2
+ order by ready_at, seq;
+
+-- name: {queue}_claim_step_rows
+-- Rows of the scan above, without a gap.
+select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
+       lease_until, ready_at, seq, lost_leases
+  from {schema}_{queue} where seq between ?1 and ?2 order by seq;
 
 -- name: {queue}_claim_step_lease
 -- A run of rows without a gap: what was enqueued together is claimed together, and most of what a statement of one row
@@ -100,6 +113,9 @@ delete from {schema}_{queue}
 -- The same without history.
 delete from {schema}_{queue} where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
+-- name: {queue}_absolve
+update {schema}_{queue} set lost_leases = 0 where id = ?1 and status = 0 and lost_leases > 0;
+
 -- name: {queue}_abandon
 update {schema}_{queue}
    set lease_until = -9000000000000000000, attempts = attempts + 1, lost_leases = 0, ready_at = ?2,
@@ -133,6 +149,12 @@ select seq, attempts
 update {schema}_{queue}
    set lease_until = -9000000000000000000, attempts = attempts + 1, lost_leases = min(lost_leases + 1, 1000)
  where seq = ?1;
+
+-- name: {queue}_next_due_step_lane
+-- Of one lane, with their topics: where a claim takes only some of them.
+select ready_at - ?2, topic from {schema}_{queue}
+ where status = 0 and lane = ?1 and ready_at > ?2 and ready_at < ?2 + 86400000000
+ order by ready_at limit ?3;
 
 -- name: {queue}_next_due
 -- As a distance from now.

@@ -286,12 +286,18 @@ declare
 begin
   v_ids := array(select o.id from {schema}.{queue} o
                   where o.ctid = any (locked)
-                    and (o.expires_at <= at or (o.lease_until <= at and o.attempts + 1 >= max_attempts))
+                    and (o.expires_at <= at
+                         or ((o.lease_until <= at or o.lost_leases > 0)
+                             and o.attempts + (o.lease_until is not null)::integer >= max_attempts))
                     for update skip locked);
   if v_ids <> '{}' then
     v_ids := {schema}._{queue}_lock_ends(v_ids, false);
     v_rows := array(select o.ctid from {schema}.{queue} o where o.id = any (v_ids) and o.expires_at <= at);
     v_count := {schema}._{queue}_finish(v_rows, 3::smallint, 'expired before it was handled', null, 0);
+    -- A reaper has charged those that it gave back; the others are charged here.
+    v_rows := array(select o.ctid from {schema}.{queue} o where o.id = any (v_ids) and o.lease_until is null);
+    v_count := v_count + {schema}._{queue}_finish(
+      v_rows, 3::smallint, 'its lease ran out, and with it its last attempt', null, 0);
     v_rows := array(select o.ctid from {schema}.{queue} o where o.id = any (v_ids));
     v_count := v_count + {schema}._{queue}_finish(
       v_rows, 3::smallint, 'its lease ran out, and with it its last attempt', null, 1);
@@ -306,8 +312,12 @@ begin
 end
 $function$;
 
--- Leases up to batch_size messages that are due, or whose lease ran out: those are charged an attempt, and fail when that
--- makes max_attempts. Exactly what is returned is leased.
+-- Leases up to batch_size messages that are due, or whose lease expired. An expired lease is charged as an attempt, and a
+-- message whose last try ended that way fails when it has max_attempts. Exactly what is returned is leased.
+--
+-- topics: claims only messages of these topics; null: of all. except_topics: claims no messages of these. Other messages
+-- are left alone, whatever their state. max_bytes: claims fewer messages when their payloads together exceed it; one
+-- message is always claimed.
 --
 -- The sub-select that locks stands in an array, which is computed once: joined in directly, the planner may choose to run
 -- it again, and it would lock more rows than were asked for. Lane by lane, the highest first, it walks the index in the
@@ -327,7 +337,10 @@ create function {schema}.{queue}_claim(
   lease        interval      default interval '30 seconds',
   max_attempts integer       default 10,
   after        timestamptz[] default null,
-  after_ids    uuid[]        default null
+  after_ids    uuid[]        default null,
+  topics        text[]       default null,
+  except_topics text[]       default null,
+  max_bytes     bigint       default 67108864
 ) returns table (
   id uuid, topic text, payload text, correlation_id text, headers jsonb, created_at timestamptz, due_at timestamptz,
   expires_at timestamptz, priority smallint, attempts integer, claim_epoch bigint, lease_until timestamptz,
@@ -347,6 +360,9 @@ declare
   v_look integer := batch_size;
   v_leased integer;
   v_aside integer;
+  v_bytes bigint := 0;
+  v_size bigint;
+  v_cut boolean := false;
 begin
   if {queue}_claim.owner_token is null then
     raise exception 'owner_token must not be null' using errcode = 'invalid_parameter_value';
@@ -356,6 +372,8 @@ begin
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
   elsif max_attempts is null or max_attempts < 1 then
     raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
+  elsif max_bytes < 1 then
+    raise exception 'max_bytes must be at least 1' using errcode = 'invalid_parameter_value';
   end if;
 
   for round in 1 .. 20 loop
@@ -369,6 +387,8 @@ begin
                   and (r.ready_at, r.id) >= (coalesce(after[lanes.lane + 6], '-infinity'),
                                              coalesce(after_ids[lanes.lane + 6], '00000000-0000-0000-0000-000000000000'))
                   and (r.lease_until is null or r.lease_until <= v_now)
+                  and (topics is null or r.topic = any (topics))
+                  and (except_topics is null or r.topic <> all (except_topics))
                 order by r.ready_at, r.id
                 limit v_look
                 for no key update skip locked) picked
@@ -379,8 +399,19 @@ begin
       v_fit := array(select o.ctid from unnest(v_rows) with ordinality as u(row, place)
                        join {schema}.{queue} o on o.ctid = u.row
                       where (o.expires_at is null or o.expires_at > v_now)
-                        and (o.lease_until is null or o.attempts + 1 < max_attempts) and not o.topic = any (v_paused)
+                        and ((o.lease_until is null and o.lost_leases = 0)
+                             or o.attempts + (o.lease_until is not null)::integer < max_attempts)
+                        and not o.topic = any (v_paused)
                       order by u.place limit v_left);
+    end if;
+    v_size := (select sum(octet_length(o.payload)) from {schema}.{queue} o where o.ctid = any (v_fit));
+    v_cut := v_bytes + v_size > max_bytes;
+    if v_cut then
+      v_fit := array(select f.row
+                       from (select u.row, u.place, sum(octet_length(o.payload)) over (order by u.place) as total
+                               from unnest(v_fit) with ordinality as u(row, place)
+                               join {schema}.{queue} o on o.ctid = u.row) f
+                      where v_bytes + f.total <= max_bytes or (v_bytes = 0 and f.place = 1));
     end if;
 
     return query
@@ -390,13 +421,17 @@ begin
            lost_leases = least(o.lost_leases + (o.lease_until is not null)::integer, 1000),
            lease_until = {schema}.clock() + lease
      where o.ctid = any (v_fit) and (o.expires_at is null or o.expires_at > v_now)
-       and (o.lease_until is null or o.attempts + 1 < max_attempts)
+       and ((o.lease_until is null and o.lost_leases = 0)
+            or o.attempts + (o.lease_until is not null)::integer < max_attempts)
        and not o.topic = any (v_paused)
     returning o.id, o.topic::text, o.payload, o.correlation_id::text, o.headers::jsonb, o.created_at,
               o.due_at::timestamptz, o.expires_at::timestamptz, o.priority::smallint, o.attempts, o.claim_epoch,
               o.lease_until, o.ready_at, o.lost_leases, o.ctid;
     get diagnostics v_leased = row_count;
-    exit when v_leased = cardinality(v_rows);
+    if v_leased > 0 then
+      v_bytes := v_bytes + v_size;
+    end if;
+    exit when v_leased = cardinality(v_rows) or (v_cut and v_leased > 0);
 
     v_aside := {schema}._{queue}_set_aside(v_rows, v_now, max_attempts, v_paused);
     v_left := v_left - v_leased;
@@ -462,6 +497,46 @@ begin
                      where o.ctid = any (v_rows) and o.lease_until > {schema}.clock());
   end if;
   return v_rows;
+end
+$function$;
+
+-- Which of these claims could be settled without waiting for a lock of somebody else. They stay locked until the
+-- transaction ends.
+create function {schema}._{queue}_settleable(owner_token uuid, ids uuid[], epochs bigint[]) returns uuid[]
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+#variable_conflict use_column
+declare
+  v_ids uuid[];
+begin
+  perform {schema}._{queue}_check_claims(owner_token, ids, epochs);
+  v_ids := array(
+    select o.id from {schema}.{queue} o
+     where o.id = any (ids) and o.owner_token = _{queue}_settleable.owner_token and o.lease_until > {schema}.clock()
+       and ((o.id, o.claim_epoch) in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
+     order by o.id
+     for update skip locked);
+  return case when v_ids = '{}' then v_ids else {schema}._{queue}_lock_ends(v_ids, false) end;
+end
+$function$;
+
+-- Forgets that the leases of these messages expired: the process that held them is alive, so that they did not kill it.
+-- Passes over messages that somebody else has locked.
+create function {schema}._{queue}_absolve(ids uuid[]) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+#variable_conflict use_column
+declare
+  v_rows tid[] := array(select o.ctid from {schema}.{queue} o
+                         where o.id = any (ids) and o.lost_leases > 0
+                         order by o.id for no key update skip locked);
+begin
+  update {schema}.{queue} o set lost_leases = 0 where o.ctid = any (v_rows);
+  return cardinality(v_rows);
 end
 $function$;
 
@@ -714,11 +789,11 @@ begin
 end
 $function$;
 
--- Takes back leases that ran out, up to `most`; answers how many. Each is charged an attempt, and fails when that makes
--- max_attempts. Claims do the same for what they meet. It reads the whole queue, or (look_at) only so many due rows of each
--- lane: what is in progress stands near the front.
+-- Takes back leases that expired, up to `most`; answers how many. Each is charged as an attempt. The limit of attempts belongs
+-- to those who handle a topic: the next claim that takes the message lets it fail. With max_attempts it fails here. It reads
+-- the whole queue, or (look_at) only so many due rows of each lane: what is in progress stands near the front.
 create function {schema}.{queue}_reap_expired(
-  max_attempts integer default 10,
+  max_attempts integer default null,
   most         integer default 1000,
   look_at      integer default null
 ) returns integer
@@ -733,7 +808,7 @@ declare
   v_spent uuid[];
   v_count integer;
 begin
-  if max_attempts is null or max_attempts < 1 then
+  if max_attempts < 1 then
     raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
   end if;
   if look_at is null then
@@ -768,8 +843,10 @@ begin
 end
 $function$;
 
--- When the next message that waits for its time comes due; null when there is none within a day.
-create function {schema}.{queue}_next_due() returns timestamptz
+-- When the next message that waits for its time comes due; null when there is none within a day. topics, except_topics: as
+-- for {queue}_claim; behind a hundred messages of other topics the answer is the time of the hundredth: look again then.
+create function {schema}.{queue}_next_due(topics text[] default null, except_topics text[] default null)
+  returns timestamptz
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -778,10 +855,15 @@ begin
   return (
     select min(next.ready_at)
       from generate_series(-5, 5) as lanes(lane)
-     cross join lateral (select o.ready_at from {schema}.{queue} o
-                          where o.lane = lanes.lane and o.ready_at > (select {schema}.clock())
-                            and o.ready_at < (select {schema}.clock()) + interval '1 day'
-                          order by o.ready_at limit 1) next);
+     cross join lateral (
+             select coalesce(min(f.ready_at) filter (where (topics is null or f.topic = any (topics))
+                                                       and (except_topics is null or f.topic <> all (except_topics))),
+                             case count(*) when 100 then max(f.ready_at) end) as ready_at
+               from (select o.ready_at, o.topic from {schema}.{queue} o
+                      where o.lane = lanes.lane and o.ready_at > (select {schema}.clock())
+                        and o.ready_at < (select {schema}.clock()) + interval '1 day'
+                      order by o.ready_at
+                      limit case when topics is null and except_topics is null then 1 else 100 end) f) next);
 end
 $function$;
 

@@ -1,0 +1,194 @@
+#include "runtime/subscription.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace dovetail::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Claims start where the last one did; this often at least they start at the queue's beginning.
+constexpr milliseconds scan_interval{1'000};
+/// A claim from the start may take one part in so many of the time: with a long row of messages of others, or of dead
+/// index entries, it becomes rarer.
+constexpr int scan_share = 50;
+constexpr milliseconds longest_scan_pause{60'000};
+/// A wait that nobody sees the end of, and that no clock overflows at.
+constexpr milliseconds longest_due = std::chrono::hours{24 * 365};
+/// A handler with a concurrency limit is given messages for about so long ahead.
+constexpr milliseconds ahead{100};
+
+std::size_t lane_of(int priority) {
+  return static_cast<std::size_t>(priority - storage::lowest_priority);
+}
+
+bool is_before(const storage::QueueMark& a, const storage::QueueMark& b) {
+  return std::tie(a.ready_at, a.id, a.row) < std::tie(b.ready_at, b.id, b.row);
+}
+
+}  // namespace
+
+std::size_t Subscription::room(std::size_t batch) const {
+  if (limited_ == nullptr) {
+    // A second claim beside one that is under way: only when the workers are faster than the database.
+    const bool hungry = waiting <= batch && (claiming_ == 0 || waiting == 0);
+    return hungry ? batch : 0;
+  }
+  const auto limit = static_cast<std::size_t>(limited_->options.concurrency);
+  const auto took = std::max<MonoDuration>(handler_time_, std::chrono::microseconds{1});
+  const auto per_thread =
+      handler_time_ == MonoDuration{} ? std::size_t{1} : static_cast<std::size_t>(ahead / took);
+  const auto beside = std::clamp(limit * per_thread, std::min(limit, batch), batch);
+  if (claiming_ > 0 || held >= limit + beside || 2 * waiting > beside) return 0;
+  return std::min(limit + beside - held, batch);
+}
+
+void Subscription::note_handled(MonoDuration took) {
+  handler_time_ = handler_time_ == MonoDuration{} ? took : (handler_time_ * 7 + took) / 8;
+}
+
+void Subscription::came_back(int priority, const storage::QueueMark& place) {
+  const auto lane = lane_of(priority);
+  if (lane < marks_.size() && marks_[lane] && is_before(place, *marks_[lane])) marks_[lane] = place;
+}
+
+PlannedClaim Subscription::begin_claim(std::size_t wanted, std::uint64_t trip, MonoTime now) {
+  PlannedClaim claim;
+  claim.trip = trip;
+  claim.wanted = wanted;
+  claiming_ += wanted;
+  const bool by_the_clock = !rung_ && !more_;
+  // New messages do not wait until a long scan has ended.
+  const bool goes_on = scan_place_ && !(rung_ && has_marks_);
+  const bool begins =
+      !scan_place_ && (std::exchange(scan_next_, false) || !has_marks_ ||
+                       scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval}));
+  if (goes_on) {
+    claim.after = std::exchange(scan_place_, std::nullopt);
+  } else if (begins) {
+    scanned_at_ = scan_began_ = now;
+  } else {
+    claim.after = marks_;
+  }
+  claim.scans = begins || goes_on;
+  claim.asks_next_due = !more_ || claim.scans;
+  rung_ = false;
+  if (now >= due_at_) due_at_ = MonoTime::max();
+  return claim;
+}
+
+void Subscription::cancel_claim(const PlannedClaim& claim) {
+  claiming_ -= claim.wanted;
+  scan_next_ = scan_next_ || claim.scans;
+  rung_ = true;
+}
+
+/// Claims begin where the last one found its first messages, or where it saw that there are none.
+void Subscription::move_marks(const storage::Claimed& claimed) {
+  storage::QueueMarks places{};
+  for (const auto& entry : claimed.entries) {
+    const auto lane = lane_of(entry.claimed.message.priority);
+    if (lane >= places.size() || places[lane]) continue;
+    places[lane] = {.ready_at = entry.ready_at, .id = entry.claimed.claim.id.uuid(), .row = 0};
+  }
+  for (std::size_t lane = 0; lane < places.size(); ++lane) {
+    const auto& passed = claimed.passed[lane];
+    if (!places[lane] && passed && !claimed.unfinished &&
+        (!marks_[lane] || is_before(*marks_[lane], *passed))) {
+      places[lane] = passed;
+    }
+    if (!places[lane]) continue;
+    marks_[lane] = places[lane];
+    has_marks_ = true;
+  }
+}
+
+void Subscription::go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime now) {
+  if (!claim.scans) scan_began_ = now;
+  scan_place_ = claim.after.value_or(storage::QueueMarks{});
+  for (std::size_t lane = 0; lane < claimed.passed.size(); ++lane) {
+    if (claimed.passed[lane]) (*scan_place_)[lane] = claimed.passed[lane];
+  }
+}
+
+bool Subscription::note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime now) {
+  if (claimed.unfinished) {
+    go_on_scanning(claim, claimed, now);
+    return true;
+  }
+  if (claim.scans) {
+    scanned_at_ = now;
+    scan_cost_ = now - scan_began_;
+  } else if (claimed.entries.size() < claim.wanted && has_marks_ && scan_is_due(now, {})) {
+    // Nothing more where we look: perhaps before it.
+    scan_next_ = true;
+    more_ = true;
+    return true;
+  }
+  return false;
+}
+
+void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& claimed, const PollPace& pace,
+                             MonoTime sent_at, MonoTime now) {
+  const bool full = claimed.entries.size() >= claim.wanted;
+  claiming_ -= claim.wanted;
+  move_marks(claimed);
+  if (claimed.next_due) {
+    // Counted from when we asked: that is early rather than late.
+    const auto in = std::min<std::chrono::microseconds>(*claimed.next_due, longest_due);
+    comes_due(sent_at + in + milliseconds{1});
+  }
+  if (note_scan(claim, claimed, now)) return;
+  if (full) full_trip_ = std::max(full_trip_, claim.trip);
+  if (more_ && full_trip_ > claim.trip) return;  // a trip that began later knows better: there are more
+  if (!full && more_ && !claim.scans) {
+    // The end of a burst: look again, and ask when the next comes due.
+    more_ = false;
+    comes_due(now);
+    return;
+  }
+  more_ = full;
+  idle_polls_ = claimed.entries.empty() ? idle_polls_ + 1 : 0;
+  // With nothing to do and a listener that would tell us, we look less and less often.
+  const auto pause =
+      std::min<MonoDuration>(pace.idle_interval, pace.interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
+  poll_at_ = now + pause;
+}
+
+bool Subscription::scan_is_due(MonoTime now, MonoDuration interval) const {
+  const auto pause = std::min<MonoDuration>(scan_cost_ * scan_share, longest_scan_pause);
+  return now - scanned_at_ >= std::max<MonoDuration>(interval, pause);
+}
+
+std::deque<Subscription> subscriptions_of(const HandlerRegistry& handlers, UnknownTopics unknown) {
+  std::deque<Subscription> subscriptions;
+  storage::TopicFilter shared;
+  storage::TopicFilter known{.topics = {}, .except = true};
+  storage::TopicFilter limited{.topics = {}, .except = true};
+  int attempts = handlers.default_attempts();
+  for (const auto& [topic, handler] : handlers.by_topic()) {
+    known.topics.insert(topic);
+    if (handler->options.concurrency > 0) {
+      limited.topics.insert(topic);
+      subscriptions.emplace_back(storage::TopicFilter{.topics = {topic}}, handler.get(),
+                                 handler->max_attempts);
+    } else {
+      shared.topics.insert(topic);
+      attempts = std::max(attempts, handler->max_attempts);
+    }
+  }
+  const auto* fallback = handlers.fallback();
+  const bool has_limit = fallback != nullptr && fallback->options.concurrency > 0;
+  if (has_limit) subscriptions.emplace_back(known, fallback, fallback->max_attempts);
+  if (!has_limit && (fallback != nullptr || unknown == UnknownTopics::abandon)) {
+    if (fallback != nullptr) attempts = std::max(attempts, fallback->max_attempts);
+    const bool all = limited.topics.empty();
+    subscriptions.emplace_back(all ? std::nullopt : std::optional{limited}, nullptr, attempts);
+  } else if (!shared.topics.empty()) {
+    subscriptions.emplace_back(shared, nullptr, attempts);
+  }
+  return subscriptions;
+}
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,117 @@
+// The topics that a dispatcher claims together: when it claims them, how many, and from which place in the queue.
+//
+// All handlers without a concurrency limit share one subscription. Each handler with a limit has one of its own, so that
+// its messages are claimed only when it has room, and its backlog stands in nobody's way.
+//
+// It does no I/O and knows no clock: events and times come in, decisions go out.
+//
+// Threads: guarded by the dispatcher's mutex.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "dovetail/clock.hpp"
+#include "dovetail/platform.hpp"
+#include "runtime/handler_registry.hpp"
+#include "storage/queue_store.hpp"
+
+namespace dovetail::runtime {
+
+/// How often to look when nothing tells us to.
+struct PollPace {
+  MonoDuration interval;
+  MonoDuration idle_interval;  // with nothing to do, for as long as others' announcements are heard
+};
+
+/// A claim of one subscription within a round trip.
+struct PlannedClaim {
+  std::uint64_t trip = 0;  // in the order of their beginnings
+  std::size_t wanted = 0;
+  std::optional<storage::QueueMarks> after;  // absent: from the start of the queue
+  bool scans = false;  // all of the queue, from its start; perhaps in several round trips
+  bool asks_next_due = false;
+};
+
+class Subscription {
+ public:
+  /// `limited`: the one handler that it is for; null: all those without a limit.
+  Subscription(std::optional<storage::TopicFilter> topics, const RegisteredHandler* limited, int max_attempts)
+      : topics_(std::move(topics)), limited_(limited), max_attempts_(max_attempts) {}
+
+  /// Null: all topics.
+  [[nodiscard]] const storage::TopicFilter* topics() const { return topics_ ? &*topics_ : nullptr; }
+  [[nodiscard]] const RegisteredHandler* limited() const { return limited_; }
+  [[nodiscard]] int max_attempts() const { return max_attempts_; }
+  [[nodiscard]] bool takes(std::string_view topic) const { return !topics_ || topics_->takes(topic); }
+
+  // --- what this process holds of it
+  std::size_t held = 0;     // claimed and not finished
+  std::size_t waiting = 0;  // of those, not begun
+
+  /// How many messages to claim now, at most; zero: none. `batch` is the largest claim.
+  [[nodiscard]] std::size_t room(std::size_t batch) const;
+  /// A handler of it took so long.
+  void note_handled(MonoDuration took);
+
+  // --- when to claim
+  /// A message may have come: claim at once.
+  void ring() { rung_ = true; }
+  /// Claim then at the latest.
+  void look_by(MonoTime time) { poll_at_ = std::min(poll_at_, time); }
+  /// A message comes due then, as far as we know.
+  void comes_due(MonoTime time) { due_at_ = std::min(due_at_, time); }
+  /// A message of this place is ready again: the next claims begin there at the latest.
+  void came_back(int priority, const storage::QueueMark& place);
+  [[nodiscard]] MonoTime next_look() const { return std::min(poll_at_, due_at_); }
+  [[nodiscard]] bool is_due(MonoTime now) const {
+    return rung_ || more_ || scan_place_ || now >= next_look();
+  }
+
+  // --- a claim, from its beginning to its end
+  [[nodiscard]] PlannedClaim begin_claim(std::size_t wanted, std::uint64_t trip, MonoTime now);
+  void end_claim(const PlannedClaim& claim, const storage::Claimed& claimed, const PollPace& pace,
+                 MonoTime sent_at, MonoTime now);
+  /// The round trip failed.
+  void cancel_claim(const PlannedClaim& claim);
+  [[nodiscard]] std::size_t claiming() const { return claiming_; }
+
+ private:
+  void move_marks(const storage::Claimed& claimed);
+  /// Answers whether the next claim is decided.
+  bool note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime now);
+  void go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime now);
+  [[nodiscard]] bool scan_is_due(MonoTime now, MonoDuration interval) const;
+
+  std::optional<storage::TopicFilter> topics_;
+  const RegisteredHandler* limited_;
+  int max_attempts_;
+  MonoDuration handler_time_{};  // what a message of a limited handler takes, about
+
+  std::size_t claiming_ = 0;  // messages that round trips under way may bring
+  bool rung_ = true;
+  bool more_ = false;            // the last claim was full
+  std::uint64_t full_trip_ = 0;  // the latest whose claim was full
+  MonoTime poll_at_{};           // claim then, whatever happens
+  // The earliest known due time. Concurrent round trips may only move it earlier; a claim that starts after it clears it.
+  MonoTime due_at_ = MonoTime::max();
+  int idle_polls_ = 0;
+
+  // Where to claim: for each priority, the place that the last claim began at. What lies before it is found by a claim
+  // from the start of the queue, which is made now and then.
+  storage::QueueMarks marks_{};
+  bool has_marks_ = false;
+  bool scan_next_ = true;
+  std::optional<storage::QueueMarks> scan_place_;  // where a claim of several round trips goes on
+  MonoTime scan_began_{};
+  MonoTime scanned_at_{};     // when a claim last began at the start of the queue
+  MonoDuration scan_cost_{};  // how long that took
+};
+
+/// The subscriptions that these handlers need.
+[[nodiscard]] std::deque<Subscription> subscriptions_of(const HandlerRegistry& handlers,
+                                                        UnknownTopics unknown);
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,316 @@
+// Which messages a worker takes: topics, room, bytes, and whose limit of attempts counts.
+#include <mutex>
+#include <thread>
+
+#include "support/eventually.hpp"
+#include "support/outbox_test.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+class SubscriptionContract : public OutboxTest {
+ protected:
+  std::vector<ClaimedMessage> claim_topics(const std::vector<std::string>& topics, int batch_size = 100) {
+    return outbox.claim({.owner = owner, .batch_size = batch_size, .topics = topics});
+  }
+  Platform open_worker(const std::function<void(PlatformOptions&)>& change = {}) {
+    auto options = backend.options();
+    options.worker.threads = 4;
+    options.worker.poll_interval = milliseconds{20};
+    options.worker.idle_poll_interval = milliseconds{50};
+    if (change) change(options);
+    return Platform::open(backend.url(), options);
+  }
+  bool all_done(std::int64_t count) {
+    return eventually([&] { return with_status(OutboxStatus::done) == count; });
+  }
+  std::int64_t claims_made() {
+    return backend.number("select cast(coalesce(sum(claim_epoch), 0) as bigint) from " +
+                          backend.table("outbox_messages"));
+  }
+  void enqueue(int count, const std::string& topic, const std::string& payload = "") {
+    outbox.enqueue_many(
+        std::vector<EnqueueRequest>(static_cast<std::size_t>(count), {.topic = topic, .payload = payload}));
+  }
+};
+DOVETAIL_CONTRACT(SubscriptionContract);
+
+// --- topics
+// --------------------------------------------------------------------------------------------------
+
+TEST_P(SubscriptionContract, AClaimTakesOnlyItsTopics) {
+  for (const auto* topic : {"a", "b", "c", "A"}) outbox.enqueue({.topic = topic});
+  std::vector<std::string> topics;
+  for (const auto& each : claim_topics({"a", "c", "nobody"})) topics.push_back(each.message.topic);
+  EXPECT_THAT(topics, UnorderedElementsAre("a", "c"));
+  EXPECT_EQ(with_status(OutboxStatus::ready), 2);
+  EXPECT_EQ(claims_made(), 2);
+}
+
+TEST_P(SubscriptionContract, TopicsOfAClaimAreChecked) {
+  EXPECT_THROW(claim_topics({""}), std::invalid_argument);
+  EXPECT_THROW(claim_topics(std::vector<std::string>(1'001, "t")), std::out_of_range);
+  EXPECT_THROW(static_cast<void>(outbox.claim({.owner = owner, .max_bytes = 0})), std::out_of_range);
+  EXPECT_THROW(static_cast<void>(outbox.claim({.owner = owner, .max_attempts = 0})), std::out_of_range);
+}
+
+TEST_P(SubscriptionContract, AClaimLeavesExpiredLeasesAndMessagesOfOtherTopicsAlone) {
+  outbox.enqueue({.topic = "lost"});
+  const auto late = outbox.enqueue({.topic = "late", .expires_at = backend.now() + seconds{40}});
+  ASSERT_THAT(claim_topics({"lost"}), SizeIs(1));
+  backend.advance(seconds{60});
+  EXPECT_THAT(claim_topics({"mine"}), IsEmpty());
+  EXPECT_EQ(found(late).status, OutboxStatus::ready);
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
+                           " where topic = 'lost' and status = 1 and retry_count = 0"),
+            1);
+}
+
+TEST_P(SubscriptionContract, OwnMessagesAreFoundBehindManyOfOthers) {
+  enqueue(25'000, "foreign");
+  outbox.enqueue({.topic = "mine"});
+  EXPECT_THAT(claim_topics({"mine"}), SizeIs(1));
+}
+
+TEST_P(SubscriptionContract, AWorkerLeavesTopicsWithoutAHandlerToOthers) {
+  enqueue(25'000, "foreign");
+  std::atomic<int> handled{0};
+  auto worker = open_worker();
+  worker.on("mine", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  worker.start();
+  enqueue(50, "mine");
+  ASSERT_TRUE(all_done(50));
+  outbox.enqueue({.topic = "mine", .due_at = backend.now() + seconds{5}});
+  outbox.enqueue({.topic = "foreign", .due_at = backend.now() + seconds{1}});
+  outbox.enqueue({.topic = "mine", .priority = 3});
+  ASSERT_TRUE(all_done(51));
+  backend.advance(seconds{6});
+  ASSERT_TRUE(all_done(52));
+  worker.stop();
+  EXPECT_EQ(handled, 52);
+  EXPECT_EQ(with_status(OutboxStatus::ready), 25'001);
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
+                           " where topic = 'foreign' and (retry_count > 0 or claim_epoch > 0)"),
+            0);
+}
+
+TEST_P(SubscriptionContract, TwoServicesShareAQueueAndLoseNothing) {
+  std::atomic<int> first{0};
+  std::atomic<int> second{0};
+  auto one = open_worker();
+  auto two = open_worker();
+  one.on("one", [&](const OutboxMessage&, HandlerContext&) { ++first; }, {.max_attempts = 1});
+  two.on("two", [&](const OutboxMessage&, HandlerContext&) { ++second; }, {.max_attempts = 1});
+  one.start();
+  two.start();
+  for (int round = 0; round < 10; ++round) {
+    enqueue(100, "one");
+    enqueue(100, "two");
+  }
+  ASSERT_TRUE(all_done(2'000));
+  EXPECT_EQ(first, 1'000);
+  EXPECT_EQ(second, 1'000);
+  EXPECT_EQ(claims_made(), 2'000) << "no claim was in vain";
+}
+
+TEST_P(SubscriptionContract, AMessageThatComesBackIsTakenAgainByItsWorker) {
+  // What is given back goes to its old place, in front of where the worker looks.
+  enqueue(2'000, "foreign");
+  outbox.enqueue({.topic = "mine", .payload = "old"});
+  const auto held = claim_topics({"mine"});
+  ASSERT_THAT(held, SizeIs(1));
+  std::atomic<int> handled{0};
+  auto worker = open_worker();
+  worker.on("mine", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  worker.start();
+  backend.advance(seconds{10});
+  outbox.enqueue({.topic = "mine"});
+  ASSERT_TRUE(all_done(1));
+  EXPECT_EQ(outbox.snooze(owner, {{held[0].claim}}), 1U);
+  EXPECT_TRUE(all_done(2));
+}
+
+// --- whose attempts
+// ------------------------------------------------------------------------------------------
+
+TEST_P(SubscriptionContract, AReaperGivesBackAndTheNextClaimLetsTheMessageDie) {
+  const auto id = outbox.enqueue({.topic = "t"});
+  for (int deaths = 0; deaths < 12; ++deaths) {
+    ASSERT_THAT(outbox.claim({.owner = OwnerToken::generate(), .max_attempts = 50}), SizeIs(1));
+    backend.advance(seconds{31});
+    EXPECT_EQ(outbox.reap_expired(), 1U);
+    EXPECT_EQ(found(id).status, OutboxStatus::ready);
+    EXPECT_EQ(found(id).message.attempts, deaths + 1);
+  }
+  EXPECT_THAT(outbox.claim({.owner = owner, .topics = {"other"}, .max_attempts = 1}), IsEmpty());
+  EXPECT_EQ(found(id).status, OutboxStatus::ready) << "whoever handles other topics has no say";
+  EXPECT_THAT(outbox.claim({.owner = owner, .topics = {"t"}, .max_attempts = 12}), IsEmpty());
+  EXPECT_EQ(found(id).status, OutboxStatus::failed);
+  EXPECT_EQ(found(id).message.attempts, 12) << "charged once per lost lease";
+}
+
+TEST_P(SubscriptionContract, AStrangersTriesDoNotKillAMessageWithoutACall) {
+  const auto id = outbox.enqueue({.topic = "t"});
+  for (int tries = 0; tries < 3; ++tries) {
+    const auto claimed = claim_topics({"t"});
+    ASSERT_THAT(claimed, SizeIs(1));
+    EXPECT_EQ(outbox.abandon(owner, claims_of(claimed), {.delay = milliseconds{0}, .max_attempts = 50}), 1U);
+  }
+  std::atomic<int> calls{0};
+  auto worker = open_worker();
+  worker.on("t", [&](const OutboxMessage&, HandlerContext&) { ++calls; }, {.max_attempts = 1});
+  worker.start();
+  ASSERT_TRUE(all_done(1));
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(found(id).status, OutboxStatus::done);
+}
+
+TEST_P(SubscriptionContract, AnOwnerThatComesBackAbsolvesItsMessages) {
+  std::atomic<int> calls{0};
+  std::atomic<bool> go_on{false};
+  auto worker = open_worker([](PlatformOptions& options) { options.worker.lease = std::chrono::hours{1}; });
+  worker.on("t", [&](const OutboxMessage&, HandlerContext&) {
+    if (++calls <= 3) eventually([&] { return go_on.exchange(false); });
+  });
+  const auto id = outbox.enqueue({.topic = "t"});
+  worker.start();
+  for (int losses = 1; losses <= 3; ++losses) {
+    ASSERT_TRUE(eventually([&] { return calls == losses; }));
+    backend.advance(std::chrono::hours{2});  // as an outage would let the lease expire
+    go_on = true;
+  }
+  ASSERT_TRUE(all_done(1));
+  EXPECT_EQ(found(id).message.attempts, 3);
+}
+
+TEST_P(SubscriptionContract, AbsolvedMessagesAreNoSuspects) {
+  outbox.enqueue({.topic = "t"});
+  std::atomic<int> calls{0};
+  std::atomic<bool> lost{false};
+  auto worker = open_worker([](PlatformOptions& options) { options.worker.lease = std::chrono::hours{1}; });
+  worker.on("t", [&](const OutboxMessage&, HandlerContext&) {
+    if (++calls == 1) {
+      eventually([&] { return lost.load(); });
+    } else {
+      const auto losses = "select max(lost_leases) from " + backend.table("outbox");
+      EXPECT_TRUE(eventually([&] { return backend.number(losses) == 0; })) << "its owner came back";
+    }
+  });
+  worker.start();
+  ASSERT_TRUE(eventually([&] { return calls == 1; }));
+  backend.advance(std::chrono::hours{2});
+  lost = true;
+  ASSERT_TRUE(all_done(1));
+  EXPECT_EQ(calls, 2);
+}
+
+// --- room
+// ----------------------------------------------------------------------------------------------------
+
+TEST_P(SubscriptionContract, AHandlerAtItsLimitIsClaimedForOnlyAsItHasRoom) {
+  auto worker = open_worker([](PlatformOptions& options) { options.worker.lease = std::chrono::hours{1}; });
+  std::atomic<int> quick{0};
+  worker.on("slow",
+            [&](const OutboxMessage&, HandlerContext&) { std::this_thread::sleep_for(milliseconds{1}); },
+            {.concurrency = 1});
+  worker.on("quick", [&](const OutboxMessage&, HandlerContext&) { ++quick; });
+  enqueue(400, "slow");
+  enqueue(100, "quick");
+  worker.start();
+  ASSERT_TRUE(all_done(500));
+  EXPECT_EQ(quick, 100);
+  EXPECT_EQ(claims_made(), 500) << "no claim was in vain";
+}
+
+TEST_P(SubscriptionContract, AFallbackWithALimitTakesTheRest) {
+  auto worker = open_worker();
+  std::atomic<int> own{0};
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  worker.on("own", [&](const OutboxMessage&, HandlerContext&) { ++own; });
+  worker.on("limited", [&](const OutboxMessage&, HandlerContext&) { ++own; }, {.concurrency = 3});
+  worker.on_any(
+      [&](const OutboxMessage& message, HandlerContext&) {
+        EXPECT_EQ(message.topic, "rest");
+        most = std::max(most.load(), ++inside);
+        std::this_thread::sleep_for(milliseconds{1});
+        --inside;
+      },
+      {.concurrency = 1});
+  for (const auto* topic : {"own", "limited", "rest"}) enqueue(60, topic);
+  worker.start();
+  ASSERT_TRUE(all_done(180));
+  EXPECT_EQ(own, 120);
+  EXPECT_EQ(most, 1);
+}
+
+TEST_P(SubscriptionContract, HandlersThatUseTheirTransactionRunAtTheSameTime) {
+  backend.sql("create table " + backend.table("effects") + " (n integer)");
+  auto worker = open_worker();
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  worker.on("t", [&](const OutboxMessage&, HandlerContext& context) {
+    most = std::max(most.load(), ++inside);
+    std::this_thread::sleep_for(milliseconds{30});
+    --inside;
+    context.transaction().execute("insert into " + backend.table("effects") + " values (1)");
+  });
+  enqueue(40, "t");
+  worker.start();
+  ASSERT_TRUE(all_done(40));
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("effects")), 40);
+  EXPECT_GE(most, 3) << "of four threads";
+}
+
+// --- bytes
+// ---------------------------------------------------------------------------------------------------
+
+TEST_P(SubscriptionContract, AClaimHasABudgetOfBytes) {
+  enqueue(5, "t", std::string(1'000, 'x'));
+  const auto claim_bytes = [&](std::size_t bytes) {
+    return outbox.claim({.owner = owner, .batch_size = 10, .max_bytes = bytes}).size();
+  };
+  EXPECT_EQ(claim_bytes(2'500), 2U);
+  EXPECT_EQ(claim_bytes(10), 1U) << "one is always claimed";
+  EXPECT_EQ(outbox.claim({.owner = owner, .topics = {"t"}, .max_bytes = 10}).size(), 1U);
+  EXPECT_EQ(claim_bytes(1'000), 1U);
+  EXPECT_EQ(claim_bytes(1'000), 0U);
+}
+
+TEST_P(SubscriptionContract, MessagesThatAreSetAsideDoNotUseUpTheBudget) {
+  outbox.enqueue(
+      {.topic = "t", .payload = std::string(1'000, 'x'), .expires_at = backend.now() + seconds{1}});
+  outbox.enqueue({.topic = "t", .payload = std::string(1'000, 'y')});
+  backend.advance(seconds{2});
+  EXPECT_THAT(outbox.claim({.owner = owner, .max_bytes = 1'200}), SizeIs(1));
+}
+
+TEST_P(SubscriptionContract, AWorkerHoldsNoMoreBytesThanItMay) {
+  std::atomic<int> calls{0};
+  std::atomic<bool> go_on{false};
+  auto worker = open_worker([](PlatformOptions& options) {
+    options.worker.max_bytes = 4'000;
+    options.worker.threads = 1;
+  });
+  worker.on("t", [&](const OutboxMessage&, HandlerContext&) {
+    if (++calls > 8) eventually([&] { return go_on.load(); });
+  });
+  enqueue(40, "t", std::string(1'000, 'x'));
+  worker.start();
+  ASSERT_TRUE(eventually([&] { return calls == 9; }));
+  // Nothing tells that no further claim comes; but a worker that ignored the budget would hold all of them by now.
+  std::this_thread::sleep_for(milliseconds{300});
+  EXPECT_LE(with_status(OutboxStatus::in_progress), 8)
+      << "two claims of half the budget each, and one message";
+  go_on = true;
+  EXPECT_TRUE(all_done(40));
+}
+
+}  // namespace
+}  // namespace dovetail::testing
