@@ -2,6 +2,8 @@
 #include "runtime/dispatcher.hpp"
 
 #include <algorithm>
+#include <system_error>
+#include <thread>
 
 #include "core/random.hpp"
 #include "dovetail/error.hpp"
@@ -19,6 +21,16 @@ constexpr int reap_share = 50;
 constexpr milliseconds longest_pause{60'000};
 constexpr int reaper_looks_at = 10'000;
 constexpr int unpark_portion = 1'000;
+
+/// A stop callback of the user's may take its time: it must not keep the timekeeper from the other handlers. The thread
+/// uses nothing but the job, which it holds.
+void tell_to_stop(const JobPtr& job) {
+  try {
+    std::thread([job] { job->stop.request_stop(); }).detach();
+  } catch (const std::system_error&) {
+    job->stop.request_stop();  // better late for the others than never for this one
+  }
+}
 
 }  // namespace
 
@@ -161,7 +173,7 @@ MonoTime Dispatcher::fire_due_stops(MonoTime now) {
   for (const auto& [job, what] : due) {
     log_job(LogLevel::error, what, *job);
     metrics_.count(event(what), 1, {{"store", database_.name()}, {"topic", job->claimed.message.topic}});
-    job->stop.request_stop();
+    tell_to_stop(job);
   }
   return next;
 }

@@ -511,6 +511,32 @@ TEST_P(HandlerContract, AHandlerIsToldWhenItsTimeIsUp) {
   EXPECT_THAT(log->all(), Contains(HasSubstr("error outbox.handler_timeout")));
 }
 
+TEST_P(HandlerContract, AStopCallbackThatBlocksHoldsUpNoOtherHandler) {
+  std::atomic<bool> blocked{false};
+  std::atomic<bool> told{false};
+  worker->on("blocks",
+             [&](const OutboxMessage&, HandlerContext& context) {
+               const std::stop_callback wait(context.stop_token(), [&] {
+                 blocked = true;
+                 eventually([&] { return told.load(); });
+               });
+               eventually([&] { return told.load(); });
+             },
+             {.timeout = milliseconds{50}});
+  worker->on("other",
+             [&](const OutboxMessage&, HandlerContext& context) {
+               EXPECT_TRUE(eventually([&] { return blocked.load(); }));
+               told = eventually([&] { return context.stop_token().stop_requested(); }, seconds{10});
+               EXPECT_TRUE(told);
+               told = true;
+             },
+             {.timeout = milliseconds{200}});
+  outbox.enqueue({.topic = "blocks"});
+  outbox.enqueue({.topic = "other"});
+  worker->start();
+  EXPECT_TRUE(all_done(2));
+}
+
 TEST_P(HandlerContract, AHandlerThatHangsLosesItsMessageAndTheOthersGoOn) {
   reopen([](PlatformOptions& options) {
     options.worker.threads = 1;
