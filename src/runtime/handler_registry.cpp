@@ -43,6 +43,13 @@ const RegisteredHandler* HandlerRegistry::find(std::string_view topic) const {
   return found != handlers_.end() ? found->second.get() : fallback_.get();
 }
 
+std::vector<std::string> HandlerRegistry::topics() const {
+  std::vector<std::string> topics;
+  topics.reserve(handlers_.size());
+  for (const auto& [topic, handler] : handlers_) topics.push_back(topic);
+  return topics;
+}
+
 int HandlerRegistry::most_attempts() const {
   int most = fallback_ ? std::max(max_attempts_, fallback_->max_attempts) : max_attempts_;
   for (const auto& [topic, handler] : handlers_) most = std::max(most, handler->max_attempts);

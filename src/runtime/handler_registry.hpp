@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dovetail/handler.hpp"
 
@@ -29,6 +30,10 @@ class HandlerRegistry {
 
   [[nodiscard]] const RegisteredHandler* find(std::string_view topic) const;
   [[nodiscard]] bool empty() const { return handlers_.empty() && !fallback_; }
+  /// The topics that have a handler of their own, sorted.
+  [[nodiscard]] std::vector<std::string> topics() const;
+  /// Whether there is a handler for all other topics.
+  [[nodiscard]] bool handles_all() const { return fallback_ != nullptr; }
   /// The most attempts that any handler grants.
   [[nodiscard]] int most_attempts() const;
   /// Whether any handler has a limit of its own.
