@@ -8,6 +8,7 @@
 #include "dovetail/handler.hpp"
 #include "dovetail/ids.hpp"
 #include "dovetail/inbox.hpp"
+#include "dovetail/instance.hpp"
 #include "dovetail/join.hpp"
 #include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"

@@ -87,7 +87,7 @@ struct JobTag : OrderedIdTag {};
 struct JobRunTag : OrderedIdTag {};
 struct StreamTag : OrderedIdTag {};
 struct OwnerTag : RandomIdTag {};
-struct InstanceTag : RandomIdTag {};
+struct InstanceTag : OrderedIdTag {};
 }  // namespace detail
 
 using OutboxWorkItemId =
@@ -99,8 +99,8 @@ using TimerId = Id<detail::TimerTag>;
 using JobId = Id<detail::JobTag>;
 using JobRunId = Id<detail::JobRunTag>;
 using StreamId = Id<detail::StreamTag>;
-using OwnerToken = Id<detail::OwnerTag>;  ///< A worker: draw a fresh one at every process start.
-using InstanceId = Id<detail::InstanceTag>;
+using OwnerToken = Id<detail::OwnerTag>;     ///< A worker: draw a fresh one at every process start.
+using InstanceId = Id<detail::InstanceTag>;  ///< A process that works on a database.
 
 }  // namespace dovetail
 

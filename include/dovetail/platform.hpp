@@ -25,6 +25,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/inbox.hpp"
+#include "dovetail/instance.hpp"
 #include "dovetail/join.hpp"
 #include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"
@@ -70,7 +71,7 @@ struct PlatformOptions {
   /// Creates or upgrades the schema while opening.
   bool deploy_schema = false;
   /// Connections to hold at most (SQLite: for reading; it has one for writing). A started Platform holds up
-  /// to WorkerOptions::fetchers + 4 more of its own on PostgreSQL, and as many again with handlers for the inbox: handlers
+  /// to WorkerOptions::fetchers + 5 more of its own on PostgreSQL, and as many again with handlers for the inbox: handlers
   /// cannot keep it from renewing leases.
   std::size_t max_connections = 8;
   /// PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
@@ -118,6 +119,7 @@ class Platform {
   [[nodiscard]] Leases& leases();
   [[nodiscard]] Timers& timers();
   [[nodiscard]] Jobs& jobs();
+  [[nodiscard]] Instances& instances();
 
   /// Handles the messages of a topic; see handler.hpp. Throws InvalidOperation when the topic has a handler
   /// (JoinOptions::wait_topic has one from the beginning), or after start().

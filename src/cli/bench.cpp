@@ -28,6 +28,7 @@ constexpr std::array measures{Measure{"enqueue", bench::enqueue},
                               Measure{"joins", bench::joins},
                               Measure{"claims", bench::claims, true},
                               Measure{"snapshot", bench::snapshot, true},
+                              Measure{"foreign", bench::foreign},
                               Measure{"idle", bench::idle}};
 
 struct BenchArguments {
@@ -42,6 +43,7 @@ struct BenchArguments {
   bool no_history = false;
   bool keep = false;
   bool preloaded = false;
+  int foreign = Settings{}.foreign;
 };
 
 /// A line on a terminal that is drawn over and over; nothing where nobody watches.
@@ -78,7 +80,8 @@ Settings settings_of(const Globals& globals, const BenchArguments& arguments) {
                     .connections = arguments.connections,
                     .bulk_size = arguments.bulk_size,
                     .beside = arguments.beside,
-                    .preloaded = arguments.preloaded};
+                    .preloaded = arguments.preloaded,
+                    .foreign = arguments.foreign};
   settings.platform.worker.batch_size = arguments.batch_size;
   settings.platform.worker.threads = arguments.threads;
   if (arguments.no_history) settings.platform.outbox.retain_done = std::chrono::seconds{0};
@@ -158,12 +161,14 @@ void add_bench(CLI::App& app, Globals& globals) {
   for (const auto& each : measures) names.emplace_back(each.name);
   command
       .add_option("measure", arguments->chosen,
-                  "enqueue, bulk, drain, latency, joins, claims, snapshot, idle; all if absent")
+                  "enqueue, bulk, drain, latency, joins, claims, snapshot, foreign, idle; all if absent")
       ->check(CLI::IsMember(names));
-  command.add_option("--messages", arguments->messages, "For bulk and drain; for joins up to 50,000")
+  command
+      .add_option("--messages", arguments->messages, "For bulk, drain and foreign; for joins up to 50,000")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
-  command.add_option("--seconds", arguments->seconds, "For enqueue, latency, joins, snapshot and idle")
+  command
+      .add_option("--seconds", arguments->seconds, "For enqueue, latency, joins, snapshot, foreign and idle")
       ->check(CLI::Range(0.1, 3'600.0))
       ->capture_default_str();
   command.add_option("--connections", arguments->connections, "That enqueue at the same time")
@@ -181,6 +186,11 @@ void add_bench(CLI::App& app, Globals& globals) {
   command.add_option(
       "--beside", arguments->beside,
       "snapshot: another database, of the same server, for the rate without one; they take turns");
+  command
+      .add_option("--foreign", arguments->foreign,
+                  "foreign: messages of another topic at the front of the queue")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
   command.add_flag("--no-history", arguments->no_history, "Delete what is done instead of keeping it");
   command.add_flag("--keep", arguments->keep, "Leave the tables there");
   command.add_flag("--preloaded", arguments->preloaded,

@@ -33,6 +33,8 @@ Steady::time_point in_seconds(double seconds) {
   return Steady::now() + std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(seconds));
 }
 
+}  // namespace
+
 std::string with_thousands(double value) {
   auto digits = std::to_string(std::llround(value));
   for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {
@@ -49,12 +51,19 @@ std::string fixed(double value, int digits) {
   return out.str();
 }
 
-/// A JSON object of 100 bytes.
 std::string payload(std::int64_t number) {
   auto text = R"({"order":)" + std::to_string(number) + R"(,"note":")";
   text.append(98 - text.size(), 'x');
   return text + "\"}";
 }
+
+Platform open(const Settings& settings) {
+  auto options = settings.platform;
+  options.deploy_schema = true;
+  return Platform::open(settings.url, options);
+}
+
+namespace {
 
 /// What payload() was made with.
 std::int64_t number_in(const std::string& payload) {
@@ -65,12 +74,6 @@ Finding rate(std::string measure, std::string setting, std::int64_t messages, do
   const auto per_second = static_cast<double>(messages) / seconds;
   return {std::move(measure), std::move(setting), with_thousands(per_second) + " messages/s",
           ordered_json{{"messages", messages}, {"seconds", seconds}, {"per_second", per_second}}};
-}
-
-Platform open(const Settings& settings) {
-  auto options = settings.platform;
-  options.deploy_schema = true;
-  return Platform::open(settings.url, options);
 }
 
 Rows ask(Platform& platform, const std::string& sql) {

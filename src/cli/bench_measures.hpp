@@ -15,11 +15,12 @@ struct Settings {
   std::string url;
   PlatformOptions platform;
   int messages = 200'000;
-  double seconds = 5;      ///< For what is measured by time.
-  int connections = 8;     ///< That enqueue at the same time.
-  int bulk_size = 5'000;   ///< Messages per call of enqueue_many.
-  std::string beside;      ///< snapshot: a database without one; empty: the same, before.
-  bool preloaded = false;  ///< drain: the messages are there already.
+  double seconds = 5;       ///< For what is measured by time.
+  int connections = 8;      ///< That enqueue at the same time.
+  int bulk_size = 5'000;    ///< Messages per call of enqueue_many.
+  std::string beside;       ///< snapshot: a database without one; empty: the same, before.
+  bool preloaded = false;   ///< drain: the messages are there already.
+  int foreign = 1'000'000;  ///< foreign: messages of a topic that the worker does not handle.
 };
 
 /// Told how far a measure is: 0 to 1.
@@ -49,8 +50,18 @@ Findings claims(const Settings& settings, const Progress& progress);
 /// Enqueued and handled at the same time, without and with a transaction elsewhere that holds an old
 /// snapshot. PostgreSQL only.
 Findings snapshot(const Settings& settings, const Progress& progress);
+/// A worker's own topic with and without messages of a foreign topic at the front of the queue: the rate at
+/// which a backlog is drained, and the time from enqueue() to the handler's start.
+Findings foreign(const Settings& settings, const Progress& progress);
 /// What a worker costs that has nothing to do.
 Findings idle(const Settings& settings, const Progress& progress);
+
+[[nodiscard]] std::string with_thousands(double value);
+[[nodiscard]] std::string fixed(double value, int digits);
+/// A JSON object of 100 bytes.
+[[nodiscard]] std::string payload(std::int64_t number);
+/// On the settings' schema, which is made if need be.
+[[nodiscard]] Platform open(const Settings& settings);
 
 [[nodiscard]] bool is_postgres(const std::string& url);
 /// Makes the settings' schema, and leaves a mark in it. Throws std::invalid_argument when there is anything of

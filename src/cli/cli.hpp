@@ -42,6 +42,7 @@ void add_status(CLI::App& app, Globals& globals);
 void add_dead_letters(CLI::App& app, Globals& globals);
 void add_inbox(CLI::App& app, Globals& globals);
 void add_joins(CLI::App& app, Globals& globals);
+void add_instances(CLI::App& app, Globals& globals);
 void add_leases(CLI::App& app, Globals& globals);
 void add_topics(CLI::App& app, Globals& globals);
 void add_timers(CLI::App& app, Globals& globals);

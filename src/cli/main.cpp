@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   cli::add_reap(app, globals);
   cli::add_work(app, globals);
   cli::add_status(app, globals);
+  cli::add_instances(app, globals);
   cli::add_dead_letters(app, globals);
   cli::add_inbox(app, globals);
   cli::add_joins(app, globals);

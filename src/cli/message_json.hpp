@@ -1,4 +1,4 @@
-// Messages, timers, jobs, joins and leases as JSON: a field has the same name in every answer.
+// Messages, timers, jobs, joins, leases and instances as JSON: a field has the same name in every answer.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,5 +19,6 @@ namespace dovetail::cli {
 [[nodiscard]] nlohmann::ordered_json to_json(const Join& join);
 [[nodiscard]] nlohmann::ordered_json to_json(const JoinMember& member);
 [[nodiscard]] nlohmann::ordered_json to_json(const Lease& lease);
+[[nodiscard]] nlohmann::ordered_json to_json(const InstanceInfo& instance);
 
 }  // namespace dovetail::cli

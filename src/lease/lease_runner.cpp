@@ -1,12 +1,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
+#include "core/host.hpp"
 #include "core/random.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/ids.hpp"
@@ -32,9 +32,7 @@ MonoDuration share_of(milliseconds duration, double share) {
 }
 
 std::string default_owner() {
-  std::array<char, 128> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  return std::string{host.data()} + "/" + std::to_string(::getpid()) + "/" + Uuid::random().to_string();
+  return core::host_name() + "/" + std::to_string(::getpid()) + "/" + Uuid::random().to_string();
 }
 
 void require_options(const LeaseRunnerOptions& options) {

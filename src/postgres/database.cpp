@@ -119,6 +119,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       jobs_(texts_),
       joins_(texts_),
       leases_(texts_),
+      instances_(texts_),
       migrations_(texts_, quoted(options_.schema)),
       notifier_([this](const std::stop_token& stop) {
         Params params;

@@ -6,6 +6,7 @@
 
 #include "postgres/connection.hpp"
 #include "postgres/inbox_store.hpp"
+#include "postgres/instance_store.hpp"
 #include "postgres/job_store.hpp"
 #include "postgres/join_store.hpp"
 #include "postgres/lease_store.hpp"
@@ -40,6 +41,7 @@ class Database final : public storage::Database {
   storage::JobStore& jobs() override { return jobs_; }
   storage::JoinStore& joins() override { return joins_; }
   storage::LeaseStore& leases() override { return leases_; }
+  storage::InstanceStore& instances() override { return instances_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
@@ -62,6 +64,7 @@ class Database final : public storage::Database {
   JobStore jobs_;
   JoinStore joins_;
   LeaseStore leases_;
+  InstanceStore instances_;
   MigrationStore migrations_;
   Notifier notifier_;
 };

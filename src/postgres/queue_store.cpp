@@ -585,6 +585,21 @@ OutboxCounts QueueStore::counts(storage::ReadSession& session) {
   return counts;
 }
 
+std::vector<storage::DueTopic> QueueStore::due_topics(storage::ReadSession& session,
+                                                      std::chrono::microseconds waiting, int look_at) {
+  Params params;
+  params.add(std::int64_t{waiting.count()}).add(std::int32_t{look_at});
+  const auto result = ReadSession::of(session).run(texts_, sql_.due_topics, params);
+  std::vector<storage::DueTopic> topics;
+  topics.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    topics.push_back({.topic = result.text(row, 0),
+                      .seen = result.integer(row, 1),
+                      .oldest_wait = std::chrono::microseconds{result.integer(row, 2)}});
+  }
+  return topics;
+}
+
 std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, OutboxMessageId id) {
   Params params;
   params.add(id.uuid());

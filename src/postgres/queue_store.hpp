@@ -47,6 +47,8 @@ class QueueStore final : public storage::QueueStore {
                      int most) override;
   WallTime now(storage::ReadSession& session) override;
   OutboxCounts counts(storage::ReadSession& session) override;
+  std::vector<storage::DueTopic> due_topics(storage::ReadSession& session, std::chrono::microseconds waiting,
+                                            int look_at) override;
   std::optional<StoredMessage> find(storage::ReadSession& session, OutboxMessageId id) override;
   std::vector<StoredMessage> dead_letters(storage::ReadSession& session, const DeadLetterFilter& filter,
                                           const DeadLetterPage& page) override;

@@ -43,4 +43,11 @@ const RegisteredHandler* HandlerRegistry::find(std::string_view topic) const {
   return found != handlers_.end() ? found->second.get() : fallback_.get();
 }
 
+std::vector<std::string> HandlerRegistry::topics() const {
+  std::vector<std::string> topics;
+  topics.reserve(handlers_.size());
+  for (const auto& [topic, handler] : handlers_) topics.push_back(topic);
+  return topics;
+}
+
 }  // namespace dovetail::runtime

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dovetail/handler.hpp"
 
@@ -33,6 +34,10 @@ class HandlerRegistry {
   [[nodiscard]] const ByTopic& by_topic() const { return handlers_; }
   /// The handler of all other topics; null when there is none.
   [[nodiscard]] const RegisteredHandler* fallback() const { return fallback_.get(); }
+  /// The topics that have a handler of their own, sorted.
+  [[nodiscard]] std::vector<std::string> topics() const;
+  /// Whether there is a handler for all other topics.
+  [[nodiscard]] bool handles_all() const { return fallback_ != nullptr; }
   /// Whether any handler has a limit of its own.
   [[nodiscard]] bool has_limits() const { return has_limits_; }
   [[nodiscard]] int default_attempts() const { return max_attempts_; }

@@ -9,6 +9,7 @@
 #include "runtime/dispatcher.hpp"
 #include "runtime/engines.hpp"
 #include "runtime/handler_registry.hpp"
+#include "runtime/instance.hpp"
 #include "runtime/listener.hpp"
 #include "runtime/scheduler.hpp"
 #include "storage/migrator.hpp"
@@ -17,6 +18,7 @@ namespace dovetail {
 namespace {
 
 constexpr std::chrono::hours expired_leases_kept{1};
+constexpr std::chrono::hours stale_instances_kept{1};
 constexpr int most_stuck = 1'000;  // counted at once
 constexpr int reaper_looks_at = 10'000;
 
@@ -26,8 +28,8 @@ std::unique_ptr<storage::Database> open_database(std::string_view url, const Pla
       {.schema = options.schema,
        .max_connections = options.max_connections,
        // Beside the fetchers: renewals and housekeeping, of the outbox and of the inbox; the notifier, the scheduler,
-       // and the starts of jobs' runs.
-       .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 7,
+       // the starts of jobs' runs, and the heartbeat.
+       .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 8,
        .pooled = options.pooled,
        .busy_timeout = options.busy_timeout,
        .clock = options.clock ? options.clock : system_clock(),
@@ -59,6 +61,7 @@ struct Platform::State {
         leases(*database, log, metrics),
         timers(*database, options.schedule.timers, log, metrics),
         jobs(*database, outbox, options.schedule, log, metrics),
+        instances(*database),
         listener(*database, log),
         handlers(options.outbox.max_attempts),
         inbox_handlers(options.inbox.queue.max_attempts) {
@@ -112,7 +115,8 @@ struct Platform::State {
          }},
         {"timers", [this](const std::stop_token& stop) { keep_house(timers.queue(), stop); }},
         {"jobs", [this](const std::stop_token& stop) { jobs.purge_runs(jobs.options().retain_runs, stop); }},
-        {"leases", [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }}};
+        {"leases", [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }},
+        {"instances", [this](const std::stop_token& stop) { instances.purge(stale_instances_kept, stop); }}};
   }
 
   /// Of a queue that no dispatcher works.
@@ -139,6 +143,15 @@ struct Platform::State {
                                                  std::move(beside), log, metrics);
   }
 
+  /// The queues that this process works on, as the table of instances shows them.
+  [[nodiscard]] std::vector<InstanceQueue> worked_queues() const {
+    std::vector<InstanceQueue> queues{{"outbox", handlers.topics(), handlers.handles_all()}};
+    if (!inbox_handlers.empty()) {
+      queues.push_back({"inbox", inbox_handlers.topics(), inbox_handlers.handles_all()});
+    }
+    return queues;
+  }
+
   void require_not_started() const {
     if (dispatcher) throw InvalidOperation("the platform has been started: register handlers before");
   }
@@ -153,10 +166,13 @@ struct Platform::State {
   Leases leases;
   Timers timers;
   Jobs jobs;
+  Instances instances;
   std::mutex stop_mutex;
   runtime::Listener listener;
   runtime::HandlerRegistry handlers;
   runtime::HandlerRegistry inbox_handlers;
+  std::unique_ptr<runtime::Instance>
+      instance;  // before the dispatchers: beats until their handlers have ended
   std::unique_ptr<runtime::Dispatcher> dispatcher;
   std::unique_ptr<runtime::Dispatcher> inbox_dispatcher;  // with handlers only
   std::unique_ptr<runtime::Scheduler> scheduler;
@@ -247,6 +263,9 @@ void Platform::start() {
                                                          state.listener, worker, state.log);
   state.scheduler->start();
   state.listener.start();
+  state.instance = std::make_unique<runtime::Instance>(*state.database, state.worked_queues(),
+                                                       runtime::InstanceOptions{}, state.log, state.metrics);
+  state.instance->start();
 }
 
 bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
@@ -254,6 +273,7 @@ bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
   const std::lock_guard one_at_a_time(state.stop_mutex);
   if (!state.dispatcher) return true;
   const auto patience = deadline.value_or(state.options.worker.drain);
+  if (state.instance) state.instance->drain();
   if (state.scheduler) state.scheduler->stop();
   bool ended = true;
   bool inbox_ended = true;
@@ -265,6 +285,8 @@ bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
     ended = state.dispatcher->stop(patience);
   }
   state.listener.stop();
+  // With handlers that still run, the instance keeps its row until they have ended.
+  if (state.instance && ended && inbox_ended) state.instance->leave();
   return ended && inbox_ended;
 }
 
@@ -288,6 +310,9 @@ Timers& Platform::timers() {
 }
 Jobs& Platform::jobs() {
   return state_->jobs;
+}
+Instances& Platform::instances() {
+  return state_->instances;
 }
 const std::string& Platform::name() const {
   return state_->database->name();

@@ -115,6 +115,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       jobs_(texts_, options_.clock, doorbell()),
       outbox_watchers_(joins_, jobs_),
       leases_(texts_, options_.clock),
+      instances_(texts_, options_.clock),
       outbox_(texts_, sql::outbox, options_.clock, outbox_watchers_),
       inbox_(texts_, options_.clock),
       inbox_queue_(texts_, sql::inbox, options_.clock, inbox_),

@@ -7,6 +7,7 @@
 
 #include "sqlite/connection.hpp"
 #include "sqlite/inbox_store.hpp"
+#include "sqlite/instance_store.hpp"
 #include "sqlite/job_store.hpp"
 #include "sqlite/join_store.hpp"
 #include "sqlite/lease_store.hpp"
@@ -40,6 +41,7 @@ class Database final : public storage::Database {
   storage::JobStore& jobs() override { return jobs_; }
   storage::JoinStore& joins() override { return joins_; }
   storage::LeaseStore& leases() override { return leases_; }
+  storage::InstanceStore& instances() override { return instances_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
@@ -59,6 +61,7 @@ class Database final : public storage::Database {
   Watchers outbox_watchers_;
   NobodyWatches timer_watcher_;
   LeaseStore leases_;
+  InstanceStore instances_;
   QueueStore outbox_;
   InboxStore inbox_;
   QueueStore inbox_queue_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -695,6 +696,28 @@ OutboxCounts QueueStore::counts(storage::ReadSession& session) {
   counts.counted_up_to = count_limit;
   if (!cursor.is_null(6)) counts.oldest_due = std::chrono::microseconds{cursor.integer(6)};
   return counts;
+}
+
+std::vector<storage::DueTopic> QueueStore::due_topics(storage::ReadSession& session,
+                                                      std::chrono::microseconds waiting, int look_at) {
+  const auto now = clock_->wall();
+  std::map<std::string, storage::DueTopic> found;
+  for (int lane = storage::lowest_priority; lane <= storage::highest_priority; ++lane) {
+    auto cursor = ReadSession::of(session).run(texts_, sql_.due_topics);
+    cursor.bind(std::int64_t{lane}).bind(now).bind(now - waiting).bind(std::int64_t{look_at});
+    while (cursor.step()) {
+      auto& topic = found[cursor.text(0)];
+      topic.seen += cursor.integer(1);
+      topic.oldest_wait = std::max(topic.oldest_wait, std::chrono::microseconds{cursor.integer(2)});
+    }
+  }
+  std::vector<storage::DueTopic> topics;
+  topics.reserve(found.size());
+  for (auto& [name, topic] : found) {
+    topic.topic = name;
+    topics.push_back(std::move(topic));
+  }
+  return topics;
 }
 
 std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, OutboxMessageId id) {

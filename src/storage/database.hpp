@@ -20,6 +20,7 @@ class TimerStore;
 class JobStore;
 class JoinStore;
 class LeaseStore;
+class InstanceStore;
 class MigrationStore;
 
 struct DatabaseOptions {
@@ -102,6 +103,7 @@ class Database {
   virtual JobStore& jobs() = 0;
   virtual JoinStore& joins() = 0;
   virtual LeaseStore& leases() = 0;
+  virtual InstanceStore& instances() = 0;
   virtual MigrationStore& migrations() = 0;
 
  private:

@@ -118,6 +118,13 @@ enum class Announcement {
          ///< ends we do not see.
 };
 
+/// A topic with messages that are due and that no worker holds.
+struct DueTopic {
+  std::string topic;
+  std::int64_t seen = 0;                    ///< How many of its messages were seen.
+  std::chrono::microseconds oldest_wait{};  ///< How long the oldest of them has been due.
+};
+
 class QueueStore {
  public:
   virtual ~QueueStore() = default;
@@ -180,6 +187,10 @@ class QueueStore {
   /// The time that decides.
   virtual WallTime now(ReadSession& session) = 0;
   virtual OutboxCounts counts(ReadSession& session) = 0;
+  /// Topics whose messages have been due for at least `waiting`, among the first `look_at` messages of each
+  /// priority. Paused topics are left out. In no particular order.
+  virtual std::vector<DueTopic> due_topics(ReadSession& session, std::chrono::microseconds waiting,
+                                           int look_at) = 0;
   virtual std::optional<StoredMessage> find(ReadSession& session, OutboxMessageId id) = 0;
   virtual std::vector<StoredMessage> dead_letters(ReadSession& session, const DeadLetterFilter& filter,
                                                   const DeadLetterPage& page) = 0;

@@ -529,6 +529,14 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   EXPECT_THAT(drained.out,
               AllOf(HasSubstr("MEASURE"), HasSubstr("batches of 7, no history"), HasSubstr("messages/s")));
 
+  const auto foreign = bench({"foreign", "--foreign", "100", "--json"});
+  ASSERT_EQ(foreign.code, 0) << foreign.err;
+  const auto compared = json::parse(foreign.out);
+  ASSERT_EQ(compared.size(), 2U);
+  EXPECT_EQ(compared[0]["foreign"], 100);
+  EXPECT_GT(compared[0]["ratio"], 0);
+  EXPECT_GT(compared[1]["p99_ratio"], 0);
+
   // What others have made is neither filled nor dropped.
   backend.sql(backend.is_postgres() ? "create schema " + schema
                                     : "create table " + schema + "_mine (a integer)");

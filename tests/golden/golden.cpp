@@ -41,6 +41,7 @@ TEST(Golden, HelpOfEveryCommand) {
                                              {"reap"},
                                              {"work"},
                                              {"status"},
+                                             {"instances"},
                                              {"dead-letters"},
                                              {"dead-letters", "list"},
                                              {"dead-letters", "show"},

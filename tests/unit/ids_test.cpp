@@ -315,7 +315,7 @@ TEST(Id, OfARowIsOrderedAndOfAWorkerUnpredictable) {
   EXPECT_EQ(version_of(OutboxWorkItemId::generate().uuid()), 7);
   EXPECT_EQ(version_of(OutboxMessageId::generate().uuid()), 7);
   EXPECT_EQ(version_of(OwnerToken::generate().uuid()), 4);
-  EXPECT_EQ(version_of(InstanceId::generate().uuid()), 4);
+  EXPECT_EQ(version_of(InstanceId::generate().uuid()), 7);
 }
 
 TEST(Id, IsAKeyOfUnorderedContainers) {

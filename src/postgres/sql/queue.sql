@@ -95,6 +95,10 @@ select {schema}.clock();
 select ready, scheduled, in_progress, done, failed, paused, (extract(epoch from oldest_due) * 1000000)::bigint
   from {schema}.{queue}_counts($1::bigint);
 
+-- name: {queue}_due_topics
+select topic, seen, (extract(epoch from oldest_wait) * 1000000)::bigint
+  from {schema}._{queue}_due_topics(waiting => $1::bigint * interval '1 microsecond', look_at => $2::integer);
+
 -- name: {queue}_find
 select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc, expires_at, priority, retry_count,
        claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at

@@ -189,6 +189,14 @@ select min((select sum(due - leased) from counted), ?1), min((select sum(schedul
        (select count(*) from (select 1 from {schema}_{queue} where lane = -100 limit ?1)),
        (select ?2 - min(oldest) from counted);
 
+-- name: {queue}_due_topics
+-- Of one lane (?1): the topics of messages that became due by ?3 and that no worker holds at ?2, among the first ?4.
+select topic, count(*), ?2 - min(ready_at)
+  from (select topic, ready_at, lease_until from {schema}_{queue}
+         where status = 0 and lane = ?1 and ready_at <= ?3 order by ready_at, seq limit ?4)
+ where lease_until <= ?2 and topic not in (select topic from {schema}_{queue}_paused)
+ group by topic;
+
 -- name: {queue}_find
 select id, topic, payload, correlation_id, headers, created_at, due_time_utc, expires_at, priority, retry_count,
        claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at

@@ -905,6 +905,31 @@ begin
 end
 $function$;
 
+-- The topics of messages that have been due for at least `waiting` and that no worker holds, among the first `look_at`
+-- messages of each lane: how many messages of the topic were seen, and how long the oldest one has waited. Paused topics
+-- are left out.
+create function {schema}._{queue}_due_topics(waiting interval, look_at integer)
+  returns table (topic text, seen bigint, oldest_wait interval)
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+#variable_conflict use_column
+declare
+  v_now timestamptz := {schema}.clock();
+begin
+  return query
+  select front.topic::text, count(*), v_now - min(front.ready_at)
+    from generate_series(-5, 5) as lanes(lane)
+   cross join lateral (select o.topic, o.ready_at, o.lease_until from {schema}.{queue} o
+                        where o.lane = lanes.lane and o.ready_at <= v_now - waiting
+                        order by o.ready_at, o.id limit look_at) front
+   where (front.lease_until is null or front.lease_until <= v_now)
+     and not exists (select from {schema}.{queue}_paused p where p.topic = front.topic)
+   group by front.topic;
+end
+$function$;
+
 -- What follows when failed messages are ready again, in the same transaction. Here nothing.
 create function {schema}._{queue}_revived(ids uuid[]) returns void
   language plpgsql volatile

@@ -1,0 +1,95 @@
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.hpp"
+#include "cli/message_json.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::size_t shown_topics_characters = 80;  // in a table
+
+std::int64_t wait_ms(const UnhandledTopic& topic) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(topic.oldest_wait).count();
+}
+
+/// `outbox: email.send, report.build; inbox: all topics`
+std::string shown_handlers(const InstanceInfo& instance) {
+  std::string text;
+  for (const auto& queue : instance.queues) {
+    if (!text.empty()) text += "; ";
+    text += queue.name + ":";
+    if (queue.all_topics) {
+      text += " all topics";
+      continue;
+    }
+    for (const auto& topic : queue.topics) text += (&topic == &queue.topics.front() ? " " : ", ") + topic;
+  }
+  return shortened(text, shown_topics_characters);
+}
+
+void print_instances(const std::vector<InstanceInfo>& instances) {
+  if (instances.empty()) {
+    std::cout << "no instances are registered\n";
+    return;
+  }
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(instances.size());
+  for (const auto& instance : instances) {
+    rows.push_back({instance.id.to_string(), instance.host, std::to_string(instance.pid), instance.version,
+                    instance.stale ? "stale" : std::string{to_string(instance.state)},
+                    to_string(instance.started_at), to_string(instance.heartbeat_at),
+                    shown_handlers(instance)});
+  }
+  print_table({"INSTANCE", "HOST", "PID", "VERSION", "STATE", "STARTED AT", "HEARTBEAT AT", "HANDLES"}, rows);
+}
+
+void print_unhandled(const std::vector<UnhandledTopic>& topics) {
+  if (topics.empty()) return;
+  std::cout << "\ntopics nobody handles:\n";
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(topics.size());
+  for (const auto& topic : topics) {
+    rows.push_back(
+        {topic.queue, topic.topic, std::to_string(topic.seen), std::to_string(wait_ms(topic)) + " ms"});
+  }
+  print_table({"QUEUE", "TOPIC", "WAITING", "OLDEST DUE"}, rows);
+}
+
+void show_instances(const Globals& globals) {
+  auto platform = globals.open();
+  const auto instances = platform.instances().list();
+  const auto unhandled = platform.instances().unhandled_topics();
+  if (!globals.json) {
+    print_instances(instances);
+    print_unhandled(unhandled);
+    return;
+  }
+  ordered_json answer{{"instances", ordered_json::array()}, {"unhandled_topics", ordered_json::array()}};
+  for (const auto& instance : instances) answer["instances"].push_back(to_json(instance));
+  for (const auto& topic : unhandled) {
+    answer["unhandled_topics"].push_back({{"queue", topic.queue},
+                                          {"topic", topic.topic},
+                                          {"waiting", topic.seen},
+                                          {"oldest_due_ms", wait_ms(topic)}});
+  }
+  std::cout << answer.dump(2) << '\n';
+}
+
+}  // namespace
+
+void add_instances(CLI::App& app, Globals& globals) {
+  auto& command = add_command(app, globals, "instances",
+                              "List the processes that work on the database, and topics nobody handles",
+                              [&globals] { show_instances(globals); });
+  command.footer(
+      "A stale instance has sent no heartbeat for 90 seconds. Its row is deleted after an hour.\n"
+      "A topic that nobody handles has a message that has been due for a minute, and no live instance\n"
+      "has a handler for it. Only the first 10,000 due messages of each priority are read: WAITING is a\n"
+      "lower bound.");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,53 @@
+#include "postgres/instance_store.hpp"
+
+#include "postgres/session.hpp"
+#include "postgres/sql.hpp"
+
+namespace dovetail::postgres {
+
+WallTime InstanceStore::beat(storage::WriteSession& session, const storage::InstanceEntry& entry,
+                             InstanceState state) {
+  Params params;
+  params.add(entry.id.uuid())
+      .add(std::string_view{entry.host})
+      .add(entry.pid)
+      .add(std::string_view{entry.version})
+      .add(std::string_view{entry.handlers})
+      .add(to_string(state))
+      .add(entry.started_at);
+  return WriteSession::of(session).run(texts_, sql::instance_beat, params).time(0, 0);
+}
+
+void InstanceStore::remove(storage::WriteSession& session, InstanceId id) {
+  Params params;
+  params.add(id.uuid());
+  WriteSession::of(session).run(texts_, sql::instance_remove, params);
+}
+
+std::size_t InstanceStore::purge(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+  Params params;
+  params.add(std::int64_t{age.count()}).add(std::int32_t{most});
+  return WriteSession::of(session).run(texts_, sql::instance_purge, params).affected();
+}
+
+std::vector<InstanceInfo> InstanceStore::list(storage::ReadSession& session, int most) {
+  Params params;
+  params.add(std::int64_t{most});
+  const auto result = ReadSession::of(session).run(texts_, sql::instance_list, params);
+  std::vector<InstanceInfo> instances;
+  instances.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    instances.push_back({.id = InstanceId{result.uuid(row, 0)},
+                         .host = result.text(row, 1),
+                         .pid = result.integer(row, 2),
+                         .version = result.text(row, 3),
+                         .started_at = result.time(row, 4),
+                         .heartbeat_at = result.time(row, 5),
+                         .state = storage::instance_state(result.bytes(row, 6)),
+                         .stale = result.boolean(row, 7),
+                         .queues = storage::queues_from_json(result.bytes(row, 8))});
+  }
+  return instances;
+}
+
+}  // namespace dovetail::postgres

@@ -1,0 +1,172 @@
+#include "runtime/instance.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/host.hpp"
+#include "dovetail/version.hpp"
+#include "instance/unhandled.hpp"
+#include "storage/queue_store.hpp"
+
+namespace dovetail::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t most_warnings = 100;  // of one look; later looks name the other topics
+constexpr int look_share = 50;              // a look may take one part in so many of the time
+
+std::int64_t milliseconds_of(std::chrono::microseconds time) {
+  return std::chrono::duration_cast<milliseconds>(time).count();
+}
+
+}  // namespace
+
+Instance::Instance(storage::Database& database, const std::vector<InstanceQueue>& queues,
+                   InstanceOptions options, Logger log, Metrics metrics)
+    : database_(database),
+      options_(options),
+      log_(std::move(log)),
+      metrics_(std::move(metrics)),
+      entry_{.id = InstanceId::generate(),
+             .host = core::host_name(),
+             .pid = ::getpid(),
+             .version = std::string{version()},
+             .handlers = storage::handlers_json(queues),
+             .started_at = std::nullopt} {}
+
+Instance::~Instance() {
+  leave();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Instance::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void Instance::drain() {
+  std::lock_guard lock(mutex_);
+  draining_ = true;
+  wakes_.notify_all();
+}
+
+void Instance::leave() {
+  if (!thread_.joinable()) return;
+  std::unique_lock lock(mutex_);
+  leaving_ = true;
+  wakes_.notify_all();
+  if (wakes_.wait_for(lock, options_.patience, [this] { return ended_; })) return;
+  lock.unlock();
+  io_.request_stop();
+}
+
+void Instance::run() {
+  auto beat_at = std::chrono::steady_clock::now();
+  auto look_at = beat_at + options_.look_interval;
+  InstanceState state{};
+  while (wait_for_work(std::min<MonoTime>(beat_at, look_at), state)) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= beat_at || state != told_) {
+      beat(state);
+      beat_at = std::chrono::steady_clock::now() + options_.heartbeat;
+    }
+    if (now >= look_at) {
+      look();
+      const auto ended = std::chrono::steady_clock::now();
+      look_at = ended + std::max<MonoDuration>(options_.look_interval, (ended - now) * look_share);
+    }
+  }
+  remove();
+  std::lock_guard lock(mutex_);
+  ended_ = true;
+  wakes_.notify_all();
+}
+
+bool Instance::wait_for_work(MonoTime until, InstanceState& state) {
+  std::unique_lock lock(mutex_);
+  wakes_.wait_until(lock, until,
+                    [this] { return leaving_ || (draining_ && told_ != InstanceState::draining); });
+  state = draining_ ? InstanceState::draining : InstanceState::running;
+  return !leaving_;
+}
+
+void Instance::beat(InstanceState state) {
+  told_ = state;
+  try {
+    WallTime started_at{};
+    database_.write({.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
+                    [&](storage::WriteSession& session) {
+                      started_at = database_.instances().beat(session, entry_, state);
+                    });
+    entry_.started_at = started_at;
+    if (std::exchange(failing_, false)) {
+      log_.write(LogLevel::info, "instance.heartbeat_recovered",
+                 {{"store", database_.name()}, {"instance_id", id().to_string()}});
+    }
+  } catch (const std::exception& error) {
+    note_failure(error);
+  }
+}
+
+void Instance::note_failure(const std::exception& error) {
+  metrics_.count("instance.heartbeat_failed", 1, {{"store", database_.name()}});
+  if (std::exchange(failing_, true)) return;
+  log_.write(LogLevel::warn, "instance.heartbeat_failed",
+             {{"store", database_.name()}, {"instance_id", id().to_string()}, {"error", error.what()}});
+}
+
+void Instance::remove() {
+  // Without an answer to the last heartbeat there is none to this either: the row becomes stale.
+  if (failing_ || !entry_.started_at) return;
+  try {
+    database_.write({.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
+                    [&](storage::WriteSession& session) { database_.instances().remove(session, id()); });
+  } catch (const std::exception& error) {
+    log_.write(LogLevel::warn, "instance.not_removed",
+               {{"store", database_.name()}, {"instance_id", id().to_string()}, {"error", error.what()}});
+  }
+}
+
+// --- topics that nobody handles
+
+void Instance::look() {
+  const auto now = std::chrono::steady_clock::now();
+  std::erase_if(warned_, [&](const auto& each) { return now - each.second >= options_.warn_again; });
+  look_at(database_.outbox(), "outbox");
+  look_at(database_.inbox_queue(), "inbox");
+}
+
+void Instance::look_at(storage::QueueStore& store, const char* queue) {
+  try {
+    auto topics = instance::find_unhandled(database_, store, queue, options_.unhandled,
+                                           {.service = true, .stop = io_.get_token()});
+    look_failures_.erase(queue);
+    instance::sort_by_wait(topics);
+    std::size_t warnings = 0;
+    for (const auto& topic : topics) {
+      metrics_.count(std::string{queue} + ".topic_unhandled", 1,
+                     {{"store", database_.name()}, {"topic", topic.topic}});
+      if (warnings < most_warnings && warn(topic)) ++warnings;
+    }
+  } catch (const std::exception& error) {
+    if (io_.stop_requested()) return;
+    metrics_.count("instance.look_failed", 1, {{"store", database_.name()}, {"queue", queue}});
+    if (!look_failures_.insert(queue).second) return;
+    log_.write(LogLevel::warn, "instance.look_failed",
+               {{"store", database_.name()}, {"queue", queue}, {"error", error.what()}});
+  }
+}
+
+bool Instance::warn(const UnhandledTopic& topic) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!warned_.try_emplace({topic.queue, topic.topic}, now).second) return false;
+  log_.write(LogLevel::warn, topic.queue + ".topic_unhandled",
+             {{"store", database_.name()},
+              {"topic", topic.topic},
+              {"count", topic.seen},
+              {"oldest_wait_ms", milliseconds_of(topic.oldest_wait)}});
+  return true;
+}
+
+}  // namespace dovetail::runtime
