@@ -3,17 +3,19 @@
 //   for (const auto& instance : platform.instances().list()) { … }
 //   for (const auto& topic : platform.instances().unhandled_topics()) { … }
 //
-// Every started Platform has a row in the table of instances. It renews the row's heartbeat every 10
-// seconds, sets the state `draining` when stop() begins, and deletes the row when stop() has ended all
-// handlers. An instance without a heartbeat for 90 seconds is stale; a started Platform deletes stale rows
-// after an hour.
+// Every started Platform has a row in the table of instances. It renews the row's heartbeat every
+// 10 seconds, sets the state `draining` when stop() begins, and deletes the row when stop() has
+// ended all handlers. An instance without a heartbeat for 90 seconds is stale; a started Platform
+// deletes stale rows after an hour.
 //
 // Guarantees
 //   * All times are of the database's clock.
 //   * unhandled_topics() reads a bounded number of messages, however long the queue is.
 // Not guaranteed
-//   * That a live instance works: its heartbeat shows only that its process runs and reaches the database.
-//   * That every topic without a handler is found: only the messages at the front of the queue are read.
+//   * That a live instance works: its heartbeat shows only that its process runs and reaches the
+//     database.
+//   * That every topic without a handler is found: only the messages at the front of the queue are
+//     read.
 //   * Workers that call Outbox::claim() themselves, or the functions in SQL, are no instances.
 //
 // Threads: Instances may be shared between threads.
@@ -93,13 +95,13 @@ class Instances {
   /// All instances, stale ones too, the oldest first; 10,000 at most.
   [[nodiscard]] std::vector<InstanceInfo> list();
 
-  /// The topics of due messages that nobody has claimed and that no live instance handles, the longest wait
-  /// first. Paused topics are left out. A started Platform looks for them every half minute, and logs
-  /// `outbox.topic_unhandled`.
+  /// The topics of due messages that nobody has claimed and that no live instance handles, the
+  /// longest wait first. Paused topics are left out. A started Platform looks for them every half
+  /// minute, and logs `outbox.topic_unhandled`.
   [[nodiscard]] std::vector<UnhandledTopic> unhandled_topics(const UnhandledTopicsRequest& request = {});
 
-  /// Deletes instances without a heartbeat for `age`, and returns how many it deleted. A started Platform
-  /// does it.
+  /// Deletes instances without a heartbeat for `age`, and returns how many it deleted. A started
+  /// Platform does it.
   std::size_t purge(std::chrono::seconds age, const std::stop_token& stop = {});
 
  private:

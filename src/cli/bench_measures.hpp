@@ -50,8 +50,8 @@ Findings claims(const Settings& settings, const Progress& progress);
 /// Enqueued and handled at the same time, without and with a transaction elsewhere that holds an old
 /// snapshot. PostgreSQL only.
 Findings snapshot(const Settings& settings, const Progress& progress);
-/// A worker's own topic with and without messages of a foreign topic at the front of the queue: the rate at
-/// which a backlog is drained, and the time from enqueue() to the handler's start.
+/// A worker's own topic with and without messages of a foreign topic at the front of the queue: the
+/// rate at which a backlog is drained, and the time from enqueue() to the handler's start.
 Findings foreign(const Settings& settings, const Progress& progress);
 /// What a worker costs that has nothing to do.
 Findings idle(const Settings& settings, const Progress& progress);

@@ -1,11 +1,11 @@
 // This process in the table of instances, and its watch for topics that nobody handles.
 //
-// One thread does both. It registers the process, renews the heartbeat, and removes the row in the end, on a
-// service connection that no handler can hold. On SQLite, which has one writer, a handler's open transaction
-// delays a heartbeat.
+// One thread does both. It registers the process, renews the heartbeat, and removes the row in the
+// end, on a service connection that no handler can hold. On SQLite, which has one writer, a
+// handler's open transaction delays a heartbeat.
 //
-// A failure changes nothing for the handlers: it is counted, logged once until the next success, and retried
-// with the next heartbeat.
+// A failure changes nothing for the handlers: it is counted, logged once until the next success,
+// and retried with the next heartbeat.
 //
 // Waits are bounded by the system's monotonic clock. The times in the table are the database's.
 //
@@ -52,8 +52,8 @@ class Instance {
   void start();
   /// Sets the state `draining`. Does not wait.
   void drain();
-  /// Removes the row and ends the thread. Waits for `patience` at most; a row that could not be removed by
-  /// then becomes stale.
+  /// Removes the row and ends the thread. Waits for `patience` at most; a row that could not be
+  /// removed by then becomes stale.
   void leave();
 
  private:

@@ -187,8 +187,8 @@ class QueueStore {
   /// The time that decides.
   virtual WallTime now(ReadSession& session) = 0;
   virtual OutboxCounts counts(ReadSession& session) = 0;
-  /// Topics whose messages have been due for at least `waiting`, among the first `look_at` messages of each
-  /// priority. Paused topics are left out. In no particular order.
+  /// Topics whose messages have been due for at least `waiting`, among the first `look_at` messages of
+  /// each priority. Paused topics are left out. In no particular order.
   virtual std::vector<DueTopic> due_topics(ReadSession& session, std::chrono::microseconds waiting,
                                            int look_at) = 0;
   virtual std::optional<StoredMessage> find(ReadSession& session, OutboxMessageId id) = 0;

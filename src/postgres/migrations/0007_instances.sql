@@ -1,7 +1,8 @@
--- Instances: the processes that work on this database. The table is private; the view is the contract.
+-- Instances: the processes that work on this database. The table is private; the view is the
+-- contract.
 
--- One row per process. A process updates `heartbeat_at` every 10 seconds and deletes its row when it ends.
--- handlers: for each queue, {"topics": [...], "all_topics": true or false}.
+-- One row per process. A process updates `heartbeat_at` every 10 seconds and deletes its row when
+-- it ends. handlers: for each queue, {"topics": [...], "all_topics": true or false}.
 create table {schema}.instance (
   instance_id  uuid        not null,
   pid          bigint      not null,

@@ -1,7 +1,7 @@
 -- Instances: the processes that work on this database.
 
 -- name: instance_beat
--- Registers an instance, renews its heartbeat, or inserts its row again after somebody has deleted it.
+-- Registers an instance, renews its heartbeat, or inserts its row again after somebody deleted it.
 insert into {schema}.instance as i (instance_id, host, pid, version, handlers, state, started_at, heartbeat_at)
 values ($1::uuid, $2::text, $3::bigint, $4::text, $5::jsonb, $6::text, coalesce($7::timestamptz, {schema}.clock()),
         {schema}.clock())

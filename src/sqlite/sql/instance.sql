@@ -1,8 +1,8 @@
--- Instances: the processes that work on this database. Times are microseconds since 1970; the store binds the time that
--- decides.
+-- Instances: the processes that work on this database. Times are microseconds since 1970; the store
+-- binds the time that decides.
 
 -- name: instance_beat
--- Registers an instance, renews its heartbeat, or inserts its row again after somebody has deleted it.
+-- Registers an instance, renews its heartbeat, or inserts its row again after somebody deleted it.
 insert into {schema}_instance (instance_id, host, pid, version, handlers, state, started_at, heartbeat_at)
 values (?1, ?2, ?3, ?4, ?5, ?6, coalesce(?7, ?8), ?8)
 on conflict (instance_id) do update set heartbeat_at = excluded.heartbeat_at, state = excluded.state

@@ -190,7 +190,8 @@ select min((select sum(due - leased) from counted), ?1), min((select sum(schedul
        (select ?2 - min(oldest) from counted);
 
 -- name: {queue}_due_topics
--- Of one lane (?1): the topics of messages that became due by ?3 and that no worker holds at ?2, among the first ?4.
+-- Of one lane (?1): the topics of messages that became due by ?3 and that no worker holds at ?2, among
+-- the first ?4.
 select topic, count(*), ?2 - min(ready_at)
   from (select topic, ready_at, lease_until from {schema}_{queue}
          where status = 0 and lane = ?1 and ready_at <= ?3 order by ready_at, seq limit ?4)

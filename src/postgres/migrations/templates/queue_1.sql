@@ -905,9 +905,9 @@ begin
 end
 $function$;
 
--- The topics of messages that have been due for at least `waiting` and that no worker holds, among the first `look_at`
--- messages of each lane: how many messages of the topic were seen, and how long the oldest one has waited. Paused topics
--- are left out.
+-- The topics of messages that have been due for at least `waiting` and that no worker holds, among the
+-- first `look_at` messages of each lane: how many messages of the topic were seen, and how long the
+-- oldest one has waited. Paused topics are left out.
 create function {schema}._{queue}_due_topics(waiting interval, look_at integer)
   returns table (topic text, seen bigint, oldest_wait interval)
   language plpgsql volatile
