@@ -24,6 +24,7 @@ Job read_job(const Result& result, int row) {
   job.next_due_at = result.time_or_null(row, 13);
   job.last_run_at = result.time_or_null(row, 14);
   if (!result.is_null(row, 15)) job.last_run_status = storage::run_status_of(result.bytes(row, 15));
+  job.last_error = result.text_or_null(row, 16);
   return job;
 }
 
@@ -101,6 +102,13 @@ void JobStore::plan(storage::WriteSession& session, JobId job, std::optional<Wal
   WriteSession::of(session).run(texts_, sql::job_plan, params);
 }
 
+void JobStore::note_broken(storage::WriteSession& session, JobId job, std::string_view error,
+                           std::optional<WallTime> wake_at) {
+  Params params;
+  params.add(job.uuid()).add(error).add(wake_at);
+  WriteSession::of(session).run(texts_, sql::job_note_broken, params);
+}
+
 void JobStore::remove(storage::WriteSession& session, JobId job) {
   auto& core = WriteSession::of(session);
   Params params;
@@ -116,10 +124,14 @@ void JobStore::remove(storage::WriteSession& session, JobId job) {
   core.run(texts_, sql::job_remove, params);
 }
 
-void JobStore::drop_waiting(storage::WriteSession& session, JobId job) {
+std::vector<WallTime> JobStore::drop_waiting(storage::WriteSession& session, JobId job,
+                                             std::optional<WallTime> before) {
   Params params;
-  params.add(job.uuid());
-  WriteSession::of(session).run(texts_, sql::job_drop_waiting, params);
+  params.add(job.uuid()).add(before);
+  const auto result = WriteSession::of(session).run(texts_, sql::job_drop_waiting, params);
+  std::vector<WallTime> times;
+  for (int row = 0; row < result.rows(); ++row) times.push_back(result.time(row, 0));
+  return times;
 }
 
 bool JobStore::add_run(storage::WriteSession& session, const Job& job, const storage::NewRun& run) {

@@ -17,6 +17,7 @@ create table {schema}.job (
   updated_at          timestamptz not null,
   next_due_at         timestamptz,
   wake_at             timestamptz,
+  last_error          text,                            -- why no scheduler could plan it
   constraint job_pkey primary key (id),
   constraint job_name unique (name),
   constraint job_limits check (char_length(name) between 1 and 100 and misfire between 0 and 2 and misfire_limit > 0
@@ -48,14 +49,19 @@ create index job_run_active on {schema}.job_run (job_id) where released_at is no
 create index job_run_ended on {schema}.job_run (ended_at) where ended_at is not null;
 create index job_run_name on {schema}.job_run (job_name, scheduled_time);
 
+-- The last run is the latest that has ended, or that has failed at least once and is retried: a job that always fails shows
+-- that before its message is a dead letter.
 create view {schema}.jobs as
   select j.id, j.name, j.topic::text, j.payload, j.cron, j.time_zone,
          (array['coalesce', 'all', 'skip'])[j.misfire + 1] as misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
          j.jitter, j.created_at, j.updated_at, j.next_due_at, last.scheduled_time as last_run_at,
-         case when last.failed then 'failed' when last.scheduled_time is not null then 'done' end as last_run_status
+         case when last.failed then 'failed' when last.scheduled_time is not null then 'done' end as last_run_status,
+         j.last_error
     from {schema}.job j
-    left join lateral (select r.scheduled_time, r.failed from {schema}.job_run r
-                        where r.job_name = j.name and r.ended_at is not null
+    left join lateral (select r.scheduled_time, r.failed or r.ended_at is null as failed from {schema}.job_run r
+                        where r.job_name = j.name
+                          and (r.ended_at is not null or exists (
+                                 select from {schema}.outbox o where o.id = r.id and o.attempts > 0))
                         order by r.scheduled_time desc limit 1) last on true;
 
 -- A run is in progress while somebody has claimed its message.
