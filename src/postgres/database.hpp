@@ -25,6 +25,7 @@ class Database final : public storage::Database {
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const std::string& schema() const override { return options_.schema; }
+  [[nodiscard]] Clock& clock() const override { return *options_.clock; }
   void read(const ReadBody& body, const storage::ReadOptions& options) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return false; }

@@ -60,6 +60,8 @@ class Database {
   /// What logs and errors call this database; holds no secret.
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const std::string& schema() const = 0;
+  /// Local waiting and deadlines use it. On SQLite it is also the time that decides.
+  [[nodiscard]] virtual Clock& clock() const = 0;
 
   /// False when there is nothing to read from yet: an SQLite file that nobody has written.
   [[nodiscard]] virtual bool exists() const { return true; }
