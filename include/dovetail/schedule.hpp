@@ -41,7 +41,8 @@ namespace dovetail {
 
 namespace storage {
 struct RunCounts;
-}
+struct NewTime;
+}  // namespace storage
 
 // --- timers
 // --------------------------------------------------------------------------------------------------
@@ -51,6 +52,8 @@ struct TimerRequest {
   std::string topic{};
   std::string payload{};
   WallTime due_at{};  ///< What is past fires at once.
+  /// Instead of due_at: so much later than now, by the database's clock. Zero to 100 years.
+  std::optional<std::chrono::milliseconds> delay{};
   std::optional<std::string> correlation_id{};
   /// While a timer with the same key has not fired, a second one is not stored: schedule() answers the first one's id.
   std::optional<std::string> unique_key{};
@@ -112,6 +115,9 @@ class Timers {
   /// Lets it fire at another time; false as above.
   bool reschedule(TimerId timer, WallTime due_at);
   bool reschedule(Transaction& transaction, TimerId timer, WallTime due_at);
+  /// The same, so much later than now by the database's clock.
+  bool reschedule(TimerId timer, std::chrono::milliseconds delay);
+  bool reschedule(Transaction& transaction, TimerId timer, std::chrono::milliseconds delay);
 
   /// Also one that fired, while history is kept (OutboxOptions::retain_done).
   [[nodiscard]] std::optional<Timer> get(TimerId timer);
@@ -136,6 +142,9 @@ class Timers {
   Fired fire_some(const std::stop_token& stop = {}, int most = 500);
 
  private:
+  bool move(TimerId timer, const storage::NewTime& time);
+  bool move(Transaction& transaction, TimerId timer, const storage::NewTime& time);
+
   storage::Database* database_;
   Logger log_;
   Metrics metrics_;
@@ -293,6 +302,7 @@ class Jobs {
                     Progress& progress);
   std::size_t start_waiting(storage::WriteSession& session, const Job& job, int most);
   void note(const Progress& progress) const;
+  void announce(const Progress& progress);
 
   storage::Database* database_;
   Outbox* outbox_;

@@ -32,6 +32,7 @@ class Database final : public storage::Database {
   std::unique_ptr<storage::TransactionHandle> begin() override;
   bool announces_inside() override { return notifier_.take_turn(); }
   void announce() override;
+  void announce_schedule() override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::QueueStore& outbox() override { return outbox_; }
   storage::InboxStore& inbox() override { return inbox_; }
@@ -47,6 +48,8 @@ class Database final : public storage::Database {
   void listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// The channel of NOTIFY that this schema uses.
   [[nodiscard]] std::string channel() const;
+  /// Sends a NOTIFY whose payload names the queue.
+  void notify(std::string_view queue, const std::stop_token& stop);
   void write_once(const storage::WriteOptions& options, const WriteBody& body);
 
   storage::DatabaseOptions options_;
@@ -65,6 +68,7 @@ class Database final : public storage::Database {
   LeaseStore leases_;
   MigrationStore migrations_;
   Notifier notifier_;
+  Notifier schedule_notifier_;
 };
 
 /// This engine, for the registry.

@@ -110,18 +110,9 @@ void JobStore::note_broken(storage::WriteSession& session, JobId job, std::strin
 }
 
 void JobStore::remove(storage::WriteSession& session, JobId job) {
-  auto& core = WriteSession::of(session);
   Params params;
   params.add(job.uuid());
-  const auto locked = core.run(texts_, sql::job_remove_step_lock, params);
-  std::vector<Uuid> messages;
-  messages.reserve(static_cast<std::size_t>(locked.rows()));
-  for (int row = 0; row < locked.rows(); ++row) messages.push_back(locked.uuid(row, 0));
-  Params ids;
-  ids.add(std::span<const Uuid>{messages});
-  core.run(texts_, sql::job_remove_step_messages, ids);
-  core.run(texts_, sql::job_remove_step_runs, params);
-  core.run(texts_, sql::job_remove, params);
+  WriteSession::of(session).run(texts_, sql::job_remove, params);
 }
 
 std::vector<WallTime> JobStore::drop_waiting(storage::WriteSession& session, JobId job,
@@ -186,12 +177,6 @@ std::size_t JobStore::purge_runs(storage::WriteSession& session, std::chrono::mi
   Params params;
   params.add(std::int64_t{age.count()}).add(std::int32_t{most});
   return WriteSession::of(session).run(texts_, sql::job_purge_runs, params).affected();
-}
-
-std::optional<std::chrono::microseconds> JobStore::next_due(storage::ReadSession& session) {
-  const auto result = ReadSession::of(session).run(texts_, sql::job_next_due, {});
-  if (result.is_null(0, 0)) return std::nullopt;
-  return std::chrono::microseconds{result.integer(0, 0)};
 }
 
 std::optional<Job> JobStore::get(storage::ReadSession& session, std::string_view name) {

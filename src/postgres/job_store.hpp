@@ -28,7 +28,6 @@ class JobStore final : public storage::JobStore {
   void note_started(storage::WriteSession& session, JobRunId run) override;
   bool set_output(storage::WriteSession& session, JobRunId run, std::string_view output) override;
   std::size_t purge_runs(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
-  std::optional<std::chrono::microseconds> next_due(storage::ReadSession& session) override;
   std::optional<Job> get(storage::ReadSession& session, std::string_view name) override;
   std::vector<Job> list(storage::ReadSession& session) override;
   std::vector<JobRun> runs(storage::ReadSession& session, std::string_view name,

@@ -11,14 +11,18 @@ namespace {
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
-/// The bell rings for every message that is enqueued: looking costs a query, so that it is done no more often than that.
+/// Many changes of timers and jobs in this time are one look.
 constexpr milliseconds least_pause{30};
 constexpr std::chrono::hours longest_pause{1};
+
+bool is_due(const std::optional<std::chrono::microseconds>& in) {
+  return in && in->count() <= 0;
+}
 
 }  // namespace
 
 void Scheduler::start() {
-  bell_.emplace(database_.doorbell(), [this] {
+  bell_.emplace(database_.schedule_bell(), [this] {
     std::lock_guard lock(mutex_);
     rung_ = true;
     wakes_.notify_one();
@@ -48,30 +52,49 @@ void Scheduler::run(const std::stop_token& stop) {
   }
 }
 
+storage::NextDue Scheduler::next_due(const std::stop_token& stop) {
+  storage::NextDue next;
+  database_.read([&](storage::ReadSession& session) { next = database_.timers().next_due(session); },
+                 {.service = true, .stop = stop});
+  if (!fires_timers_) next.timers.reset();
+  return next;
+}
+
+std::size_t Scheduler::work_on(const storage::NextDue& next, const std::stop_token& stop) {
+  std::size_t done = 0;
+  bool fires = is_due(next.timers);
+  bool plans = is_due(next.jobs);
+  while ((fires || plans) && !stop.stop_requested()) {
+    Timers::Fired fired;
+    if (fires) fired = timers_.fire_some(stop);
+    done += fired.count;
+    if (plans) done += jobs_.schedule_due(stop);
+    fires = fired.more;
+    plans = fires;  // between the batches: a crowd of timers does not keep jobs waiting
+  }
+  return done;
+}
+
 MonoDuration Scheduler::look(const std::stop_token& stop) {
   {
     std::lock_guard lock(mutex_);
     rung_ = false;
   }
-  Timers::Fired fired;
   auto asked_at = Steady::now();
-  std::size_t done = 0;
-  do {
-    fired = {};
-    if (fires_timers_) fired = timers_.fire_some(stop);
+  auto next = next_due(stop);
+  const auto done = work_on(next, stop);
+  if (done > 0) {
     asked_at = Steady::now();
-    done += fired.count +
-            jobs_.schedule_due(stop);  // between the batches: a crowd of timers does not keep jobs waiting
-  } while (fired.more && !stop.stop_requested());
+    next = next_due(stop);
+  }
   // Without a listener nobody tells us of an earlier one that another process stores.
   MonoDuration pause = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
-  const auto sooner = [&](std::optional<std::chrono::microseconds> due, MonoTime since) {
-    if (!due) return;
+  for (const auto& due : {next.timers, next.jobs}) {
+    if (!due) continue;
     const auto in = std::clamp<std::chrono::microseconds>(*due, std::chrono::microseconds{0}, longest_pause);
-    pause = std::min<MonoDuration>(pause, std::max<MonoDuration>(since + in - Steady::now(), MonoDuration{}));
-  };
-  sooner(fired.next_due, asked_at);
-  sooner(jobs_.next_due(stop), Steady::now());
+    pause =
+        std::min<MonoDuration>(pause, std::max<MonoDuration>(asked_at + in - Steady::now(), MonoDuration{}));
+  }
   // Something is due, and we could do nothing: somebody else is at it, or nobody can. No reason to ask without rest.
   fruitless_ = done == 0 && pause < milliseconds{1} ? std::min(fruitless_ + 1, 9) : 0;
   if (fruitless_ > 0) pause = std::max<MonoDuration>(pause, milliseconds{1 << fruitless_});

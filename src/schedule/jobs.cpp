@@ -11,6 +11,7 @@
 #include "storage/database.hpp"
 #include "storage/job_store.hpp"
 #include "storage/portions.hpp"
+#include "storage/timer_store.hpp"
 
 namespace dovetail {
 namespace {
@@ -101,6 +102,11 @@ Jobs::Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options,
   }
 }
 
+void Jobs::announce(const Progress& progress) {
+  database_->announce_schedule();
+  if (progress.started > 0) database_->announce();
+}
+
 // --- changing jobs
 // -------------------------------------------------------------------------------------------
 
@@ -148,7 +154,7 @@ JobId Jobs::create_or_update(const JobRequest& request) {
   log_.write(
       LogLevel::info, "jobs.stored",
       {{"store", database_->name()}, {"job", job.name}, {"cron", job.cron}, {"time_zone", job.time_zone}});
-  database_->announce();
+  announce(progress);
   return job.id;
 }
 
@@ -190,7 +196,7 @@ bool Jobs::set_enabled(std::string_view name, bool enabled) {
   if (found) {
     log_.write(LogLevel::info, enabled ? "jobs.enabled" : "jobs.disabled",
                {{"store", database_->name()}, {"job", name}});
-    database_->announce();
+    announce(progress);
   }
   return found;
 }
@@ -228,7 +234,7 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
   note(progress);
   log_.write(LogLevel::info, "jobs.triggered",
              {{"store", database_->name()}, {"job", name}, {"run_id", id.to_string()}});
-  database_->announce();
+  announce(progress);
   return id;
 }
 
@@ -244,7 +250,7 @@ void Jobs::require_zones() {
 
 std::optional<std::chrono::microseconds> Jobs::next_due(const std::stop_token& stop) {
   std::optional<std::chrono::microseconds> next;
-  database_->read([&](storage::ReadSession& session) { next = database_->jobs().next_due(session); },
+  database_->read([&](storage::ReadSession& session) { next = database_->timers().next_due(session).jobs; },
                   {.service = true, .stop = stop});
   return next;
 }

@@ -32,6 +32,7 @@ class Database final : public storage::Database {
   [[nodiscard]] bool transactions_exclude_writers() const override { return true; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   void announce() override { doorbell().ring(); }  // other processes watch the file
+  void announce_schedule() override { schedule_bell().ring(); }
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::QueueStore& outbox() override { return outbox_; }
   storage::InboxStore& inbox() override { return inbox_; }

@@ -230,13 +230,6 @@ void JobStore::revived(Connection& connection, std::span<const Uuid> messages) {
 // --- reading
 // -------------------------------------------------------------------------------------------------
 
-std::optional<std::chrono::microseconds> JobStore::next_due(storage::ReadSession& session) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::job_next_due);
-  cursor.bind(clock_->wall()).step();
-  if (cursor.is_null(0)) return std::nullopt;
-  return std::chrono::microseconds{cursor.integer(0)};
-}
-
 std::optional<Job> JobStore::get(storage::ReadSession& session, std::string_view name) {
   auto cursor = ReadSession::of(session).run(texts_, sql::job_get);
   return cursor.bind(name).step() ? std::optional{read_job(cursor)} : std::nullopt;

@@ -84,12 +84,16 @@ class Database {
 
   /// Rung when a message may have come, by this process or (while listen() runs) another.
   [[nodiscard]] Doorbell& doorbell() { return doorbell_; }
+  /// Rung when a timer or a job may be due earlier than before. Messages do not ring it.
+  [[nodiscard]] Doorbell& schedule_bell() { return schedule_bell_; }
   /// True when the caller's own transaction had better tell the other processes: that is sooner there, and
   /// nothing was announced for a while. Whoever enqueues all the time is told false, and calls announce()
   /// after.
   [[nodiscard]] virtual bool announces_inside() { return false; }
   /// Rings here, and tells the other processes without making the caller wait.
   virtual void announce() = 0;
+  /// The same for schedulers.
+  virtual void announce_schedule() = 0;
   /// Watches for other processes' announcements until `stop`; `connected` is called with true when it begins
   /// to hear them and with false when it no longer does. Returns at once when there is no way to hear them.
   virtual void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) = 0;
@@ -106,6 +110,7 @@ class Database {
 
  private:
   Doorbell doorbell_;
+  Doorbell schedule_bell_;
 };
 
 /// What an engine brings along: the schemes of its URLs and how to open one.

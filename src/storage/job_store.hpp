@@ -65,8 +65,6 @@ class JobStore {
   virtual bool set_output(WriteSession& session, JobRunId run, std::string_view output) = 0;
   virtual std::size_t purge_runs(WriteSession& session, std::chrono::microseconds age, int most) = 0;
 
-  /// How long until there is something to do.
-  virtual std::optional<std::chrono::microseconds> next_due(ReadSession& session) = 0;
   virtual std::optional<Job> get(ReadSession& session, std::string_view name) = 0;
   virtual std::vector<Job> list(ReadSession& session) = 0;
   virtual std::vector<JobRun> runs(ReadSession& session, std::string_view name, const RunPage& page) = 0;

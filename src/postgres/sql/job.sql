@@ -43,24 +43,7 @@ update {schema}.job set next_due_at = $2::timestamptz, wake_at = $3::timestamptz
 update {schema}.job set last_error = left($2::text, 2048), wake_at = coalesce($3::timestamptz, wake_at) where id = $1::uuid;
 
 -- name: job_remove
-delete from {schema}.job where id = $1::uuid;
-
--- name: job_remove_step_lock
--- Messages that nobody has claimed. Locked by a statement of its own, so that the next sees what they are now.
-select m.id from {schema}.outbox m
- where m.lease_until is null
-   and m.id = any (array(select r.id from {schema}.job_run r
-                          where r.job_id = $1::uuid and r.released_at is not null and r.ended_at is null))
- order by m.id for update skip locked;
-
--- name: job_remove_step_messages
-delete from {schema}.outbox where id = any ($1::uuid[]) and lease_until is null;
-
--- name: job_remove_step_runs
--- A run that is under way keeps its row.
-delete from {schema}.job_run r
- where r.job_id = $1::uuid and r.ended_at is null
-   and (r.released_at is null or not exists (select from {schema}.outbox o where o.id = r.id));
+select {schema}._job_remove($1::uuid);
 
 -- name: job_drop_waiting
 delete from {schema}.job_run
@@ -96,9 +79,6 @@ delete from {schema}.job_run r
  where r.ctid = any (array(select p.ctid from {schema}.job_run p
                             where p.ended_at < (select {schema}.clock()) - $1::bigint * interval '1 microsecond'
                             order by p.ended_at limit $2::integer for update skip locked));
-
--- name: job_next_due
-select (extract(epoch from min(wake_at) - {schema}.clock()) * 1000000)::bigint from {schema}.job where wake_at is not null;
 
 -- name: job_get
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,

@@ -104,9 +104,6 @@ update {schema}_job_run set output = ?2 where id = ?1;
 delete from {schema}_job_run
  where rowid in (select rowid from {schema}_job_run where ended_at < ?1 order by ended_at limit ?2);
 
--- name: job_next_due
-select min(wake_at) - ?1 from {schema}_job where wake_at is not null;
-
 -- name: job_get
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
        j.jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at, j.last_run_status,
