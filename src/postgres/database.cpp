@@ -167,6 +167,12 @@ std::unique_ptr<storage::TransactionHandle> Database::begin() {
   return std::make_unique<OwnedTransaction>(*this, pool_.acquire(), !options_.pooled);
 }
 
+std::optional<std::chrono::microseconds> Database::clock_lead(storage::ReadSession& session) {
+  const auto result = ReadSession::of(session).run(texts_, sql::clock_lead, {});
+  if (result.is_null(0, 0)) return std::nullopt;
+  return std::chrono::microseconds{result.integer(0, 0)};
+}
+
 // --- waking workers
 // ------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ class Database final : public storage::Database {
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return false; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
+  std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   bool announces_inside() override { return notifier_.take_turn(); }
   void announce() override;
   void announce_schedule() override;

@@ -165,6 +165,13 @@ std::unique_ptr<storage::TransactionHandle> Database::begin() {
   return std::make_unique<OwnedTransaction>(*this, writer());
 }
 
+std::optional<std::chrono::microseconds> Database::clock_lead(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::clock_lead);
+  cursor.bind(options_.clock->wall()).step();
+  if (cursor.is_null(0)) return std::nullopt;
+  return std::chrono::microseconds{cursor.integer(0)};
+}
+
 void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
   while (!stop.stop_requested()) {
     try {
@@ -186,10 +193,15 @@ void Database::watch(const std::stop_token& stop, const std::function<void(bool)
     return cursor.integer(0);
   };
   // When the next timer or job is due: of all that others write, only a change of that is the scheduler's business.
+  using Due = std::pair<std::optional<WallTime>, std::optional<WallTime>>;
   const auto next_due = [&] {
-    auto cursor = connection->run(texts_, sql::schedule_next_due_step_watch);
-    cursor.bind(options_.clock->wall()).step();
-    return std::pair{cursor.time_or_null(0), cursor.time_or_null(1)};
+    try {
+      auto cursor = connection->run(texts_, sql::schedule_next_due_step_watch);
+      cursor.bind(options_.clock->wall()).step();
+      return Due{cursor.time_or_null(0), cursor.time_or_null(1)};
+    } catch (const Error&) {
+      return Due{};  // somebody has removed the tables of timers and jobs: workers are still told of messages
+    }
   };
   connected(true);
   std::mutex mutex;

@@ -31,6 +31,7 @@ class Database final : public storage::Database {
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return true; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
+  std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void announce() override { doorbell().ring(); }  // other processes watch the file
   void announce_schedule() override { schedule_bell().ring(); }
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -79,6 +80,10 @@ class Database {
 
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;
+
+  /// How far the newest times that are stored lie ahead of the database's clock: it was set back by that much. Nothing
+  /// when nothing is stored.
+  virtual std::optional<std::chrono::microseconds> clock_lead(ReadSession& session) = 0;
 
   // Waking workers: hints, on top of polling.
 
