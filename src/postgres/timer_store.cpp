@@ -24,6 +24,12 @@ bool TimerStore::any_known(storage::WriteSession& session, std::span<const Uuid>
   return WriteSession::of(session).run(texts_, sql::timer_any_known, params).boolean(0, 0);
 }
 
+int TimerStore::backlog(storage::ReadSession& session, int most) {
+  Params params;
+  params.add(std::int32_t{most});
+  return static_cast<int>(ReadSession::of(session).run(texts_, sql::timer_backlog, params).integer(0, 0));
+}
+
 storage::NextDue TimerStore::next_due(storage::ReadSession& session) {
   const auto result = ReadSession::of(session).run(texts_, sql::schedule_next_due, {});
   const auto column = [&](int index) -> std::optional<std::chrono::microseconds> {

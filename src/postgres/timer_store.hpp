@@ -12,6 +12,7 @@ class TimerStore final : public storage::TimerStore {
   bool cancel(storage::WriteSession& session, TimerId timer) override;
   bool reschedule(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) override;
   bool any_known(storage::WriteSession& session, std::span<const Uuid> ids) override;
+  int backlog(storage::ReadSession& session, int most) override;
   storage::NextDue next_due(storage::ReadSession& session) override;
   std::vector<Timer> list(storage::ReadSession& session, std::optional<std::string_view> topic,
                           const TimerPage& page) override;

@@ -15,6 +15,15 @@ using Steady = std::chrono::steady_clock;
 constexpr milliseconds least_pause{30};
 constexpr std::chrono::hours longest_pause{1};
 
+// A crowd of timers that are due at once.
+constexpr int smallest_portion = 50;  // of one transaction
+constexpr int largest_portion = 500;
+constexpr milliseconds exclusive_time{5};  // that a transaction may keep all writers waiting
+constexpr milliseconds shared_time{20};
+constexpr int backlog_limit = 200;  // messages that wait for workers
+constexpr milliseconds wait_step{5};
+constexpr milliseconds longest_wait{250};  // for workers, before the next portion
+
 bool is_due(const std::optional<std::chrono::microseconds>& in) {
   return in && in->count() <= 0;
 }
@@ -66,13 +75,41 @@ std::size_t Scheduler::work_on(const storage::NextDue& next, const std::stop_tok
   bool plans = is_due(next.jobs);
   while ((fires || plans) && !stop.stop_requested()) {
     Timers::Fired fired;
-    if (fires) fired = timers_.fire_some(stop);
+    if (fires) fired = fire_portion(stop);
     done += fired.count;
     if (plans) done += jobs_.schedule_due(stop);
     fires = fired.more;
     plans = fires;  // between the batches: a crowd of timers does not keep jobs waiting
+    if (fires) let_workers_follow(stop);
   }
   return done;
+}
+
+/// A transaction that fires many timers keeps others waiting, on SQLite all who write: as many timers as take the time
+/// that this is allowed to last.
+Timers::Fired Scheduler::fire_portion(const std::stop_token& stop) {
+  const auto begun = Steady::now();
+  auto fired = timers_.fire_some(stop, portion_);
+  if (fired.count < static_cast<std::size_t>(portion_)) return fired;
+  const std::chrono::duration<double> took = Steady::now() - begun;
+  const std::chrono::duration<double> allowed =
+      database_.transactions_exclude_writers() ? exclusive_time : shared_time;
+  const auto factor = std::clamp(allowed / took, 0.5, 2.0);
+  portion_ = std::clamp(static_cast<int>(portion_ * factor), smallest_portion, largest_portion);
+  return fired;
+}
+
+/// Messages are claimed in the order of their times: those that come after a crowd of timers would wait behind all of it.
+/// So the crowd fires no faster than workers take its messages, unless there are none for a while.
+void Scheduler::let_workers_follow(const std::stop_token& stop) {
+  for (int tries = 0; tries < longest_wait / wait_step && !stop.stop_requested(); ++tries) {
+    int backlog = 0;
+    database_.read(
+        [&](storage::ReadSession& session) { backlog = database_.timers().backlog(session, backlog_limit); },
+        {.service = true, .stop = stop});
+    if (backlog < backlog_limit) return;
+    system_clock()->sleep_for(wait_step, stop);
+  }
 }
 
 MonoDuration Scheduler::look(const std::stop_token& stop) {

@@ -25,6 +25,12 @@ bool TimerStore::any_known(storage::WriteSession& session, std::span<const Uuid>
       ids, [&](const Uuid& id) { return connection.run(texts_, sql::timer_any_known).bind(id).step(); });
 }
 
+int TimerStore::backlog(storage::ReadSession& session, int most) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::timer_backlog);
+  cursor.bind(std::int64_t{most}).bind(clock_->wall()).step();
+  return static_cast<int>(cursor.integer(0));
+}
+
 storage::NextDue TimerStore::next_due(storage::ReadSession& session) {
   auto cursor = ReadSession::of(session).run(texts_, sql::schedule_next_due);
   cursor.bind(clock_->wall()).step();

@@ -35,6 +35,9 @@ class TimerStore {
   /// Whether the outbox knows a message with one of these ids, also one that is finished.
   virtual bool any_known(WriteSession& session, std::span<const Uuid> ids) = 0;
 
+  /// How many messages of the outbox are due and wait for a worker, counted up to `most`.
+  virtual int backlog(ReadSession& session, int most) = 0;
+
   /// Of timers that nobody holds, and of jobs: in one round trip.
   virtual NextDue next_due(ReadSession& session) = 0;
 

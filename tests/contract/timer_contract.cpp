@@ -297,6 +297,23 @@ TEST_P(TimerContract, EnqueuedMessagesDoNotMakeTheSchedulerLook) {
   EXPECT_TRUE(eventually([&] { return handled == burst + 2; })) << "but a timer does";
 }
 
+TEST_P(TimerContract, ACrowdThatIsDueAtOnceFiresOnceEachWhileOtherMessagesAreHandled) {
+  auto options = backend.options();
+  options.clock = nullptr;  // real time
+  auto worker = Platform::open(backend.url(), options);
+  constexpr int crowd = 1'500;
+  std::atomic<int> fired{0};
+  std::atomic<int> others{0};
+  worker.on("t", [&](const OutboxMessage&, HandlerContext&) { ++fired; });
+  worker.on("other", [&](const OutboxMessage&, HandlerContext&) { ++others; });
+  worker.timers().schedule_many(std::vector<TimerRequest>(crowd, {.topic = "t", .due_at = WallTime{}}));
+  worker.start();
+  for (int i = 0; i < 20; ++i) worker.outbox().enqueue({.topic = "other"});
+  EXPECT_TRUE(eventually([&] { return fired >= crowd && others == 20; }));
+  EXPECT_THAT(worker.timers().list(), IsEmpty());
+  EXPECT_EQ(fired, crowd);
+}
+
 // --- delays: by the database's clock
 // ------------------------------------------------------------------------
 

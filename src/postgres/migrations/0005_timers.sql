@@ -74,6 +74,24 @@ begin
 end
 $function$;
 
+-- How many messages of the outbox are due and wait for a worker, counted up to `most`. For whoever fires timers.
+create function {schema}._timers_backlog(most integer) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+declare
+  v_now timestamptz := {schema}.clock();
+begin
+  return (select count(*)
+            from (select from generate_series(-5, 5) as lanes(lane)
+                   cross join lateral (select from {schema}.outbox o
+                                        where o.lane = lanes.lane and o.ready_at <= v_now and o.lease_until is null
+                                        limit most) each
+                   limit most) waiting);
+end
+$function$;
+
 -- Whether the outbox knows a message with one of these ids, also one that is finished. For whoever fires timers.
 create function {schema}._timers_any_known(ids uuid[]) returns boolean
   language plpgsql volatile

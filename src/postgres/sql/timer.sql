@@ -16,6 +16,9 @@ select (extract(epoch from timers_due - {schema}.clock()) * 1000000)::bigint,
        (extract(epoch from jobs_due - {schema}.clock()) * 1000000)::bigint
   from {schema}._schedule_next_due();
 
+-- name: timer_backlog
+select {schema}._timers_backlog($1::integer);
+
 -- name: timer_list
 -- Those that wait, the next one first; lane by lane, as the index has them.
 select each.id, each.topic, each.correlation_id, each.unique_key, each.created_at, each.ready_at, each.due_at, each.attempts,

@@ -28,6 +28,14 @@ select min((select ready_at from {schema}_timers
        (select min(wake_at) from {schema}_job where wake_at is not null)
   from lanes;
 
+-- name: timer_backlog
+-- How many messages of the outbox are due (?2) and wait for a worker, counted up to ?1.
+with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
+select min(?1, sum((select count(*) from (select 1 from {schema}_outbox
+                                           where status = 0 and lane = lanes.lane and ready_at <= ?2 and lease_until <= ?2
+                                           limit ?1))))
+  from lanes;
+
 -- name: timer_list
 -- Those that wait, the next one first.
 select id, topic, correlation_id, unique_key, created_at, ready_at, due_at, attempts, last_error, lease_until > 0
