@@ -62,6 +62,9 @@ struct LeasePage {
   int size = 1'000;                         ///< 1 to 10,000.
 };
 
+class LeaseRunner;
+struct LeaseRunnerOptions;
+
 class Leases {
  public:
   Leases(storage::Database& database, Logger log, Metrics metrics);
@@ -102,6 +105,10 @@ class Leases {
 
  private:
   friend class LeaseRunner;
+  friend bool run_while_leader(Leases& leases, std::string_view name,
+                               const std::function<void(LeaseRunner& runner)>& lead,
+                               const LeaseRunnerOptions& options);
+  [[nodiscard]] Clock& clock() const;
   void note_lost(const Lease& lease) const;
   std::optional<Lease> acquire(std::string_view name, std::optional<int> limit, std::string_view owner,
                                std::chrono::milliseconds duration, const std::stop_token& stop);
@@ -150,7 +157,8 @@ class LeaseRunner {
   [[nodiscard]] bool is_lost() const;
   void throw_if_lost() const;
 
-  /// Renews now; false when that was refused, or the database gave no answer.
+  /// Renews now; false when that was refused, or the database gave no answer. After a success the next
+  /// automatic renewal is due `renew_at` of the duration later; after a failure it stays where it was.
   bool try_renew_now();
 
  private:

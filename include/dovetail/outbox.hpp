@@ -30,6 +30,8 @@ struct EnqueueRequest {
   std::string topic{};               ///< 1 to 255 characters, case-sensitive.
   std::string payload{};             ///< Any text, also empty; up to OutboxOptions::max_payload_bytes.
   std::optional<WallTime> due_at{};  ///< Not claimed before; absent or past means at once.
+  /// Instead of due_at: so much later than now, by the database's clock. Zero to 100 years.
+  std::optional<std::chrono::milliseconds> delay{};
   std::optional<std::string> correlation_id{};  ///< Up to 255 characters; empty means none.
   /// Your own id makes a repeated enqueue harmless: the second one stores nothing, for as long as the first
   /// is kept.

@@ -39,6 +39,11 @@
 
 namespace dovetail {
 
+namespace storage {
+struct RunCounts;
+struct NewTime;
+}  // namespace storage
+
 // --- timers
 // --------------------------------------------------------------------------------------------------
 
@@ -47,6 +52,8 @@ struct TimerRequest {
   std::string topic{};
   std::string payload{};
   WallTime due_at{};  ///< What is past fires at once.
+  /// Instead of due_at: so much later than now, by the database's clock. Zero to 100 years.
+  std::optional<std::chrono::milliseconds> delay{};
   std::optional<std::string> correlation_id{};
   /// While a timer with the same key has not fired, a second one is not stored: schedule() answers the first one's id.
   std::optional<std::string> unique_key{};
@@ -108,6 +115,9 @@ class Timers {
   /// Lets it fire at another time; false as above.
   bool reschedule(TimerId timer, WallTime due_at);
   bool reschedule(Transaction& transaction, TimerId timer, WallTime due_at);
+  /// The same, so much later than now by the database's clock.
+  bool reschedule(TimerId timer, std::chrono::milliseconds delay);
+  bool reschedule(Transaction& transaction, TimerId timer, std::chrono::milliseconds delay);
 
   /// Also one that fired, while history is kept (OutboxOptions::retain_done).
   [[nodiscard]] std::optional<Timer> get(TimerId timer);
@@ -132,6 +142,9 @@ class Timers {
   Fired fire_some(const std::stop_token& stop = {}, int most = 500);
 
  private:
+  bool move(TimerId timer, const storage::NewTime& time);
+  bool move(Transaction& transaction, TimerId timer, const storage::NewTime& time);
+
   storage::Database* database_;
   Logger log_;
   Metrics metrics_;
@@ -149,7 +162,7 @@ class Timers {
 /// They may have passed while no process looked after the job; or they come while it runs as often as it may, and have to
 /// wait for their turn.
 enum class Misfire : std::uint8_t {
-  coalesce = 0,  ///< Passed: one run, for the latest. Waiting: one, the first.
+  coalesce = 0,  ///< One run, for the latest of them: a later time replaces the one that waits.
   all = 1,       ///< Passed: the latest JobRequest::misfire_limit of them. Waiting: so many, the first.
   skip = 2,      ///< Passed: none that is more than a minute late. Waiting: none.
 };
@@ -192,8 +205,12 @@ struct Job {
   WallTime created_at{};
   WallTime updated_at{};
   std::optional<WallTime> next_due_at{};  ///< Absent when it is disabled.
-  std::optional<WallTime> last_run_at{};  ///< The scheduled time of the last run that ended.
-  std::optional<RunStatus> last_run_status{};
+  /// The scheduled time of the latest run that has ended, or that failed at least once and is retried.
+  std::optional<WallTime> last_run_at{};
+  std::optional<RunStatus> last_run_status{};  ///< Of that run: done, or failed (also while it is retried).
+  /// Why the job cannot be scheduled (a cron expression or time zone that cannot be understood). Absent
+  /// once a scheduler has understood it.
+  std::optional<std::string> last_error{};
 };
 
 struct JobRun {
@@ -275,13 +292,17 @@ class Jobs {
 
  private:
   bool set_enabled(std::string_view name, bool enabled);
-  std::size_t store(storage::WriteSession& session, const JobRequest& request, Job& answer);
-  /// Makes the job's runs that are due, starts those that may, and plans when to look again; answers how many started.
-  std::size_t advance(storage::WriteSession& session, Job& job, WallTime now);
-  std::size_t try_advance(storage::WriteSession& session, Job& job, WallTime now);
+  /// What a transaction did; counted and logged after its commit.
+  struct Progress;
+  void store(storage::WriteSession& session, const JobRequest& request, Job& answer, Progress& progress);
+  /// Adds the runs that are due, starts those that may start, and plans when to look again.
+  void advance(storage::WriteSession& session, Job& job, WallTime now, Progress& progress);
+  void try_advance(storage::WriteSession& session, Job& job, WallTime now, Progress& progress);
+  void add_due_runs(storage::WriteSession& session, Job& job, WallTime now, storage::RunCounts& counts,
+                    Progress& progress);
   std::size_t start_waiting(storage::WriteSession& session, const Job& job, int most);
-  /// After the commit.
-  void note_begun(std::size_t runs) const;
+  void note(const Progress& progress) const;
+  void announce(const Progress& progress);
 
   storage::Database* database_;
   Outbox* outbox_;
@@ -289,6 +310,7 @@ class Jobs {
   Logger log_;
   Metrics metrics_;
   struct Broken;
+  static std::shared_ptr<Broken> make_broken();
   std::shared_ptr<Broken> broken_;  ///< Jobs that this process cannot understand.
 };
 

@@ -79,6 +79,7 @@ class Transaction {
   [[nodiscard]] storage::WriteSession& session();
   [[nodiscard]] bool is_borrowed() const;
   void announce_at_commit();
+  void announce_schedule_at_commit();
 
  private:
   std::unique_ptr<storage::TransactionHandle> handle_;

@@ -106,7 +106,8 @@ ordered_json to_json(const Job& job) {
           {"next_due_at", or_null(job.next_due_at)},
           {"last_run_at", or_null(job.last_run_at)},
           {"last_run_status", job.last_run_status ? ordered_json(std::string{to_string(*job.last_run_status)})
-                                                  : ordered_json()}};
+                                                  : ordered_json()},
+          {"last_error", or_null(job.last_error)}};
 }
 
 ordered_json to_json(const JobRun& run) {

@@ -28,8 +28,11 @@ void schedule(const Globals& globals, const TimerArguments& arguments, bool has_
   TimerRequest request{.topic = arguments.topic, .payload = arguments.payload};
   if (!arguments.correlation_id.empty()) request.correlation_id = arguments.correlation_id;
   if (!arguments.unique_key.empty()) request.unique_key = arguments.unique_key;
-  request.due_at = has_delay ? system_clock()->wall() + parse_seconds("--in", arguments.in, in_range)
-                             : parse_time("--due-at", arguments.due_at);
+  if (has_delay) {
+    request.delay = parse_seconds("--in", arguments.in, in_range);
+  } else {
+    request.due_at = parse_time("--due-at", arguments.due_at);
+  }
   auto platform = globals.open();
   const auto answer = platform.timers().schedule(request);
   if (globals.json) {
@@ -94,7 +97,7 @@ void add_schedule(CLI::App& group, Globals& globals) {
   command.add_option("TOPIC", arguments->topic, "Of its message")->required()->check(topic_rule());
   command.add_option("PAYLOAD", arguments->payload, "The message's text; empty if absent");
   command.add_option("--due-at", arguments->due_at, "When, such as 2026-01-31T09:30:00Z")->check(time_rule());
-  *delay = command.add_option("--in", arguments->in, "Or in how many seconds, by this machine's clock");
+  *delay = command.add_option("--in", arguments->in, "Or in how many seconds, by the database's clock");
   command.add_option("--correlation-id", arguments->correlation_id, "Up to 255 characters");
   command.add_option("--unique-key", arguments->unique_key,
                      "Store nothing while a timer with this key waits");

@@ -3,9 +3,12 @@
 #include <date/tz.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <vector>
 
+#include "core/posix_zone.hpp"
 #include "core/text.hpp"
 
 namespace dovetail {
@@ -69,25 +72,6 @@ void require_readable(const date::time_zone& zone) {
   }
 }
 
-bool has_summer_time(const date::time_zone& zone, int year) {
-  const auto offset_in = [&](unsigned month) {
-    return zone.get_info(date::sys_days{date::year{year} / date::month{month} / 15}).offset;
-  };
-  return offset_in(1) != offset_in(7);
-}
-
-/// Files of the short form that newer versions of `zic` write by default leave out the years that follow
-/// from a rule at their end. The date library does not read that rule: it would quietly take New York to have
-/// given up summer time in 2007.
-void require_long_form() {
-  const auto* new_york = zone_named("America/New_York");
-  if (new_york == nullptr) fail_database("the one of America/New_York, and perhaps more, is missing");
-  require_readable(*new_york);
-  if (!has_summer_time(*new_york, 2015)) {
-    fail_database("the files are of the short form (zic -b slim), and the long one (zic -b fat) is needed");
-  }
-}
-
 /// What names of zones are made of: among the files there are others.
 bool may_be_a_name(std::string_view name) {
   const auto allowed = [](char c) {
@@ -104,7 +88,28 @@ bool may_be_a_name(std::string_view name) {
 struct TimeZone::Rules {
   std::string name;
   const date::time_zone* zone = nullptr;
+  std::optional<core::PosixZone> rule{};  ///< Of the time from `rule_from` on, if clocks change there.
+  WallTime rule_from = WallTime::max();
+
+  [[nodiscard]] ZonePeriod period_at(WallTime time) const;
+  [[nodiscard]] LocalInstants by_rule(LocalTime local) const;
 };
+
+namespace {
+
+/// The rule at the end of the zone's file, which the date library does not read. Without it, clocks would never change
+/// after the last change that the file lists: that is in 2037, or (files of the short form, `zic -b slim`) years ago.
+std::optional<core::PosixZone> rule_of(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, std::optional<core::PosixZone>> known;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(name);
+  if (found != known.end()) return found->second;
+  const auto text = core::zone_file_rule("/usr/share/zoneinfo/" + name);
+  return known[name] = text ? core::PosixZone::parse(*text) : std::nullopt;
+}
+
+}  // namespace
 
 TimeZone TimeZone::utc() {
   static const TimeZone zone{std::make_shared<const Rules>(Rules{"UTC"})};
@@ -120,17 +125,43 @@ TimeZone TimeZone::find(std::string_view iana_name) {
                                 "\": expected an IANA name such as Europe/Berlin, America/New_York or UTC");
   }
   require_readable(*zone);
-  return TimeZone{std::make_shared<const Rules>(Rules{zone->name(), zone})};
+  Rules rules{zone->name(), zone, rule_of(zone->name())};
+  if (rules.rule) rules.rule_from = period_of(zone->get_info(std::chrono::floor<seconds>(latest))).begin;
+  return TimeZone{std::make_shared<const Rules>(std::move(rules))};
 }
 
 const std::string& TimeZone::name() const {
   return rules_->name;
 }
 
+ZonePeriod TimeZone::Rules::period_at(WallTime time) const {
+  if (zone == nullptr) return {earliest, latest + 1us, 0s};
+  if (time < rule_from) return period_of(zone->get_info(std::chrono::floor<seconds>(time)));
+  const auto period = rule->period_at(std::chrono::floor<seconds>(time));
+  return {std::max<WallTime>(period.begin, rule_from), std::min<WallTime>(period.end, latest + 1us),
+          period.offset};
+}
+
 ZonePeriod TimeZone::period_at(WallTime time) const {
   require_instant(time);
-  if (rules_->zone == nullptr) return {earliest, latest + 1us, 0s};
-  return period_of(rules_->zone->get_info(std::chrono::floor<seconds>(time)));
+  return rules_->period_at(time);
+}
+
+/// The rule's changes are further apart than the two instants that are looked at.
+LocalInstants TimeZone::Rules::by_rule(LocalTime local) const {
+  using Kind = LocalInstants::Kind;
+  const WallTime near = std::chrono::sys_seconds{local.time_since_epoch()};
+  const auto before = period_at(near - widest_offset);
+  const auto after = period_at(std::min(near + widest_offset, latest));
+  const WallTime first = near - before.offset;
+  const WallTime second = near - after.offset;
+  if (before.offset == after.offset) return {Kind::once, first, first};
+  const bool is_before = first < before.end;
+  const bool is_after = second >= before.end;
+  if (is_before && is_after) return {Kind::twice, first, second};
+  if (is_before) return {Kind::once, first, first};
+  if (is_after) return {Kind::once, second, second};
+  return {Kind::skipped, before.end, before.end};
 }
 
 LocalTime TimeZone::to_local(WallTime time) const {
@@ -145,6 +176,10 @@ LocalInstants TimeZone::instants_of(LocalTime local) const {
     return WallTime{std::chrono::sys_seconds{local.time_since_epoch() - offset}};
   };
   if (rules_->zone == nullptr) return {Kind::once, with_offset(0s), with_offset(0s)};
+  const std::chrono::sys_seconds near{local.time_since_epoch()};
+  if (rules_->rule && near - 2 * widest_offset >= rules_->rule_from && near <= latest) {
+    return rules_->by_rule(local);
+  }
   const auto info = rules_->zone->get_info(date::local_seconds{local.time_since_epoch()});
   const auto first = with_offset(info.first.offset);
   if (info.result == date::local_info::unique) return {Kind::once, first, first};
@@ -154,7 +189,9 @@ LocalInstants TimeZone::instants_of(LocalTime local) const {
 
 void require_time_zone_database() {
   [[maybe_unused]] static const bool checked = [] {
-    require_long_form();
+    const auto* new_york = zone_named("America/New_York");
+    if (new_york == nullptr) fail_database("the one of America/New_York, and perhaps more, is missing");
+    require_readable(*new_york);
     return true;
   }();
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 
@@ -16,7 +15,6 @@ namespace dovetail {
 namespace {
 
 using std::chrono::milliseconds;
-using Steady = std::chrono::steady_clock;
 
 constexpr milliseconds shortest_attempt{250};
 constexpr milliseconds release_patience{2'000};
@@ -46,12 +44,14 @@ void require_options(const LeaseRunnerOptions& options) {
 
 }  // namespace
 
-// Two threads: one renews, and may have to wait for the database; the other fires the stop token in time, whatever the first
-// is waiting for. All times are of the monotonic clock: what is compared with the lease's end is when the request for it was
-// sent, which is sooner than when the database granted it.
+// Two threads: one renews, and may have to wait for the database; the other fires the stop token in time, even while the
+// first waits. All times are of the monotonic clock: the lease's end is counted from when the request for it was sent, which
+// is sooner than when the database granted it. The end only moves later, so that both threads may sleep until the time they
+// know, and look again.
 struct LeaseRunner::State {
   State(Leases& leases_, Lease granted, const LeaseRunnerOptions& options, MonoTime sent_at)
       : leases(leases_),
+        clock(leases_.clock()),
         lease(std::move(granted)),
         duration(options.duration),
         renew_at(options.renew_at),
@@ -84,7 +84,7 @@ struct LeaseRunner::State {
   bool check() {
     {
       std::lock_guard lock(mutex);
-      lost = lost || Steady::now() >= lost_at();
+      lost = lost || clock.mono() >= lost_at();
       if (!lost) return false;
     }
     tell();
@@ -95,7 +95,6 @@ struct LeaseRunner::State {
     {
       std::lock_guard lock(mutex);
       lost = true;
-      changed.notify_all();
     }
     tell();
   }
@@ -109,7 +108,7 @@ struct LeaseRunner::State {
 
   /// Throws when the database gave no answer.
   bool renew() {
-    const auto sent_at = Steady::now();
+    const auto sent_at = clock.mono();
     // One attempt that gets no answer, on a connection that is only half there, must leave time for another.
     std::stop_source attempt;
     const std::stop_callback ends_with_us(over.get_token(), [&] { attempt.request_stop(); });
@@ -124,51 +123,53 @@ struct LeaseRunner::State {
     if (check()) return false;  // the answer came too late
     std::lock_guard lock(mutex);
     ends = std::max(ends, sent_at + duration);
-    changed.notify_all();
     return true;
   }
 
-  void keep(const std::stop_token& stop) {
+  /// Sleeps until the renewal is due; a renewal by somebody else meanwhile puts it off. False: no more renewals.
+  bool sleep_until_due(const std::stop_token& stop) {
+    const auto sooner = share_of(duration, jitter * core::random_unit());
     for (;;) {
       MonoTime at;
       {
         std::lock_guard lock(mutex);
-        if (lost) return;
-        at = ends - share_of(duration, 1 - renew_at) - share_of(duration, jitter * core::random_unit());
+        if (lost) return false;
+        at = ends - share_of(duration, 1 - renew_at) - sooner;
       }
-      if (!system_clock()->sleep_until(at, stop)) return;
+      if (clock.mono() >= at) return true;
+      if (!clock.sleep_until(at, stop)) return false;
+    }
+  }
+
+  void keep(const std::stop_token& stop) {
+    while (sleep_until_due(stop)) {
       try {
         if (!renew()) return;
       } catch (const std::exception&) {
-        if (!system_clock()->sleep_for(
-                std::clamp<milliseconds>(duration / 20, milliseconds{10}, milliseconds{1'000}), stop))
-          return;
+        const auto pause = std::clamp<milliseconds>(duration / 20, milliseconds{10}, milliseconds{1'000});
+        if (!clock.sleep_for(pause, stop)) return;
       }
       if (check()) return;
     }
   }
 
   void watch(const std::stop_token& stop) {
-    std::unique_lock lock(mutex);
-    while (!lost && !stop.stop_requested()) {
-      const auto at = lost_at();
-      if (Steady::now() >= at) {
-        lost = true;
-        break;
+    while (!check()) {
+      MonoTime at;
+      {
+        std::lock_guard lock(mutex);
+        at = lost_at();
       }
-      changed.wait_until(lock, stop, at, [&] { return lost || lost_at() != at; });
+      if (!clock.sleep_until(at, stop)) return;
     }
-    const bool fire = lost;
-    lock.unlock();
-    if (fire) tell();
   }
 
   Leases& leases;
+  Clock& clock;
   const Lease lease;
   const milliseconds duration;
   const double renew_at;
   std::mutex mutex;
-  std::condition_variable_any changed;
   MonoTime ends;      // on the safe side
   bool lost = false;  // for good
   std::atomic<bool> told{false};
@@ -184,7 +185,7 @@ std::optional<LeaseRunner> LeaseRunner::try_start(Leases& leases, std::string_vi
                                                   const LeaseRunnerOptions& options) {
   require_options(options);
   const auto owner = options.owner.empty() ? default_owner() : options.owner;
-  const auto sent_at = Steady::now();
+  const auto sent_at = leases.clock().mono();
   auto lease = options.limit > 0
                    ? leases.try_acquire_slot(name, options.limit, owner, options.duration, options.stop)
                    : leases.try_acquire(name, owner, options.duration, options.stop);
@@ -252,7 +253,7 @@ bool run_while_leader(Leases& leases, std::string_view name, const std::function
     }
     // Often enough to follow soon after a leader's end, and not all at once.
     const auto pause = share_of(own.duration, 0.1 + 0.1 * core::random_unit());
-    system_clock()->sleep_for(std::min<MonoDuration>(pause, std::chrono::seconds{2}), own.stop);
+    leases.clock().sleep_for(std::min<MonoDuration>(pause, std::chrono::seconds{2}), own.stop);
   }
   return false;
 }

@@ -88,9 +88,13 @@ bool Leases::release(const Lease& lease, const std::stop_token& stop) {
                      held = database_->leases().release(session, lease) || held;
                    });
   log_.write(
-      LogLevel::info, "lease.released",
+      LogLevel::info, held ? "lease.released" : "lease.gone",
       {{"store", database_->name()}, {"name", lease.name}, {"owner", lease.owner}, {"token", lease.token}});
   return held;
+}
+
+Clock& Leases::clock() const {
+  return database_->clock();
 }
 
 void Leases::note_lost(const Lease& lease) const {

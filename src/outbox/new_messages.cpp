@@ -20,6 +20,7 @@ constexpr std::size_t max_topic_characters = 255;
 constexpr std::size_t max_correlation_id_characters = 255;
 constexpr std::size_t max_unique_key_characters = 255;
 constexpr std::size_t max_headers = 64;
+constexpr std::chrono::hours longest_delay{24 * 36525};
 constexpr std::size_t max_header_bytes = std::size_t{16} << 10;
 
 void require_headers(const Headers& headers) {
@@ -42,6 +43,12 @@ void require_headers(const Headers& headers) {
 void require_topic(std::string_view topic) {
   if (topic.empty()) throw std::invalid_argument("topic must not be empty");
   require_length("topic", topic, max_topic_characters);
+}
+
+void require_delay(std::chrono::milliseconds delay) {
+  if (delay < std::chrono::milliseconds::zero() || delay > longest_delay) {
+    throw std::out_of_range("delay must be zero to 100 years");
+  }
 }
 
 void require_joins(storage::Database& database, storage::WriteSession& session,
@@ -89,6 +96,11 @@ storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& 
   auto message = checked(MessageParts{request.topic, request.payload, request.correlation_id, request.due_at,
                                       request.headers, request.expires_at, request.priority},
                          options);
+  if (request.delay) {
+    if (request.due_at) throw std::invalid_argument("due_at and delay exclude each other");
+    require_delay(*request.delay);
+    message.delay = request.delay;
+  }
   if (request.message_id) {
     if (request.message_id->is_nil()) throw std::invalid_argument("message_id must not be the nil UUID");
     message.id = *request.message_id;

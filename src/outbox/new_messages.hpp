@@ -15,6 +15,9 @@ namespace dovetail::outbox {
 /// Throws std::invalid_argument, with the limit in the text.
 void require_topic(std::string_view topic);
 
+/// Throws std::out_of_range.
+void require_delay(std::chrono::milliseconds delay);
+
 /// Throws InvalidOperation when one of them does not exist.
 void require_joins(storage::Database& database, storage::WriteSession& session,
                    std::span<const JoinId> joins);

@@ -74,6 +74,11 @@ void require_filter(const DeadLetterFilter& filter) {
   if (filter.failed_before) require_time("failed_before", *filter.failed_before);
 }
 
+/// Timers are the scheduler's business.
+void announce(storage::Database& database, std::string_view queue) {
+  queue == "timers" ? database.announce_schedule() : database.announce();
+}
+
 }  // namespace
 
 std::string_view to_string(OutboxStatus status) {
@@ -234,7 +239,7 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
   metrics_.count(event("reaped"), count, {{"store", database_->name()}});
   log_.write(count > 0 ? LogLevel::info : LogLevel::debug, event("reaped"),
              {{"store", database_->name()}, {"count", count}});
-  if (count > 0) database_->announce();
+  if (count > 0) announce(*database_, name_);
   return count;
 }
 
@@ -272,7 +277,7 @@ std::size_t WorkQueue::replay(std::span<const OutboxMessageId> ids) {
   }
   metrics_.count(event("replayed"), total, {{"store", database_->name()}});
   log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
-  if (total > 0) database_->announce();
+  if (total > 0) announce(*database_, name_);
   return total;
 }
 
@@ -292,7 +297,7 @@ std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
   }
   metrics_.count(event("replayed"), total, {{"store", database_->name()}});
   log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
-  if (total > 0) database_->announce();
+  if (total > 0) announce(*database_, name_);
   return total;
 }
 
@@ -353,7 +358,7 @@ bool WorkQueue::resume(std::string_view topic) {
   });
   log_.write(LogLevel::info, event("resumed"),
              {{"store", database_->name()}, {"topic", topic}, {"count", back}});
-  database_->announce();
+  announce(*database_, name_);
   return resumed;
 }
 

@@ -396,10 +396,12 @@ void Connection::run_script(std::string_view name, const std::string& text) {
 }
 
 bool Connection::wait_for_notification(std::chrono::steady_clock::time_point deadline,
-                                       const std::stop_token& stop) {
-  const auto take_all = [this] {
+                                       const std::stop_token& stop,
+                                       const std::function<void(std::string_view)>& heard) {
+  const auto take_all = [&] {
     bool any = false;
     while (auto* notification = PQnotifies(connection_)) {
+      if (heard) heard(notification->extra);
       PQfreemem(notification);
       any = true;
     }

@@ -79,7 +79,9 @@ class Connection {
 
   /// Waits until the server sends a notification on a channel this connection listens to, or until `deadline`
   /// (false) or `stop` (false). Takes all that have come.
-  bool wait_for_notification(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop);
+  /// `heard` is called with the payload of each.
+  bool wait_for_notification(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop,
+                             const std::function<void(std::string_view)>& heard = {});
 
   /// False once the connection is broken, also when the server hung up while it was idle.
   [[nodiscard]] bool usable() const;

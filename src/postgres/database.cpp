@@ -13,6 +13,10 @@
 namespace dovetail::postgres {
 namespace {
 
+// Payloads of NOTIFY that are the scheduler's business; see the schema's function _wake.
+constexpr std::string_view timers_payload = "timers";
+constexpr std::string_view jobs_payload = "jobs";
+
 using Scope = SessionCore::Scope;
 
 std::string quoted(const std::string& schema) {
@@ -47,8 +51,10 @@ class OwnedTransaction final : public storage::TransactionHandle {
       session_.core().commit();
     }
     if (announces_) database_.announce();
+    if (announces_schedule_) database_.announce_schedule();
   }
   void announce_at_commit() override { announces_ = true; }
+  void announce_schedule_at_commit() override { announces_schedule_ = true; }
   void rollback() override {
     require_open();
     const auto connection = std::exchange(connection_, std::nullopt);
@@ -63,6 +69,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
   std::optional<storage::Pool<Connection>::Lease> connection_;
   WriteSession session_;
   bool announces_ = false;
+  bool announces_schedule_ = false;
 };
 
 /// The transaction that is open on a connection of the user's.
@@ -121,17 +128,8 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       leases_(texts_),
       instances_(texts_),
       migrations_(texts_, quoted(options_.schema)),
-      notifier_([this](const std::stop_token& stop) {
-        Params params;
-        params.add(std::string_view{channel()});
-        auto connection = service_pool_.acquire(stop);
-        // A hint need not be on disk before it is sent: without that wait it is there some milliseconds
-        // sooner.
-        connection->run({.name = "notify",
-                         .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, '')",
-                         .params = &params},
-                        stop);
-      }) {}
+      notifier_([this](const std::stop_token& stop) { notify("", stop); }),
+      schedule_notifier_([this](const std::stop_token& stop) { notify(timers_payload, stop); }) {}
 
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto& stop = options.stop;
@@ -170,6 +168,12 @@ std::unique_ptr<storage::TransactionHandle> Database::begin() {
   return std::make_unique<OwnedTransaction>(*this, pool_.acquire(), !options_.pooled);
 }
 
+std::optional<std::chrono::microseconds> Database::clock_lead(storage::ReadSession& session) {
+  const auto result = ReadSession::of(session).run(texts_, sql::clock_lead, {});
+  if (result.is_null(0, 0)) return std::nullopt;
+  return std::chrono::microseconds{result.integer(0, 0)};
+}
+
 // --- waking workers
 // ------------------------------------------------------------------------------------------
 
@@ -180,6 +184,22 @@ std::string Database::channel() const {
 void Database::announce() {
   doorbell().ring();
   notifier_.announce();
+}
+
+void Database::announce_schedule() {
+  schedule_bell().ring();
+  schedule_notifier_.announce();
+}
+
+void Database::notify(std::string_view queue, const std::stop_token& stop) {
+  Params params;
+  params.add(std::string_view{channel()}).add(queue);
+  auto connection = service_pool_.acquire(stop);
+  // A hint need not be on disk before it is sent: without that wait it is there some milliseconds sooner.
+  connection->run({.name = "notify",
+                   .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
+                   .params = &params},
+                  stop);
 }
 
 void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
@@ -208,10 +228,17 @@ void Database::listen_once(const std::stop_token& stop, const std::function<void
   connection->run({.name = "listen", .text = text}, stop);
   connected(true);
   doorbell().ring();  // for what came before we listened
+  schedule_bell().ring();
   while (!stop.stop_requested()) {
-    if (connection->wait_for_notification(std::chrono::steady_clock::now() + std::chrono::minutes{1}, stop)) {
-      doorbell().ring();
-    }
+    bool work = false;
+    bool schedule = false;
+    const auto heard = [&](std::string_view queue) {
+      (queue == timers_payload || queue == jobs_payload ? schedule : work) = true;
+    };
+    connection->wait_for_notification(std::chrono::steady_clock::now() + std::chrono::minutes{1}, stop,
+                                      heard);
+    if (work) doorbell().ring();
+    if (schedule) schedule_bell().ring();
   }
 }
 

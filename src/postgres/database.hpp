@@ -26,12 +26,15 @@ class Database final : public storage::Database {
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const std::string& schema() const override { return options_.schema; }
+  [[nodiscard]] Clock& clock() const override { return *options_.clock; }
   void read(const ReadBody& body, const storage::ReadOptions& options) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return false; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
+  std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   bool announces_inside() override { return notifier_.take_turn(); }
   void announce() override;
+  void announce_schedule() override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::QueueStore& outbox() override { return outbox_; }
   storage::InboxStore& inbox() override { return inbox_; }
@@ -48,6 +51,8 @@ class Database final : public storage::Database {
   void listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// The channel of NOTIFY that this schema uses.
   [[nodiscard]] std::string channel() const;
+  /// Sends a NOTIFY whose payload names the queue.
+  void notify(std::string_view queue, const std::stop_token& stop);
   void write_once(const storage::WriteOptions& options, const WriteBody& body);
 
   storage::DatabaseOptions options_;
@@ -67,6 +72,7 @@ class Database final : public storage::Database {
   InstanceStore instances_;
   MigrationStore migrations_;
   Notifier notifier_;
+  Notifier schedule_notifier_;
 };
 
 /// This engine, for the registry.

@@ -24,6 +24,7 @@ Job read_job(const Result& result, int row) {
   job.next_due_at = result.time_or_null(row, 13);
   job.last_run_at = result.time_or_null(row, 14);
   if (!result.is_null(row, 15)) job.last_run_status = storage::run_status_of(result.bytes(row, 15));
+  job.last_error = result.text_or_null(row, 16);
   return job;
 }
 
@@ -101,25 +102,27 @@ void JobStore::plan(storage::WriteSession& session, JobId job, std::optional<Wal
   WriteSession::of(session).run(texts_, sql::job_plan, params);
 }
 
-void JobStore::remove(storage::WriteSession& session, JobId job) {
-  auto& core = WriteSession::of(session);
+void JobStore::note_broken(storage::WriteSession& session, JobId job, std::string_view error,
+                           std::optional<WallTime> wake_at) {
   Params params;
-  params.add(job.uuid());
-  const auto locked = core.run(texts_, sql::job_remove_step_lock, params);
-  std::vector<Uuid> messages;
-  messages.reserve(static_cast<std::size_t>(locked.rows()));
-  for (int row = 0; row < locked.rows(); ++row) messages.push_back(locked.uuid(row, 0));
-  Params ids;
-  ids.add(std::span<const Uuid>{messages});
-  core.run(texts_, sql::job_remove_step_messages, ids);
-  core.run(texts_, sql::job_remove_step_runs, params);
-  core.run(texts_, sql::job_remove, params);
+  params.add(job.uuid()).add(error).add(wake_at);
+  WriteSession::of(session).run(texts_, sql::job_note_broken, params);
 }
 
-void JobStore::drop_waiting(storage::WriteSession& session, JobId job) {
+void JobStore::remove(storage::WriteSession& session, JobId job) {
   Params params;
   params.add(job.uuid());
-  WriteSession::of(session).run(texts_, sql::job_drop_waiting, params);
+  WriteSession::of(session).run(texts_, sql::job_remove, params);
+}
+
+std::vector<WallTime> JobStore::drop_waiting(storage::WriteSession& session, JobId job,
+                                             std::optional<WallTime> before) {
+  Params params;
+  params.add(job.uuid()).add(before);
+  const auto result = WriteSession::of(session).run(texts_, sql::job_drop_waiting, params);
+  std::vector<WallTime> times;
+  for (int row = 0; row < result.rows(); ++row) times.push_back(result.time(row, 0));
+  return times;
 }
 
 bool JobStore::add_run(storage::WriteSession& session, const Job& job, const storage::NewRun& run) {
@@ -174,12 +177,6 @@ std::size_t JobStore::purge_runs(storage::WriteSession& session, std::chrono::mi
   Params params;
   params.add(std::int64_t{age.count()}).add(std::int32_t{most});
   return WriteSession::of(session).run(texts_, sql::job_purge_runs, params).affected();
-}
-
-std::optional<std::chrono::microseconds> JobStore::next_due(storage::ReadSession& session) {
-  const auto result = ReadSession::of(session).run(texts_, sql::job_next_due, {});
-  if (result.is_null(0, 0)) return std::nullopt;
-  return std::chrono::microseconds{result.integer(0, 0)};
 }
 
 std::optional<Job> JobStore::get(storage::ReadSession& session, std::string_view name) {

@@ -161,6 +161,16 @@ Params& Params::add(std::span<const std::optional<WallTime>> values) {
   return put(oid::timestamptz_array, offset, 1);
 }
 
+Params& Params::add(std::span<const std::optional<std::int64_t>> values) {
+  const auto offset = buffer_.size();
+  append_array_header(buffer_, oid::int8, values.size(), true);
+  for (const auto& value : values) {
+    append_integer<std::int32_t>(buffer_, value ? 8 : -1);
+    if (value) append_integer(buffer_, *value);
+  }
+  return put(oid::int8_array, offset, 1);
+}
+
 Params::Arrays Params::arrays() const {
   Arrays arrays;
   for (const auto& entry : entries_) {

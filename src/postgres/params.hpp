@@ -52,6 +52,7 @@ class Params {
   Params& add(std::span<const RowAt> values);
   Params& add(std::span<const std::optional<std::string_view>> values);
   Params& add(std::span<const std::optional<WallTime>> values);
+  Params& add(std::span<const std::optional<std::int64_t>> values);
   template <class T>
   Params& add(const std::optional<T>& value) {
     return value ? add(*value) : add(nullptr);

@@ -46,7 +46,7 @@ Params fresh_params(const storage::NewMessage& message) {
 
 Params enqueue_params(const storage::NewMessage& message, storage::Announcement announcement) {
   auto params = fresh_params(message);
-  params.add(message.unique_key).add(announcement != storage::Announcement::later);
+  params.add(message.unique_key).add(announcement != storage::Announcement::later).add(micros(message.delay));
   return params;
 }
 
@@ -97,12 +97,13 @@ Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh, bo
   }
   add_column<Text>(params, messages, [](const auto& each) { return each.unique_key; });
   params.add(fresh).add(notify);
+  add_column<std::int64_t>(params, messages, [](const auto& each) { return micros(each.delay); });
   return params;
 }
 
 /// No more than a topic and a payload, and no id that could be there already.
 bool is_plain(const storage::NewMessage& message) {
-  return message.fresh && !message.correlation_id && !message.due_at && !message.headers &&
+  return message.fresh && !message.correlation_id && !message.due_at && !message.delay && !message.headers &&
          !message.expires_at && message.priority == 0 && !message.unique_key;
 }
 
@@ -332,7 +333,7 @@ StoredMessage read_stored(const Result& result, int row) {
 Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
                              storage::Announcement announcement) {
   auto& core = WriteSession::of(session);
-  if (message.fresh && !message.unique_key && announcement != storage::Announcement::edge) {
+  if (message.fresh && !message.unique_key && !message.delay && announcement != storage::Announcement::edge) {
     const bool silent = announcement == storage::Announcement::later;
     core.run(texts_, silent ? sql_.enqueue_step_fresh : sql_.enqueue_step_fresh_aloud, fresh_params(message));
     return {message.id, true};

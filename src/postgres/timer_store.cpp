@@ -11,9 +11,10 @@ bool TimerStore::cancel(storage::WriteSession& session, TimerId timer) {
   return WriteSession::of(session).run(texts_, sql::timer_cancel, params).boolean(0, 0);
 }
 
-bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, WallTime due_at) {
+bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) {
   Params params;
-  params.add(timer.uuid()).add(due_at);
+  params.add(timer.uuid()).add(time.due_at);
+  params.add(time.delay ? std::optional<std::int64_t>{time.delay->count()} : std::nullopt);
   return WriteSession::of(session).run(texts_, sql::timer_reschedule, params).boolean(0, 0);
 }
 
@@ -21,6 +22,21 @@ bool TimerStore::any_known(storage::WriteSession& session, std::span<const Uuid>
   Params params;
   params.add(ids);
   return WriteSession::of(session).run(texts_, sql::timer_any_known, params).boolean(0, 0);
+}
+
+int TimerStore::backlog(storage::ReadSession& session, int most) {
+  Params params;
+  params.add(std::int32_t{most});
+  return static_cast<int>(ReadSession::of(session).run(texts_, sql::timer_backlog, params).integer(0, 0));
+}
+
+storage::NextDue TimerStore::next_due(storage::ReadSession& session) {
+  const auto result = ReadSession::of(session).run(texts_, sql::schedule_next_due, {});
+  const auto column = [&](int index) -> std::optional<std::chrono::microseconds> {
+    if (result.is_null(0, index)) return std::nullopt;
+    return std::chrono::microseconds{result.integer(0, index)};
+  };
+  return {column(0), column(1)};
 }
 
 std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional<std::string_view> topic,

@@ -6,6 +6,7 @@
 
 #include "dovetail/error.hpp"
 #include "join/wait_handler.hpp"
+#include "runtime/clock_check.hpp"
 #include "runtime/dispatcher.hpp"
 #include "runtime/engines.hpp"
 #include "runtime/handler_registry.hpp"
@@ -62,6 +63,7 @@ struct Platform::State {
         timers(*database, options.schedule.timers, log, metrics),
         jobs(*database, outbox, options.schedule, log, metrics),
         instances(*database),
+        clock_check(*database, log, metrics),
         listener(*database, log),
         handlers(options.outbox.max_attempts),
         inbox_handlers(options.inbox.queue.max_attempts) {
@@ -116,7 +118,8 @@ struct Platform::State {
         {"timers", [this](const std::stop_token& stop) { keep_house(timers.queue(), stop); }},
         {"jobs", [this](const std::stop_token& stop) { jobs.purge_runs(jobs.options().retain_runs, stop); }},
         {"leases", [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }},
-        {"instances", [this](const std::stop_token& stop) { instances.purge(stale_instances_kept, stop); }}};
+        {"instances", [this](const std::stop_token& stop) { instances.purge(stale_instances_kept, stop); }},
+        {"clock", [this](const std::stop_token& stop) { clock_check.run(stop); }}};
   }
 
   /// Of a queue that no dispatcher works.
@@ -167,6 +170,7 @@ struct Platform::State {
   Timers timers;
   Jobs jobs;
   Instances instances;
+  runtime::ClockCheck clock_check;
   std::mutex stop_mutex;
   runtime::Listener listener;
   runtime::HandlerRegistry handlers;
@@ -183,7 +187,9 @@ Platform Platform::open(std::string_view url, PlatformOptions options) {
   auto database = open_database(url, options);
   if (options.deploy_schema && !storage::pending_migrations(*database).empty()) storage::migrate(*database);
   storage::verify_schema(*database);
-  return Platform{std::make_unique<State>(std::move(database), std::move(options))};
+  auto state = std::make_unique<State>(std::move(database), std::move(options));
+  state->clock_check.run();
+  return Platform{std::move(state)};
 }
 
 std::vector<SchemaChange> Platform::migrate(std::string_view url, const PlatformOptions& options) {

@@ -11,14 +11,27 @@ namespace {
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
-/// The bell rings for every message that is enqueued: looking costs a query, so that it is done no more often than that.
+/// Many changes of timers and jobs in this time are one look.
 constexpr milliseconds least_pause{30};
 constexpr std::chrono::hours longest_pause{1};
+
+// A crowd of timers that are due at once.
+constexpr int smallest_portion = 50;  // of one transaction
+constexpr int largest_portion = 500;
+constexpr milliseconds exclusive_time{5};  // that a transaction may keep all writers waiting
+constexpr milliseconds shared_time{20};
+constexpr int backlog_limit = 200;  // messages that wait for workers
+constexpr milliseconds wait_step{5};
+constexpr milliseconds longest_wait{250};  // for workers, before the next portion
+
+bool is_due(const std::optional<std::chrono::microseconds>& in) {
+  return in && in->count() <= 0;
+}
 
 }  // namespace
 
 void Scheduler::start() {
-  bell_.emplace(database_.doorbell(), [this] {
+  bell_.emplace(database_.schedule_bell(), [this] {
     std::lock_guard lock(mutex_);
     rung_ = true;
     wakes_.notify_one();
@@ -48,30 +61,77 @@ void Scheduler::run(const std::stop_token& stop) {
   }
 }
 
+storage::NextDue Scheduler::next_due(const std::stop_token& stop) {
+  storage::NextDue next;
+  database_.read([&](storage::ReadSession& session) { next = database_.timers().next_due(session); },
+                 {.service = true, .stop = stop});
+  if (!fires_timers_) next.timers.reset();
+  return next;
+}
+
+std::size_t Scheduler::work_on(const storage::NextDue& next, const std::stop_token& stop) {
+  std::size_t done = 0;
+  bool fires = is_due(next.timers);
+  bool plans = is_due(next.jobs);
+  while ((fires || plans) && !stop.stop_requested()) {
+    Timers::Fired fired;
+    if (fires) fired = fire_portion(stop);
+    done += fired.count;
+    if (plans) done += jobs_.schedule_due(stop);
+    fires = fired.more;
+    plans = fires;  // between the batches: a crowd of timers does not keep jobs waiting
+    if (fires) let_workers_follow(stop);
+  }
+  return done;
+}
+
+/// A transaction that fires many timers keeps others waiting, on SQLite all who write: as many timers as take the time
+/// that this is allowed to last.
+Timers::Fired Scheduler::fire_portion(const std::stop_token& stop) {
+  const auto begun = Steady::now();
+  auto fired = timers_.fire_some(stop, portion_);
+  if (fired.count < static_cast<std::size_t>(portion_)) return fired;
+  const std::chrono::duration<double> took = Steady::now() - begun;
+  const std::chrono::duration<double> allowed =
+      database_.transactions_exclude_writers() ? exclusive_time : shared_time;
+  const auto factor = std::clamp(allowed / took, 0.5, 2.0);
+  portion_ = std::clamp(static_cast<int>(portion_ * factor), smallest_portion, largest_portion);
+  return fired;
+}
+
+/// Messages are claimed in the order of their times: those that come after a crowd of timers would wait behind all of it.
+/// So the crowd fires no faster than workers take its messages, unless there are none for a while.
+void Scheduler::let_workers_follow(const std::stop_token& stop) {
+  for (int tries = 0; tries < longest_wait / wait_step && !stop.stop_requested(); ++tries) {
+    int backlog = 0;
+    database_.read(
+        [&](storage::ReadSession& session) { backlog = database_.timers().backlog(session, backlog_limit); },
+        {.service = true, .stop = stop});
+    if (backlog < backlog_limit) return;
+    system_clock()->sleep_for(wait_step, stop);
+  }
+}
+
 MonoDuration Scheduler::look(const std::stop_token& stop) {
   {
     std::lock_guard lock(mutex_);
     rung_ = false;
   }
-  Timers::Fired fired;
   auto asked_at = Steady::now();
-  std::size_t done = 0;
-  do {
-    fired = {};
-    if (fires_timers_) fired = timers_.fire_some(stop);
+  auto next = next_due(stop);
+  const auto done = work_on(next, stop);
+  if (done > 0) {
     asked_at = Steady::now();
-    done += fired.count +
-            jobs_.schedule_due(stop);  // between the batches: a crowd of timers does not keep jobs waiting
-  } while (fired.more && !stop.stop_requested());
+    next = next_due(stop);
+  }
   // Without a listener nobody tells us of an earlier one that another process stores.
   MonoDuration pause = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
-  const auto sooner = [&](std::optional<std::chrono::microseconds> due, MonoTime since) {
-    if (!due) return;
+  for (const auto& due : {next.timers, next.jobs}) {
+    if (!due) continue;
     const auto in = std::clamp<std::chrono::microseconds>(*due, std::chrono::microseconds{0}, longest_pause);
-    pause = std::min<MonoDuration>(pause, std::max<MonoDuration>(since + in - Steady::now(), MonoDuration{}));
-  };
-  sooner(fired.next_due, asked_at);
-  sooner(jobs_.next_due(stop), Steady::now());
+    pause =
+        std::min<MonoDuration>(pause, std::max<MonoDuration>(asked_at + in - Steady::now(), MonoDuration{}));
+  }
   // Something is due, and we could do nothing: somebody else is at it, or nobody can. No reason to ask without rest.
   fruitless_ = done == 0 && pause < milliseconds{1} ? std::min(fruitless_ + 1, 9) : 0;
   if (fruitless_ > 0) pause = std::max<MonoDuration>(pause, milliseconds{1 << fruitless_});

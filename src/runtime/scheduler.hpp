@@ -1,4 +1,5 @@
-// Looks after timers and jobs: sleeps until the next is due, and is woken by an earlier one.
+// Looks after timers and jobs: sleeps until the next is due, and is woken by an earlier one. A look is one query,
+// and messages that are enqueued cause none.
 //
 // Threads: start() and stop() from one.
 #pragma once
@@ -12,6 +13,7 @@
 #include "dovetail/schedule.hpp"
 #include "runtime/listener.hpp"
 #include "storage/database.hpp"
+#include "storage/timer_store.hpp"
 
 namespace dovetail::runtime {
 
@@ -35,6 +37,12 @@ class Scheduler {
 
  private:
   void run(const std::stop_token& stop);
+  /// One round trip.
+  storage::NextDue next_due(const std::stop_token& stop);
+  /// Fires timers and plans jobs that are due; returns how many.
+  std::size_t work_on(const storage::NextDue& next, const std::stop_token& stop);
+  Timers::Fired fire_portion(const std::stop_token& stop);
+  void let_workers_follow(const std::stop_token& stop);
   /// Does what is due, and answers how long until there is more.
   MonoDuration look(const std::stop_token& stop);
   void wait(MonoDuration pause, const std::stop_token& stop);
@@ -51,6 +59,7 @@ class Scheduler {
   std::condition_variable_any wakes_;
   bool rung_ = false;
   int failures_ = 0;
+  int portion_ = 100;  // timers to fire in the next transaction
   int fruitless_ = 0;  // looks in a row that found something due, and could not do it
   std::optional<storage::Doorbell::Subscription> bell_;
   std::jthread thread_;

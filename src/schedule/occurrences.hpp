@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <string_view>
 #include <vector>
 
 #include "dovetail/schedule.hpp"
@@ -15,6 +16,9 @@ struct Schedule {
   CronExpression cron;
   TimeZone zone;
 };
+
+/// Throws CronError, or std::invalid_argument for an unknown zone.
+[[nodiscard]] Schedule schedule_of(std::string_view cron, std::string_view zone);
 
 /// Of the times from `from` (the first that has not been looked at) to `now`, those that get a run; in their order. Bounded
 /// by the policy, however long nobody has looked.

@@ -18,9 +18,13 @@ constexpr std::chrono::hours lease_while_firing{24 * 365};
 constexpr int endless_attempts = 1'000'000'000;
 
 EnqueueRequest as_message(const TimerRequest& request) {
+  if (request.delay && request.due_at != WallTime{}) {
+    throw std::invalid_argument("due_at and delay exclude each other");
+  }
   EnqueueRequest message{.topic = request.topic,
                          .payload = request.payload,
-                         .due_at = request.due_at,
+                         .due_at = request.delay ? std::nullopt : std::optional{request.due_at},
+                         .delay = request.delay,
                          .correlation_id = request.correlation_id};
   message.headers = request.headers;
   message.priority = request.priority;
@@ -124,7 +128,7 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
     }
   });
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
-  database_->announce();
+  database_->announce_schedule();
   return as_timers(answers);
 }
 
@@ -136,7 +140,7 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
   const auto answers = database_->timer_queue().enqueue_many(transaction.session(), checked, false,
                                                              outbox::announcement_in(transaction));
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
-  transaction.announce_at_commit();
+  transaction.announce_schedule_at_commit();
   return as_timers(answers);
 }
 
@@ -154,21 +158,39 @@ bool Timers::cancel(Transaction& transaction, TimerId timer) {
   return database_->timers().cancel(transaction.session(), timer);
 }
 
-bool Timers::reschedule(TimerId timer, WallTime due_at) {
-  core::require_time("due_at", due_at);
+bool Timers::move(TimerId timer, const storage::NewTime& time) {
   bool found = false;
   database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-    found = database_->timers().reschedule(session, timer, due_at);
+    found = database_->timers().reschedule(session, timer, time);
   });
-  if (found) database_->announce();
+  if (found) database_->announce_schedule();
   return found;
+}
+
+bool Timers::move(Transaction& transaction, TimerId timer, const storage::NewTime& time) {
+  const bool found = database_->timers().reschedule(transaction.session(), timer, time);
+  if (found) transaction.announce_schedule_at_commit();
+  return found;
+}
+
+bool Timers::reschedule(TimerId timer, WallTime due_at) {
+  core::require_time("due_at", due_at);
+  return move(timer, {.due_at = due_at});
 }
 
 bool Timers::reschedule(Transaction& transaction, TimerId timer, WallTime due_at) {
   core::require_time("due_at", due_at);
-  const bool found = database_->timers().reschedule(transaction.session(), timer, due_at);
-  if (found) transaction.announce_at_commit();
-  return found;
+  return move(transaction, timer, {.due_at = due_at});
+}
+
+bool Timers::reschedule(TimerId timer, std::chrono::milliseconds delay) {
+  outbox::require_delay(delay);
+  return move(timer, {.delay = delay});
+}
+
+bool Timers::reschedule(Transaction& transaction, TimerId timer, std::chrono::milliseconds delay) {
+  outbox::require_delay(delay);
+  return move(transaction, timer, {.delay = delay});
 }
 
 std::optional<Timer> Timers::get(TimerId timer) {

@@ -52,8 +52,10 @@ class OwnedTransaction final : public storage::TransactionHandle {
       hold->commit();
     }
     if (announces_) database_.announce();
+    if (announces_schedule_) database_.announce_schedule();
   }
   void announce_at_commit() override { announces_ = true; }
+  void announce_schedule_at_commit() override { announces_schedule_ = true; }
   void rollback() override {
     require_open();
     hold_.reset();
@@ -70,6 +72,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
   std::unique_ptr<Writer::Hold> hold_;
   WriteSession session_;
   bool announces_ = false;
+  bool announces_schedule_ = false;
 };
 
 /// The transaction that is open on a connection of the user's.
@@ -112,7 +115,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                  return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
                }),
       joins_(texts_, options_.clock, doorbell()),
-      jobs_(texts_, options_.clock, doorbell()),
+      jobs_(texts_, options_.clock, schedule_bell()),
       outbox_watchers_(joins_, jobs_),
       leases_(texts_, options_.clock),
       instances_(texts_, options_.clock),
@@ -163,6 +166,13 @@ std::unique_ptr<storage::TransactionHandle> Database::begin() {
   return std::make_unique<OwnedTransaction>(*this, writer());
 }
 
+std::optional<std::chrono::microseconds> Database::clock_lead(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::clock_lead);
+  cursor.bind(options_.clock->wall()).step();
+  if (cursor.is_null(0)) return std::nullopt;
+  return std::chrono::microseconds{cursor.integer(0)};
+}
+
 void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
   while (!stop.stop_requested()) {
     try {
@@ -183,16 +193,32 @@ void Database::watch(const std::stop_token& stop, const std::function<void(bool)
     cursor.step();
     return cursor.integer(0);
   };
+  // When the next timer or job is due: of all that others write, only a change of that is the scheduler's business.
+  using Due = std::pair<std::optional<WallTime>, std::optional<WallTime>>;
+  const auto next_due = [&] {
+    try {
+      auto cursor = connection->run(texts_, sql::schedule_next_due_step_watch);
+      cursor.bind(options_.clock->wall()).step();
+      return Due{cursor.time_or_null(0), cursor.time_or_null(1)};
+    } catch (const Error&) {
+      return Due{};  // somebody has removed the tables of timers and jobs: workers are still told of messages
+    }
+  };
   connected(true);
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
   auto seen = version();
+  auto due = next_due();
   doorbell().ring();  // for what came before we watched
+  schedule_bell().ring();
   while (!stop.stop_requested()) {
     never.wait_for(lock, stop, watch_interval, [] { return false; });
     const auto now = version();
-    if (std::exchange(seen, now) != now) doorbell().ring();
+    if (std::exchange(seen, now) == now) continue;
+    doorbell().ring();
+    const auto then = next_due();
+    if (std::exchange(due, then) != then) schedule_bell().ring();
   }
 }
 

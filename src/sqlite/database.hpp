@@ -26,12 +26,15 @@ class Database final : public storage::Database {
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] const std::string& schema() const override { return options_.schema; }
+  [[nodiscard]] Clock& clock() const override { return *options_.clock; }
   [[nodiscard]] bool exists() const override;
   void read(const ReadBody& body, const storage::ReadOptions& options) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return true; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
+  std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void announce() override { doorbell().ring(); }  // other processes watch the file
+  void announce_schedule() override { schedule_bell().ring(); }
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::QueueStore& outbox() override { return outbox_; }
   storage::InboxStore& inbox() override { return inbox_; }

@@ -24,6 +24,7 @@ Job read_job(const Cursor& row) {
   job.next_due_at = row.time_or_null(13);
   job.last_run_at = row.time_or_null(14);
   if (!row.is_null(15)) job.last_run_status = storage::run_status_of(row.text(15));
+  job.last_error = row.text_or_null(16);
   return job;
 }
 
@@ -112,6 +113,12 @@ void JobStore::plan(storage::WriteSession& session, JobId job, std::optional<Wal
   cursor.bind(job.uuid()).bind(next_due_at).bind(wake_at).run();
 }
 
+void JobStore::note_broken(storage::WriteSession& session, JobId job, std::string_view error,
+                           std::optional<WallTime> wake_at) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_note_broken);
+  cursor.bind(job.uuid()).bind(error).bind(wake_at).run();
+}
+
 void JobStore::remove(storage::WriteSession& session, JobId job) {
   auto& connection = WriteSession::of(session);
   connection.run(texts_, sql::job_remove_step_messages).bind(job.uuid()).run();
@@ -119,8 +126,13 @@ void JobStore::remove(storage::WriteSession& session, JobId job) {
   connection.run(texts_, sql::job_remove).bind(job.uuid()).run();
 }
 
-void JobStore::drop_waiting(storage::WriteSession& session, JobId job) {
-  WriteSession::of(session).run(texts_, sql::job_drop_waiting).bind(job.uuid()).run();
+std::vector<WallTime> JobStore::drop_waiting(storage::WriteSession& session, JobId job,
+                                             std::optional<WallTime> before) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::job_drop_waiting);
+  cursor.bind(job.uuid()).bind(before);
+  std::vector<WallTime> times;
+  while (cursor.step()) times.push_back(cursor.time(0));
+  return times;
 }
 
 // --- runs
@@ -217,13 +229,6 @@ void JobStore::revived(Connection& connection, std::span<const Uuid> messages) {
 
 // --- reading
 // -------------------------------------------------------------------------------------------------
-
-std::optional<std::chrono::microseconds> JobStore::next_due(storage::ReadSession& session) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::job_next_due);
-  cursor.bind(clock_->wall()).step();
-  if (cursor.is_null(0)) return std::nullopt;
-  return std::chrono::microseconds{cursor.integer(0)};
-}
 
 std::optional<Job> JobStore::get(storage::ReadSession& session, std::string_view name) {
   auto cursor = ReadSession::of(session).run(texts_, sql::job_get);

@@ -98,12 +98,12 @@ bool is_unhindered(const storage::NewMessage& message) {
 }
 
 /// What every statement that stores a message takes, in this order.
-void bind_message(Cursor& cursor, const storage::NewMessage& message) {
+void bind_message(Cursor& cursor, const storage::NewMessage& message, WallTime now) {
   cursor.bind(message.id.uuid())
       .bind(message.topic)
       .bind(message.payload)
       .bind(message.correlation_id)
-      .bind(message.due_at)
+      .bind(message.delay ? std::optional<WallTime>{now + *message.delay} : message.due_at)
       .bind(core::view_of(message.headers))
       .bind(message.expires_at)
       .bind(std::int64_t{message.priority});
@@ -117,8 +117,9 @@ void bind_message(Cursor& cursor, const storage::NewMessage& message) {
 void QueueStore::insert(Connection& connection, Messages some) {
   DOVETAIL_ASSERT(some.size() == 1 || some.size() == inserts_at_once);
   auto cursor = connection.run(texts_, some.size() == 1 ? sql_.enqueue_many : sql_.enqueue_many_step_eight);
-  cursor.bind(clock_->wall());
-  for (const auto* message : some) bind_message(cursor, *message);
+  const auto now = clock_->wall();
+  cursor.bind(now);
+  for (const auto* message : some) bind_message(cursor, *message, now);
   cursor.run();
 }
 
@@ -141,8 +142,9 @@ Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewM
   }
   {
     auto cursor = connection.run(texts_, sql_.enqueue);
-    bind_message(cursor, message);
-    cursor.bind(message.unique_key).bind(clock_->wall());
+    const auto now = clock_->wall();
+    bind_message(cursor, message, now);
+    cursor.bind(message.unique_key).bind(now);
     if (cursor.run() == 1) return {message.id, true};
   }
   auto existing = connection.run(texts_, sql_.enqueue_step_existing);

@@ -12,15 +12,33 @@ bool TimerStore::cancel(storage::WriteSession& session, TimerId timer) {
   return cursor.bind(timer.uuid()).bind(clock_->wall()).run() == 1;
 }
 
-bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, WallTime due_at) {
+bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) {
   auto cursor = WriteSession::of(session).run(texts_, sql::timer_reschedule);
-  return cursor.bind(timer.uuid()).bind(due_at).bind(clock_->wall()).run() == 1;
+  const auto now = clock_->wall();
+  const auto due_at = time.delay ? std::optional<WallTime>{now + *time.delay} : time.due_at;
+  return cursor.bind(timer.uuid()).bind(due_at).bind(now).run() == 1;
 }
 
 bool TimerStore::any_known(storage::WriteSession& session, std::span<const Uuid> ids) {
   auto& connection = WriteSession::of(session);
   return std::ranges::any_of(
       ids, [&](const Uuid& id) { return connection.run(texts_, sql::timer_any_known).bind(id).step(); });
+}
+
+int TimerStore::backlog(storage::ReadSession& session, int most) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::timer_backlog);
+  cursor.bind(std::int64_t{most}).bind(clock_->wall()).step();
+  return static_cast<int>(cursor.integer(0));
+}
+
+storage::NextDue TimerStore::next_due(storage::ReadSession& session) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::schedule_next_due);
+  cursor.bind(clock_->wall()).step();
+  const auto column = [&](int index) -> std::optional<std::chrono::microseconds> {
+    if (cursor.is_null(index)) return std::nullopt;
+    return std::chrono::microseconds{cursor.integer(index)};
+  };
+  return {column(0), column(1)};
 }
 
 std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional<std::string_view> topic,

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -63,6 +64,8 @@ class Database {
   /// What logs and errors call this database; holds no secret.
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const std::string& schema() const = 0;
+  /// Local waiting and deadlines use it. On SQLite it is also the time that decides.
+  [[nodiscard]] virtual Clock& clock() const = 0;
 
   /// False when there is nothing to read from yet: an SQLite file that nobody has written.
   [[nodiscard]] virtual bool exists() const { return true; }
@@ -81,16 +84,24 @@ class Database {
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;
 
+  /// How far the newest times that are stored lie ahead of the database's clock: it was set back by that much. Nothing
+  /// when nothing is stored.
+  virtual std::optional<std::chrono::microseconds> clock_lead(ReadSession& session) = 0;
+
   // Waking workers: hints, on top of polling.
 
   /// Rung when a message may have come, by this process or (while listen() runs) another.
   [[nodiscard]] Doorbell& doorbell() { return doorbell_; }
+  /// Rung when a timer or a job may be due earlier than before. Messages do not ring it.
+  [[nodiscard]] Doorbell& schedule_bell() { return schedule_bell_; }
   /// True when the caller's own transaction had better tell the other processes: that is sooner there, and
   /// nothing was announced for a while. Whoever enqueues all the time is told false, and calls announce()
   /// after.
   [[nodiscard]] virtual bool announces_inside() { return false; }
   /// Rings here, and tells the other processes without making the caller wait.
   virtual void announce() = 0;
+  /// The same for schedulers.
+  virtual void announce_schedule() = 0;
   /// Watches for other processes' announcements until `stop`; `connected` is called with true when it begins
   /// to hear them and with false when it no longer does. Returns at once when there is no way to hear them.
   virtual void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) = 0;
@@ -108,6 +119,7 @@ class Database {
 
  private:
   Doorbell doorbell_;
+  Doorbell schedule_bell_;
 };
 
 /// What an engine brings along: the schemes of its URLs and how to open one.

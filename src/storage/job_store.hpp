@@ -42,16 +42,20 @@ class JobStore {
   virtual bool insert(WriteSession& session, const Job& job) = 0;
   /// All but its id, its creation and what follows from runs. Runs take the name along.
   virtual void update(WriteSession& session, const Job& job) = 0;
-  /// When it is due next, and when to look at it again.
+  /// When it is due next, and when to look at it again. Clears its error.
   virtual void plan(WriteSession& session, JobId job, std::optional<WallTime> next_due_at,
                     std::optional<WallTime> wake_at) = 0;
+  /// Stores why the job cannot be scheduled; with `wake_at`, nobody looks at it before then.
+  virtual void note_broken(WriteSession& session, JobId job, std::string_view error,
+                           std::optional<WallTime> wake_at) = 0;
   /// With its runs that nobody has begun, and their messages.
   virtual void remove(WriteSession& session, JobId job) = 0;
 
   /// False when there is a run for this time.
   virtual bool add_run(WriteSession& session, const Job& job, const NewRun& run) = 0;
-  /// Those that wait and come from the schedule.
-  virtual void drop_waiting(WriteSession& session, JobId job) = 0;
+  /// Deletes runs that wait and come from the schedule, all or those before a time. Returns their times.
+  virtual std::vector<WallTime> drop_waiting(WriteSession& session, JobId job,
+                                             std::optional<WallTime> before = {}) = 0;
   virtual RunCounts counts(WriteSession& session, JobId job) = 0;
   /// The earliest first.
   virtual std::vector<NewRun> waiting(WriteSession& session, JobId job, int most) = 0;
@@ -61,8 +65,6 @@ class JobStore {
   virtual bool set_output(WriteSession& session, JobRunId run, std::string_view output) = 0;
   virtual std::size_t purge_runs(WriteSession& session, std::chrono::microseconds age, int most) = 0;
 
-  /// How long until there is something to do.
-  virtual std::optional<std::chrono::microseconds> next_due(ReadSession& session) = 0;
   virtual std::optional<Job> get(ReadSession& session, std::string_view name) = 0;
   virtual std::vector<Job> list(ReadSession& session) = 0;
   virtual std::vector<JobRun> runs(ReadSession& session, std::string_view name, const RunPage& page) = 0;

@@ -13,6 +13,7 @@ class LentTransaction final : public TransactionHandle {
   void commit() override { refuse(); }
   void rollback() override { refuse(); }
   void announce_at_commit() override { inner_.announce_at_commit(); }
+  void announce_schedule_at_commit() override { inner_.announce_schedule_at_commit(); }
 
  private:
   [[noreturn]] static void refuse() {

@@ -31,6 +31,8 @@ struct NewMessage {
   std::optional<WallTime> expires_at;
   int priority = 0;
   std::optional<std::string_view> unique_key;
+  /// Instead of due_at: from the database's now.
+  std::optional<std::chrono::milliseconds> delay{};
 };
 
 /// A place in the queue of one priority.

@@ -33,6 +33,8 @@ class TransactionHandle {
   [[nodiscard]] virtual bool is_borrowed() const { return false; }
   /// Once it has committed, workers are told that there may be something to do.
   virtual void announce_at_commit() = 0;
+  /// Once it has committed, schedulers are told that a timer or a job may be due earlier.
+  virtual void announce_schedule_at_commit() = 0;
 };
 
 /// A transaction that belongs to the user: its end is not ours to decide.
@@ -41,7 +43,8 @@ class BorrowedTransactionHandle : public TransactionHandle {
   void commit() final;
   void rollback() final;
   [[nodiscard]] bool is_borrowed() const final { return true; }
-  void announce_at_commit() final {}  // its end is not ours to see
+  void announce_at_commit() final {}           // its end is not ours to see
+  void announce_schedule_at_commit() final {}  // nor here
 };
 
 }  // namespace dovetail::storage

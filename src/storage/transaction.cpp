@@ -54,6 +54,10 @@ void Transaction::announce_at_commit() {
   handle_->announce_at_commit();
 }
 
+void Transaction::announce_schedule_at_commit() {
+  handle_->announce_schedule_at_commit();
+}
+
 storage::WriteSession& Transaction::session() {
   DOVETAIL_ASSERT(handle_ != nullptr);
   return handle_->session();

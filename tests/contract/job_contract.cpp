@@ -182,6 +182,20 @@ TEST_P(JobContract, ARunFollowsItsMessageThroughFailureAndReplay) {
   EXPECT_THAT(statuses(), ElementsAre(RunStatus::done));
 }
 
+TEST_P(JobContract, AJobThatAlwaysFailsShowsItBeforeItsMessageIsADeadLetter) {
+  jobs.create_or_update(minutely());
+  pass(minutes{1});
+  const auto first = jobs.runs("j").at(0).scheduled_time;
+  EXPECT_FALSE(jobs.get("j")->last_run_status);
+  const auto claimed = claim();
+  ASSERT_THAT(claimed, SizeIs(1));
+  platform.outbox().abandon(owner, std::vector{claimed[0].claim}, {.error = "no", .delay = seconds{0}});
+  EXPECT_EQ(jobs.get("j")->last_run_status, RunStatus::failed);
+  EXPECT_EQ(jobs.get("j")->last_run_at, first);
+  EXPECT_EQ(ack(claim()), 1U);
+  EXPECT_EQ(jobs.get("j")->last_run_status, RunStatus::done);
+}
+
 TEST_P(JobContract, ManySchedulersMakeOneRunOfEachTime) {
   auto second = backend.open();
   auto third = backend.open();
@@ -241,6 +255,15 @@ TEST_P(JobContract, AfterADayWithoutASchedulerSkipRunsWhatIsNotLate) {
   EXPECT_EQ(pass(std::chrono::duration_cast<milliseconds>(next - backend.now()) + seconds{1}), 1U);
 }
 
+TEST_P(JobContract, MoreMissedTimesThanOneTransactionTakesAreAllStartedAtOnce) {
+  auto request = minutely();
+  request.misfire = Misfire::all;
+  request.misfire_limit = 250;
+  jobs.create_or_update(request);
+  EXPECT_EQ(pass(hours{5}), 250U) << "by one look";
+  EXPECT_THAT(claim(), SizeIs(250));
+}
+
 TEST_P(JobContract, AClockMovedByAnHourEitherWayRunsNothingTwice) {
   auto request = minutely();
   request.misfire = Misfire::all;
@@ -268,7 +291,9 @@ TEST_P(JobContract, ARunWaitsForTheOneBeforeItAndFurtherTimesAreCoalesced) {
   EXPECT_EQ(pass(minutes{1}), 1U);
   EXPECT_EQ(pass(minutes{1}), 0U) << "the first one is under way";
   EXPECT_EQ(pass(minutes{1}), 0U);
-  EXPECT_THAT(jobs.runs("j"), SizeIs(2)) << "one waits";
+  const auto runs = jobs.runs("j");
+  ASSERT_THAT(runs, SizeIs(2)) << "one waits";
+  EXPECT_LE(backend.now() - runs[0].scheduled_time, minutes{1}) << "for the latest time";
   const auto first = claim();
   ASSERT_THAT(first, SizeIs(1));
   ack(first);
@@ -377,7 +402,7 @@ TEST_P(JobContract, AJobThatCannotBeUnderstoodDoesNotKeepOthersFromRunning) {
   jobs.create_or_update(minutely("a"));
   jobs.create_or_update(minutely("b"));
   backend.sql("update " + backend.table("job") + " set time_zone = 'Mars/Olympus' where name = 'a'");
-  // Another process may understand it: nothing of this is written down.
+  // Another process may understand it: its next look stays as it is.
   backend.advance(minutes{1});
   EXPECT_EQ(other.jobs().schedule_due(), 1U);
   EXPECT_EQ(log->count("jobs.broken"), 1);
@@ -388,6 +413,24 @@ TEST_P(JobContract, AJobThatCannotBeUnderstoodDoesNotKeepOthersFromRunning) {
               " set time_zone = 'UTC', cron = 'nonsense' where name = 'a'");
   jobs.create_or_update(minutely("a"));  // mends it
   EXPECT_EQ(pass(minutes{2}), 2U);
+}
+
+TEST_P(JobContract, AMendedJobIsLookedAtAtOnceByTheProcessThatDidNotUnderstandIt) {
+  auto other = backend.open();
+  jobs.create_or_update(minutely());
+  const auto breaks = [&](const std::string& column, const std::string& value) {
+    backend.sql("update " + backend.table("job") + " set " + column + " = '" + value + "'");
+    backend.advance(minutes{1});
+    EXPECT_EQ(other.jobs().schedule_due(), 0U);
+    EXPECT_THAT(jobs.get("j")->last_error.value_or(""), HasSubstr(value));
+    backend.advance(seconds{1});
+    jobs.create_or_update(minutely());
+    EXPECT_FALSE(jobs.get("j")->last_error);
+    backend.advance(minutes{1});
+    EXPECT_EQ(other.jobs().schedule_due(), 1U) << column;
+  };
+  breaks("time_zone", "Mars/Olympus");
+  breaks("cron", "nonsense");
 }
 
 TEST_P(JobContract, DisablingDropsWhatWaitsForItsTurn) {

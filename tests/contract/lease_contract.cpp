@@ -202,6 +202,83 @@ TEST_P(LeaseContract, ManyWhoTryAtOnceGetAsManySlotsAsThereAre) {
   EXPECT_THAT(slots, ElementsAre(1, 2, 3));
 }
 
+// --- runners: by a clock that the test moves
+// -------------------------------------------------------------------
+
+class LeaseRenewalContract : public BackendTest {
+ protected:
+  /// Counts renewals that took effect.
+  struct Renewals final : MetricsSink {
+    void count(std::string_view name, std::uint64_t by, std::span<const MetricLabel> /*labels*/) override {
+      if (name == "lease.renewed") total += static_cast<int>(by);
+    }
+    void time(std::string_view, std::chrono::nanoseconds, std::span<const MetricLabel>) override {}
+    std::atomic<int> total{0};
+  };
+  LeaseRenewalContract() {
+    auto options = backend.options();
+    options.metrics = renewals;
+    options.clock = {std::shared_ptr<void>{}, &backend.clock()};  // on both engines; the backend owns it
+    platform.emplace(Platform::open(backend.url(), options));
+  }
+  /// Starts a runner whose automatic renewal is due 15 to 18 s after its last one.
+  void start() {
+    runner = LeaseRunner::try_start(platform->leases(), "job", {.duration = seconds{30}});
+    ASSERT_TRUE(runner);
+    ASSERT_TRUE(sleeps());
+  }
+  /// The renewing and the watching thread have nothing to do.
+  bool sleeps() {
+    return eventually([&] { return backend.clock().sleepers() == 2; });
+  }
+  bool renewed(int times) {
+    return eventually([&] { return renewals->total == times; }) && sleeps() && renewals->total == times;
+  }
+
+  std::shared_ptr<Renewals> renewals = std::make_shared<Renewals>();
+  std::optional<Platform> platform;
+  std::optional<LeaseRunner> runner;
+};
+DOVETAIL_CONTRACT(LeaseRenewalContract);
+
+TEST_P(LeaseRenewalContract, ARenewalByHandPutsOffTheAutomaticOneByNoMoreThanItsShare) {
+  start();
+  backend.advance(seconds{10});
+  ASSERT_TRUE(runner->try_renew_now());
+  EXPECT_TRUE(renewed(1));
+  backend.advance(seconds{10});
+  EXPECT_TRUE(renewed(1)) << "20 s after the start, but 10 s after the last renewal";
+  backend.advance(seconds{9});
+  EXPECT_TRUE(renewed(2)) << "19 s after the last renewal";
+  EXPECT_FALSE(runner->is_lost());
+}
+
+TEST_P(LeaseRenewalContract, AFailedRenewalByHandLeavesTheAutomaticOneWhereItWas) {
+  start();
+  backend.advance(seconds{10});
+  const auto table = backend.table("lease");
+  const auto moved = table + "_moved";
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    // PostgreSQL wants the new name without the schema.
+    backend.sql("alter table " + from + " rename to " + to.substr(to.find('.') + 1));
+  };
+  rename(table, moved);
+  EXPECT_FALSE(runner->try_renew_now()) << "the database fails";
+  rename(moved, table);
+  EXPECT_FALSE(runner->is_lost());
+  backend.advance(seconds{9});
+  EXPECT_TRUE(renewed(1)) << "19 s after the start";
+}
+
+TEST_P(LeaseRenewalContract, ARunnerIsLostBeforeItsLeaseEndsWithoutARenewal) {
+  start();
+  const auto stop = runner->stop_token();
+  backend.advance(seconds{29} + milliseconds{1});
+  EXPECT_TRUE(runner->is_lost());
+  EXPECT_TRUE(eventually([&] { return stop.stop_requested(); }));
+  EXPECT_FALSE(runner->try_renew_now());
+}
+
 // --- runners: by the real clock
 // ------------------------------------------------------------------------------
 

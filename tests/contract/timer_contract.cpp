@@ -2,6 +2,8 @@
 #include <atomic>
 #include <thread>
 
+#include "postgres/sql.hpp"
+#include "sqlite/sql.hpp"
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
 #include "support/recorded_lines.hpp"
@@ -267,6 +269,120 @@ TEST_P(TimerContract, AStartedPlatformFiresThemAndIsWokenByAnEarlierOne) {
       << "before it would have polled";
   std::lock_guard lock(mutex);
   EXPECT_THAT(seen, ElementsAre("near"));
+}
+
+TEST_P(TimerContract, EnqueuedMessagesDoNotMakeTheSchedulerLook) {
+  const auto looks = [&] {
+    const auto statements = backend.is_postgres() ? postgres::sql::statements() : sqlite::sql::statements();
+    const auto found = std::ranges::find(statements, "schedule_next_due", &storage::Statement::name);
+    return (*found)->runs.load();
+  };
+  auto options = backend.options();
+  options.clock = nullptr;  // real time
+  options.worker.poll_interval = minutes{1};
+  options.worker.idle_poll_interval = minutes{1};
+  auto worker = Platform::open(backend.url(), options);
+  std::atomic<int> handled{0};
+  worker.on("t", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  worker.start();
+  worker.timers().schedule({.topic = "t", .delay = milliseconds{0}});
+  ASSERT_TRUE(eventually([&] { return handled == 1; }));
+  constexpr int burst = 500;
+  const auto before = looks();
+  for (int i = 0; i < burst; ++i) worker.outbox().enqueue({.topic = "t"});
+  EXPECT_TRUE(eventually([&] { return handled == burst + 1; }));
+  // Those that the timer, and the listener's first words, may still have caused.
+  EXPECT_LE(looks() - before, 4U);
+  worker.timers().schedule({.topic = "t", .delay = milliseconds{0}});
+  EXPECT_TRUE(eventually([&] { return handled == burst + 2; })) << "but a timer does";
+}
+
+TEST_P(TimerContract, ACrowdThatIsDueAtOnceFiresOnceEachWhileOtherMessagesAreHandled) {
+  auto options = backend.options();
+  options.clock = nullptr;  // real time
+  auto worker = Platform::open(backend.url(), options);
+  constexpr int crowd = 1'500;
+  std::atomic<int> fired{0};
+  std::atomic<int> others{0};
+  worker.on("t", [&](const OutboxMessage&, HandlerContext&) { ++fired; });
+  worker.on("other", [&](const OutboxMessage&, HandlerContext&) { ++others; });
+  worker.timers().schedule_many(std::vector<TimerRequest>(crowd, {.topic = "t", .due_at = WallTime{}}));
+  worker.start();
+  for (int i = 0; i < 20; ++i) worker.outbox().enqueue({.topic = "other"});
+  EXPECT_TRUE(eventually([&] { return fired >= crowd && others == 20; }));
+  EXPECT_THAT(worker.timers().list(), IsEmpty());
+  EXPECT_EQ(fired, crowd);
+}
+
+// --- delays: by the database's clock
+// ------------------------------------------------------------------------
+
+class DelayContract : public BackendTest {
+ protected:
+  DelayContract() {
+    // PostgreSQL's time is its server's: the clock of this client is off by years.
+    auto options = backend.options();
+    options.clock = {std::shared_ptr<void>{}, &backend.clock()};
+    platform.emplace(Platform::open(backend.url(), options));
+  }
+  std::size_t claimed() {
+    return platform->outbox()
+        .claim({.owner = OwnerToken::generate(), .batch_size = 1'000, .lease = hours{1}})
+        .size();
+  }
+  std::optional<Platform> platform;
+};
+DOVETAIL_CONTRACT(DelayContract);
+
+TEST_P(DelayContract, ATimerWithADelayFiresByTheDatabasesClock) {
+  auto& timers = platform->timers();
+  const auto timer = timers.schedule({.topic = "t", .delay = seconds{30}});
+  EXPECT_LE(timers.get(timer)->due_at - backend.now(), seconds{30});
+  EXPECT_GT(timers.get(timer)->due_at - backend.now(), seconds{0});
+  EXPECT_EQ(timers.fire_due(), 0U);
+  backend.advance(seconds{31});
+  EXPECT_EQ(timers.fire_due(), 1U);
+  EXPECT_EQ(claimed(), 1U);
+}
+
+TEST_P(DelayContract, ATimerIsRescheduledByADelay) {
+  auto& timers = platform->timers();
+  const auto timer = timers.schedule({.topic = "t", .delay = hours{1}});
+  EXPECT_TRUE(timers.reschedule(timer, seconds{30}));
+  auto transaction = platform->begin();
+  EXPECT_TRUE(timers.reschedule(transaction, timer, seconds{60}));
+  transaction.commit();
+  backend.advance(seconds{31});
+  EXPECT_EQ(timers.fire_due(), 0U);
+  backend.advance(seconds{31});
+  EXPECT_EQ(timers.fire_due(), 1U);
+}
+
+TEST_P(DelayContract, AMessageWithADelayIsNotClaimedBefore) {
+  auto& outbox = platform->outbox();
+  outbox.enqueue({.topic = "one", .delay = seconds{30}});
+  outbox.enqueue({.topic = "keyed", .delay = seconds{30}, .unique_key = "k"});
+  std::vector<EnqueueRequest> many;
+  for (int i = 0; i < 150; ++i) many.push_back({.topic = "many"});
+  many[7].delay = seconds{30};
+  many[8].due_at = backend.now() + seconds{30};
+  outbox.enqueue_many(many);
+  auto transaction = platform->begin();
+  outbox.enqueue(transaction, {.topic = "inside", .delay = seconds{30}});
+  transaction.commit();
+  EXPECT_EQ(claimed(), 148U);
+  backend.advance(seconds{31});
+  EXPECT_EQ(claimed(), 5U);
+}
+
+TEST_P(DelayContract, WhatMakesNoSenseIsRefused) {
+  EXPECT_THROW(platform->timers().schedule({.topic = "t", .due_at = backend.now(), .delay = seconds{1}}),
+               std::invalid_argument);
+  EXPECT_THROW(platform->timers().schedule({.topic = "t", .delay = -seconds{1}}), std::out_of_range);
+  EXPECT_THROW(platform->timers().reschedule(TimerId::generate(), -seconds{1}), std::out_of_range);
+  EXPECT_THROW(platform->outbox().enqueue({.topic = "t", .due_at = backend.now(), .delay = seconds{1}}),
+               std::invalid_argument);
+  EXPECT_THROW(platform->outbox().enqueue({.topic = "t", .delay = hours{24 * 365 * 101}}), std::out_of_range);
 }
 
 }  // namespace

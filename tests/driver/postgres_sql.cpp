@@ -71,6 +71,70 @@ TEST_F(PostgresSql, EveryFunctionPinsItsSearchPath) {
             "");
 }
 
+TEST_F(PostgresSql, ExactlyWhatIsPublicHasAComment) {
+  const auto functions =
+      "select string_agg(distinct p.proname, ', ') from pg_proc p where p.pronamespace = '" + infra +
+      "'::regnamespace and ";
+  EXPECT_EQ(answer(functions + "p.proname not like '\\_%' and obj_description(p.oid, 'pg_proc') is null;"),
+            "")
+      << "a public function needs a comment; the name of an internal one begins with _";
+  EXPECT_EQ(answer(functions + "p.proname like '\\_%' and obj_description(p.oid, 'pg_proc') is not null;"),
+            "");
+  EXPECT_EQ(
+      answer(
+          "select string_agg(c.relname, ', ') from pg_class c where c.relkind = 'v' and c.relnamespace = '" +
+          infra + "'::regnamespace and obj_description(c.oid, 'pg_class') is null;"),
+      "");
+  EXPECT_THAT(answer("select obj_description('" + infra + "'::regnamespace, 'pg_namespace');"),
+              HasSubstr("Dovetail"));
+}
+
+TEST_F(PostgresSql, AJobLivesByPlainSql) {
+  auto& jobs = platform.jobs();
+  const auto call = [&](const std::string& function) {
+    return answer("select " + infra + "." + function + ";");
+  };
+  const auto create =
+      std::string{"jobs_create_or_update('j', 'work', cron => '0 * * * * *', payload => 'p')"};
+  const auto id = call(create);
+  EXPECT_EQ(call(create), id) << "again, as services do";
+  EXPECT_EQ(jobs.get("j")->id.to_string(), id);
+  EXPECT_FALSE(jobs.get("j")->next_due_at) << "the calendar is a scheduler's";
+  EXPECT_EQ(jobs.schedule_due(), 0U);
+  ASSERT_TRUE(jobs.get("j")->next_due_at);
+  EXPECT_GT(*jobs.get("j")->next_due_at, backend.now());
+  backend.advance(std::chrono::minutes{1});
+  EXPECT_EQ(jobs.schedule_due(), 1U);
+  const auto run = call("jobs_trigger('j')");
+  EXPECT_EQ(jobs.runs("j").at(0).id.to_string(), run);
+  EXPECT_EQ(jobs.schedule_due(), 0U) << "one is under way";
+  EXPECT_EQ(call("jobs_disable('j')"), "t");
+  EXPECT_FALSE(jobs.get("j")->enabled);
+  EXPECT_EQ(call("jobs_enable('j')"), "t");
+  EXPECT_EQ(jobs.schedule_due(), 0U);
+  EXPECT_TRUE(jobs.get("j")->next_due_at);
+  EXPECT_EQ(call("jobs_remove('j')"), "t");
+  EXPECT_THAT(jobs.list(), SizeIs(0));
+  for (const auto* each : {"jobs_remove('j')", "jobs_enable('j')", "jobs_disable('j')"})
+    EXPECT_EQ(call(each), "f");
+  EXPECT_EQ(call("jobs_trigger('j')"), "");
+}
+
+TEST_F(PostgresSql, ABrokenJobOfPlainSqlSaysWhyUntilItIsMended) {
+  auto& jobs = platform.jobs();
+  const auto create = [&](const std::string& cron) {
+    answer("select " + infra + ".jobs_create_or_update('j', 'work', '" + cron + "');");
+  };
+  create("every day");
+  EXPECT_EQ(jobs.schedule_due(), 0U);
+  EXPECT_THAT(answer("select last_error from " + infra + ".jobs;"), HasSubstr("every day"));
+  create("0 * * * * *");
+  EXPECT_EQ(answer("select last_error from " + infra + ".jobs;"), "");
+  jobs.schedule_due();
+  backend.advance(std::chrono::minutes{1});
+  EXPECT_EQ(jobs.schedule_due(), 1U) << "looked at at once";
+}
+
 TEST_F(PostgresSql, ADatabaseInLatin1IsMigrated) {
   const auto name = infra + "_latin1";
   answer("create database " + name + " encoding 'LATIN1' locale 'C' template template0;");
@@ -215,16 +279,32 @@ TEST_F(PostgresSql, BadArgumentsOfTheRestAreRefusedToo) {
   for (const auto& call : std::vector<std::string>{
            "outbox_enqueue(topic => 't', payload => '', priority => 6)",
            "outbox_enqueue(topic => 't', payload => '', due_at => 'infinity')",
+           "outbox_enqueue(topic => 't', payload => '', due_at => now(), delay => '1 s')",
+           "outbox_enqueue(topic => 't', payload => '', delay => '-1 s')",
+           "timers_schedule(topic => 't', payload => '')",
+           "timers_schedule(topic => 't', payload => '', due_at => now(), delay => '1 s')",
+           "timers_reschedule(gen_random_uuid())",
+           "timers_reschedule(gen_random_uuid(), delay => '-1 s')",
+           "jobs_create_or_update('', 't', '@daily')",
+           "jobs_create_or_update('j', '', '@daily')",
+           "jobs_create_or_update('j', 't', '')",
+           "jobs_create_or_update('j', 't', '@daily', time_zone => '')",
+           "jobs_create_or_update('j', 't', '@daily', misfire => 'never')",
+           "jobs_create_or_update('j', 't', '@daily', misfire_limit => 0)",
+           "jobs_create_or_update('j', 't', '@daily', max_concurrent_runs => -1)",
+           "jobs_create_or_update('j', 't', '@daily', jitter => '2 hours')",
            "outbox_enqueue(topic => 't', payload => '', expires_at => '-infinity')",
            "outbox_enqueue(topic => 't', payload => '', headers => '[1]')",
            "outbox_enqueue(topic => 't', payload => '', headers => '{\"a\": 1}')",
            "outbox_enqueue(topic => 't', payload => '', unique_key => repeat('x', 256))",
            "outbox_claim(owner_token => gen_random_uuid(), max_attempts => 0)",
-           "outbox_fail(" + claims + ", null)", "outbox_abandon(" + claims + ", delay => '-1 second')",
+           "outbox_fail(" + claims + ", null)",
+           "outbox_abandon(" + claims + ", delay => '-1 second')",
            "outbox_abandon(" + claims + ", max_attempts => 0)",
            "outbox_snooze(" + claims + ", delay => '-1 second')",
            "outbox_renew(" + claims + ", lease => '0')",
-           "outbox_renew(null, array[]::uuid[], array[]::bigint[])", "outbox_purge(with_status => 1)",
+           "outbox_renew(null, array[]::uuid[], array[]::bigint[])",
+           "outbox_purge(with_status => 1)",
            "outbox_pause('')"}) {
     EXPECT_EQ(psql("select " + infra + "." + call + ";").code, 3) << call;
   }

@@ -20,13 +20,14 @@ create function {schema}.uuid_v7() returns uuid
                      from 1 for 6),
              52, 1), 53, 1), 'hex')::uuid;
 
--- Wakes the workers that listen, when the transaction commits. The channel of the schema infra is dovetail_infra.
-create function {schema}._wake() returns void
+-- Wakes the workers that listen, when the transaction commits. The channel of the schema infra is dovetail_infra; the payload
+-- names the queue, so that schedulers, which listen for timers and jobs, are not woken by every message.
+create function {schema}._wake(queue text default '') returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 begin
-  perform pg_notify(replace('dovetail_{schema}', '"', ''), '');
+  perform pg_notify(replace('dovetail_{schema}', '"', ''), queue);
 end
 $function$;
 
@@ -83,13 +84,14 @@ create function {schema}.outbox_enqueue(
   expires_at     timestamptz default null,
   priority       integer     default 0,
   unique_key     text        default null,
-  notify         boolean     default true
+  notify         boolean     default true,
+  delay          interval    default null
 ) returns uuid
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 begin
   return (select e.id from {schema}.outbox_try_enqueue(topic, payload, message_id, correlation_id, due_at, headers,
-                                                       expires_at, priority, unique_key, notify) e);
+                                                       expires_at, priority, unique_key, notify, delay) e);
 end
 $function$;

@@ -4,16 +4,18 @@
 -- template: queue_1 queue=timers
 
 -- Stores a timer; answers its id and whether it was stored. It is not when its timer_id is known already, or when one with its
--- unique_key has not fired yet: then the answer is that one's id. The message it becomes has the timer's id.
+-- unique_key has not fired yet: then the answer is that one's id. The message it becomes has the timer's id. Either due_at or
+-- delay, which counts from now by the database's clock.
 create function {schema}.timers_schedule(
   topic          text,
   payload        text,
-  due_at         timestamptz,
+  due_at         timestamptz default null,
   correlation_id text    default null,
   unique_key     text    default null,
   timer_id       uuid    default null,
   headers        jsonb   default null,
   priority       integer default 0,
+  delay          interval default null,
   out id         uuid,
   out stored     boolean
 )
@@ -21,11 +23,12 @@ create function {schema}.timers_schedule(
   set search_path = pg_catalog, pg_temp
 as $function$
 begin
-  if due_at is null then
-    raise exception 'due_at must not be null' using errcode = 'invalid_parameter_value';
+  if due_at is null and delay is null then
+    raise exception 'due_at or delay must not be null' using errcode = 'invalid_parameter_value';
   end if;
   select t.id, t.stored into id, stored
-    from {schema}.timers_try_enqueue(topic, payload, timer_id, correlation_id, due_at, headers, null, priority, unique_key) t;
+    from {schema}.timers_try_enqueue(topic, payload, timer_id, correlation_id, due_at, headers, null, priority, unique_key,
+                                     delay => delay) t;
 end
 $function$;
 
@@ -43,23 +46,49 @@ end
 $function$;
 
 -- Lets a timer that has not fired, and that no processor holds, fire at another time; answers whether there was one.
-create function {schema}.timers_reschedule(id uuid, due_at timestamptz) returns boolean
+create function {schema}.timers_reschedule(id uuid, due_at timestamptz default null, delay interval default null)
+  returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
+declare
+  v_now timestamptz := {schema}.clock();
+  v_due timestamptz := coalesce(timers_reschedule.due_at, v_now + delay);
 begin
-  if timers_reschedule.due_at is null or not isfinite(timers_reschedule.due_at) then
+  if timers_reschedule.due_at is not null and delay is not null then
+    raise exception 'due_at and delay exclude each other' using errcode = 'invalid_parameter_value';
+  elsif delay < interval '0' then
+    raise exception 'delay must not be negative' using errcode = 'invalid_parameter_value';
+  elsif v_due is null or not isfinite(v_due) then
     raise exception 'due_at must be a finite time' using errcode = 'invalid_parameter_value';
   end if;
   update {schema}.timers t
-     set due_at = timers_reschedule.due_at, ready_at = greatest(timers_reschedule.due_at, {schema}.clock()),
+     set due_at = v_due, ready_at = greatest(v_due, v_now),
          lease_until = null, owner_token = null
    where t.id = timers_reschedule.id and (t.lease_until is null or t.lease_until <= {schema}.clock());
   if found then
-    perform {schema}._wake();
+    perform {schema}._wake('timers');
   end if;
   return found;
+end
+$function$;
+
+-- How many messages of the outbox are due and wait for a worker, counted up to `most`. For whoever fires timers.
+create function {schema}._timers_backlog(most integer) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+declare
+  v_now timestamptz := {schema}.clock();
+begin
+  return (select count(*)
+            from (select from generate_series(-5, 5) as lanes(lane)
+                   cross join lateral (select from {schema}.outbox o
+                                        where o.lane = lanes.lane and o.ready_at <= v_now and o.lease_until is null
+                                        limit most) each
+                   limit most) waiting);
 end
 $function$;
 

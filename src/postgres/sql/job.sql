@@ -5,13 +5,15 @@ select {schema}.clock();
 
 -- name: job_lock
 select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs,
-       (extract(epoch from jitter) * 1000)::bigint, created_at, updated_at, next_due_at, null::timestamptz, null::text
+       (extract(epoch from jitter) * 1000)::bigint, created_at, updated_at, next_due_at, null::timestamptz, null::text,
+       last_error
   from {schema}.job where name = $1::text
    for no key update;
 
 -- name: job_lock_due
 select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs,
-       (extract(epoch from jitter) * 1000)::bigint, created_at, updated_at, next_due_at, null::timestamptz, null::text
+       (extract(epoch from jitter) * 1000)::bigint, created_at, updated_at, next_due_at, null::timestamptz, null::text,
+       last_error
   from {schema}.job where wake_at <= (select {schema}.clock())
  order by wake_at limit $1::integer
    for no key update skip locked;
@@ -30,34 +32,24 @@ with renamed as (
 update {schema}.job
    set name = $2::text, topic = $3::text, payload = $4::text, cron = $5::text, time_zone = $6::text, misfire = $7::integer,
        misfire_limit = $8::integer, enabled = $9::boolean, max_concurrent_runs = $10::integer,
-       jitter = $11::bigint * interval '1 millisecond', updated_at = {schema}.clock(), next_due_at = $12::timestamptz
+       jitter = $11::bigint * interval '1 millisecond', updated_at = {schema}.clock(), next_due_at = $12::timestamptz,
+       last_error = null
  where id = $1::uuid;
 
 -- name: job_plan
-update {schema}.job set next_due_at = $2::timestamptz, wake_at = $3::timestamptz where id = $1::uuid;
+update {schema}.job set next_due_at = $2::timestamptz, wake_at = $3::timestamptz, last_error = null where id = $1::uuid;
+
+-- name: job_note_broken
+update {schema}.job set last_error = left($2::text, 2048), wake_at = coalesce($3::timestamptz, wake_at) where id = $1::uuid;
 
 -- name: job_remove
-delete from {schema}.job where id = $1::uuid;
-
--- name: job_remove_step_lock
--- Messages that nobody has claimed. Locked by a statement of its own, so that the next sees what they are now.
-select m.id from {schema}.outbox m
- where m.lease_until is null
-   and m.id = any (array(select r.id from {schema}.job_run r
-                          where r.job_id = $1::uuid and r.released_at is not null and r.ended_at is null))
- order by m.id for update skip locked;
-
--- name: job_remove_step_messages
-delete from {schema}.outbox where id = any ($1::uuid[]) and lease_until is null;
-
--- name: job_remove_step_runs
--- A run that is under way keeps its row.
-delete from {schema}.job_run r
- where r.job_id = $1::uuid and r.ended_at is null
-   and (r.released_at is null or not exists (select from {schema}.outbox o where o.id = r.id));
+select {schema}._job_remove($1::uuid);
 
 -- name: job_drop_waiting
-delete from {schema}.job_run where job_id = $1::uuid and released_at is null and not triggered;
+delete from {schema}.job_run
+ where job_id = $1::uuid and released_at is null and not triggered
+   and ($2::timestamptz is null or scheduled_time < $2)
+returning scheduled_time;
 
 -- name: job_add_run
 insert into {schema}.job_run (id, job_id, job_name, scheduled_time, triggered, created_at)
@@ -88,19 +80,16 @@ delete from {schema}.job_run r
                             where p.ended_at < (select {schema}.clock()) - $1::bigint * interval '1 microsecond'
                             order by p.ended_at limit $2::integer for update skip locked));
 
--- name: job_next_due
-select (extract(epoch from min(wake_at) - {schema}.clock()) * 1000000)::bigint from {schema}.job where wake_at is not null;
-
 -- name: job_get
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
        (extract(epoch from j.jitter) * 1000)::bigint, j.created_at, j.updated_at, j.next_due_at, j.last_run_at,
-       j.last_run_status
+       j.last_run_status, j.last_error
   from {schema}.jobs j join {schema}.job r on r.id = j.id where j.name = $1::text;
 
 -- name: job_list
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
        (extract(epoch from j.jitter) * 1000)::bigint, j.created_at, j.updated_at, j.next_due_at, j.last_run_at,
-       j.last_run_status
+       j.last_run_status, j.last_error
   from {schema}.jobs j join {schema}.job r on r.id = j.id order by j.name;
 
 -- name: job_runs

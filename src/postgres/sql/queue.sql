@@ -7,7 +7,7 @@ select id, stored
   from {schema}.{queue}_try_enqueue(
          message_id => $1::uuid, topic => $2::text, payload => $3::text, correlation_id => $4::text,
          due_at => $5::timestamptz, headers => $6::jsonb, expires_at => $7::timestamptz, priority => $8::integer,
-         unique_key => $9::text, notify => $10::boolean);
+         unique_key => $9::text, notify => $10::boolean, delay => $11::bigint * interval '1 microsecond');
 
 -- name: {queue}_enqueue_step_fresh
 -- A message whose id was drawn for this call, and that has no unique key: nothing can stand in its way.
@@ -20,14 +20,14 @@ values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::ti
 insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, headers, expires_at, lane, priority)
 values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::timestamptz, {schema}.clock()), $6::jsonb,
         $7::timestamptz, $8::integer, $8::integer)
-returning {schema}._wake();
+returning {schema}._wake('{queue}');
 
 -- name: {queue}_enqueue_many
 select place, existing_id
   from {schema}.{queue}_enqueue_many(
          ids => $1::uuid[], topics => $2::text[], payloads => $3::text[], correlation_ids => $4::text[],
          due_at => $5::timestamptz[], headers => $6::text[], expires_at => $7::timestamptz[], priorities => $8::bigint[],
-         unique_keys => $9::text[], fresh => $10::boolean, notify => $11::boolean);
+         unique_keys => $9::text[], fresh => $10::boolean, notify => $11::boolean, delays => $12::bigint[]);
 
 -- name: {queue}_enqueue_many_step_copy
 -- For many fresh messages that are no more than this. The times are given, because a default that is computed for each row

@@ -4,10 +4,20 @@
 select {schema}.timers_cancel($1::uuid);
 
 -- name: timer_reschedule
-select {schema}.timers_reschedule($1::uuid, $2::timestamptz);
+select {schema}.timers_reschedule(id => $1::uuid, due_at => $2::timestamptz,
+                                  delay => $3::bigint * interval '1 millisecond');
 
 -- name: timer_any_known
 select {schema}._timers_any_known($1::uuid[]);
+
+-- name: schedule_next_due
+-- Of timers and of jobs, as distances from the database's now; negative when it has passed.
+select (extract(epoch from timers_due - {schema}.clock()) * 1000000)::bigint,
+       (extract(epoch from jobs_due - {schema}.clock()) * 1000000)::bigint
+  from {schema}._schedule_next_due();
+
+-- name: timer_backlog
+select {schema}._timers_backlog($1::integer);
 
 -- name: timer_list
 -- Those that wait, the next one first; lane by lane, as the index has them.

@@ -16,7 +16,8 @@ create table {schema}_job (
   created_at          integer not null,
   updated_at          integer not null,
   next_due_at         integer,
-  wake_at             integer
+  wake_at             integer,
+  last_error          text     -- why no scheduler could plan it
 ) strict;
 
 create index {schema}_job_wake on {schema}_job (wake_at) where wake_at is not null;
@@ -42,14 +43,20 @@ create index {schema}_job_run_active on {schema}_job_run (job_id) where released
 create index {schema}_job_run_ended on {schema}_job_run (ended_at) where ended_at is not null;
 create index {schema}_job_run_name on {schema}_job_run (job_name, scheduled_time);
 
+-- The last run is the latest that has ended, or that has failed at least once and is retried: a job that always fails shows
+-- that before its message is a dead letter.
 create view {schema}_jobs as
   select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone,
          case j.misfire when 0 then 'coalesce' when 1 then 'all' else 'skip' end as misfire, j.misfire_limit, j.enabled,
          j.max_concurrent_runs, j.jitter, j.created_at, j.updated_at, j.next_due_at, r.scheduled_time as last_run_at,
-         case when r.failed then 'failed' when r.id is not null then 'done' end as last_run_status
+         case when r.failed or (r.id is not null and r.ended_at is null) then 'failed'
+              when r.id is not null then 'done' end as last_run_status,
+         j.last_error
     from {schema}_job as j
     left join {schema}_job_run as r
-      on r.id = (select l.id from {schema}_job_run as l where l.job_name = j.name and l.ended_at is not null
+      on r.id = (select l.id from {schema}_job_run as l where l.job_name = j.name
+                     and (l.ended_at is not null or exists (
+                            select 1 from {schema}_outbox as o where o.id = l.id and o.status = 0 and o.attempts > 0))
                   order by l.scheduled_time desc limit 1);
 
 -- A run is in progress while somebody has claimed its message.

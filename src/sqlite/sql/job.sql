@@ -5,12 +5,12 @@ select ?1;
 
 -- name: job_lock
 select id, name, topic, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs, jitter, created_at,
-       updated_at, next_due_at, null, null
+       updated_at, next_due_at, null, null, last_error
   from {schema}_job where name = ?1;
 
 -- name: job_lock_due
 select id, name, topic, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs, jitter, created_at,
-       updated_at, next_due_at, null, null
+       updated_at, next_due_at, null, null, last_error
   from {schema}_job where wake_at <= ?2 order by wake_at limit ?1;
 
 -- name: job_insert
@@ -22,14 +22,17 @@ on conflict do nothing;
 -- name: job_update
 update {schema}_job
    set name = ?2, topic = ?3, payload = ?4, cron = ?5, time_zone = ?6, misfire = ?7, misfire_limit = ?8, enabled = ?9,
-       max_concurrent_runs = ?10, jitter = ?11, next_due_at = ?12, updated_at = ?13
+       max_concurrent_runs = ?10, jitter = ?11, next_due_at = ?12, updated_at = ?13, last_error = null
  where id = ?1;
 
 -- name: job_update_step_rename
 update {schema}_job_run set job_name = ?2 where job_id = ?1 and job_name <> ?2;
 
 -- name: job_plan
-update {schema}_job set next_due_at = ?2, wake_at = ?3 where id = ?1;
+update {schema}_job set next_due_at = ?2, wake_at = ?3, last_error = null where id = ?1;
+
+-- name: job_note_broken
+update {schema}_job set last_error = substr(?2, 1, 2048), wake_at = coalesce(?3, wake_at) where id = ?1;
 
 -- name: job_remove
 delete from {schema}_job where id = ?1;
@@ -47,7 +50,9 @@ delete from {schema}_job_run
    and (released_at is null or not exists (select 1 from {schema}_outbox as o where o.id = {schema}_job_run.id));
 
 -- name: job_drop_waiting
-delete from {schema}_job_run where job_id = ?1 and released_at is null and not triggered;
+delete from {schema}_job_run
+ where job_id = ?1 and released_at is null and not triggered and (?2 is null or scheduled_time < ?2)
+returning scheduled_time;
 
 -- name: job_add_run
 insert into {schema}_job_run (id, job_id, job_name, scheduled_time, triggered, created_at)
@@ -99,17 +104,16 @@ update {schema}_job_run set output = ?2 where id = ?1;
 delete from {schema}_job_run
  where rowid in (select rowid from {schema}_job_run where ended_at < ?1 order by ended_at limit ?2);
 
--- name: job_next_due
-select min(wake_at) - ?1 from {schema}_job where wake_at is not null;
-
 -- name: job_get
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
-       j.jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at, j.last_run_status
+       j.jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at, j.last_run_status,
+       j.last_error
   from {schema}_jobs as j join {schema}_job as r on r.id = j.id where j.name = ?1;
 
 -- name: job_list
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
-       j.jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at, j.last_run_status
+       j.jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at, j.last_run_status,
+       j.last_error
   from {schema}_jobs as j join {schema}_job as r on r.id = j.id order by j.name;
 
 -- name: job_runs

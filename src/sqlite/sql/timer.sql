@@ -10,6 +10,32 @@ update {schema}_timers set due_at = ?2, ready_at = max(?2, ?3), lease_until = -9
 -- name: timer_any_known
 select 1 from {schema}_outbox where id = ?1;
 
+-- name: schedule_next_due
+-- Of timers and of jobs, as distances from now; negative when it has passed.
+with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
+select min((select ready_at from {schema}_timers
+             where status = 0 and lane = lanes.lane and lease_until <= ?1
+             order by ready_at limit 1)) - ?1,
+       (select min(wake_at) from {schema}_job where wake_at is not null) - ?1
+  from lanes;
+
+-- name: schedule_next_due_step_watch
+-- The same as times.
+with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
+select min((select ready_at from {schema}_timers
+             where status = 0 and lane = lanes.lane and lease_until <= ?1
+             order by ready_at limit 1)),
+       (select min(wake_at) from {schema}_job where wake_at is not null)
+  from lanes;
+
+-- name: timer_backlog
+-- How many messages of the outbox are due (?2) and wait for a worker, counted up to ?1.
+with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
+select min(?1, sum((select count(*) from (select 1 from {schema}_outbox
+                                           where status = 0 and lane = lanes.lane and ready_at <= ?2 and lease_until <= ?2
+                                           limit ?1))))
+  from lanes;
+
 -- name: timer_list
 -- Those that wait, the next one first.
 select id, topic, correlation_id, unique_key, created_at, ready_at, due_at, attempts, last_error, lease_until > 0

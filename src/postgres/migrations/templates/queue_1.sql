@@ -82,6 +82,7 @@ create view {schema}.{queue}_messages as
 -- Stores a message; answers its id and whether it was stored. It is not when its message_id is known already (also of a
 -- message that is finished), or when one with its unique_key is not finished yet: then the answer is that one's id.
 --
+-- delay: instead of due_at, counted from now by the database's clock.
 -- notify: wakes waiting workers when the transaction commits, unless another message of the last second waits already
 -- (NOTIFY makes commits queue up behind each other: who enqueues thousands a second leaves it out, and workers poll).
 create function {schema}.{queue}_try_enqueue(
@@ -95,6 +96,7 @@ create function {schema}.{queue}_try_enqueue(
   priority       integer     default 0,
   unique_key     text        default null,
   notify         boolean     default true,
+  delay          interval    default null,
   out id         uuid,
   out stored     boolean
 )
@@ -107,16 +109,21 @@ declare
   v_id uuid := coalesce(message_id, {schema}.uuid_v7());
   v_now timestamptz := {schema}.clock();
   v_key text := nullif(unique_key, '');
+  v_due timestamptz := coalesce(due_at, v_now + delay);
 begin
   perform {schema}._queue_check(topic, payload, correlation_id, headers, priority, unique_key);
-  if not isfinite(due_at) or not isfinite(expires_at) then
+  if due_at is not null and delay is not null then
+    raise exception 'due_at and delay exclude each other' using errcode = 'invalid_parameter_value';
+  elsif delay < interval '0' then
+    raise exception 'delay must not be negative' using errcode = 'invalid_parameter_value';
+  elsif not isfinite(due_at) or not isfinite(expires_at) then
     raise exception 'due_at and expires_at must be finite' using errcode = 'invalid_parameter_value';
   end if;
   for try in 1 .. 100 loop
     insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at,
                                  lane, priority, unique_key)
     values (v_id, {queue}_try_enqueue.topic, {queue}_try_enqueue.payload, nullif({queue}_try_enqueue.correlation_id, ''),
-            {queue}_try_enqueue.due_at, greatest({queue}_try_enqueue.due_at, v_now), v_now, {queue}_try_enqueue.headers,
+            v_due, greatest(v_due, v_now), v_now, {queue}_try_enqueue.headers,
             {queue}_try_enqueue.expires_at, {queue}_try_enqueue.priority, {queue}_try_enqueue.priority, v_key)
     on conflict do nothing;
     if found then
@@ -127,11 +134,11 @@ begin
         stored := false;
         return;
       end if;
-      if notify and coalesce({queue}_try_enqueue.due_at, v_now) <= v_now + interval '1 minute' and not exists (
+      if notify and coalesce(v_due, v_now) <= v_now + interval '1 minute' and not exists (
            select from {schema}.{queue} o
             where o.lane = {queue}_try_enqueue.priority and o.ready_at between v_now - interval '1 second' and v_now
               and o.lease_until is null and o.id <> v_id) then
-        perform {schema}._wake();
+        perform {schema}._wake('{queue}');
       end if;
       id := v_id;
       stored := true;
@@ -155,7 +162,7 @@ end
 $function$;
 
 -- Stores many; answers the places (from 1) of those that were not stored, with the id of the message that is there instead. An array that is
--- null stands for a column that no message uses. fresh: the ids were drawn for this very call, so that none is known.
+-- null stands for a column that no message uses. delays: microseconds from now, instead of due_at. fresh: the ids were drawn for this very call, so that none is known.
 create function {schema}.{queue}_enqueue_many(
   ids             uuid[],
   topics          text[],
@@ -167,7 +174,8 @@ create function {schema}.{queue}_enqueue_many(
   priorities      bigint[]      default null,
   unique_keys     text[]        default null,
   fresh           boolean       default false,
-  notify          boolean       default true
+  notify          boolean       default true,
+  delays          bigint[]      default null
 ) returns table (place bigint, existing_id uuid)
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -176,7 +184,11 @@ declare
   v_now timestamptz := {schema}.clock();
 begin
   if notify then
-    perform {schema}._wake();
+    perform {schema}._wake('{queue}');
+  end if;
+  if delays is not null then
+    due_at := array(select coalesce(u.at, v_now + u.delay * interval '1 microsecond')
+                      from unnest(due_at, delays) with ordinality as u(at, delay, place) order by u.place);
   end if;
   if fresh and coalesce(unique_keys, correlation_ids, headers) is null and due_at is null
      and {queue}_enqueue_many.expires_at is null and priorities is null then
@@ -439,7 +451,7 @@ begin
     -- With nothing put aside, those in front are somebody else's for the moment: look further behind them.
     v_look := case when v_aside > 0 then greatest(v_left, 1000) else least(greatest(v_look * 4, 1000), 100000) end;
     if round = 20 then
-      perform {schema}._wake();  -- not done yet: somebody go on
+      perform {schema}._wake('{queue}');  -- not done yet: somebody go on
     end if;
   end loop;
 end
@@ -1084,7 +1096,7 @@ begin
   delete from {schema}.{queue}_paused p where p.topic = {queue}_resume.topic;
   v_found := found;
   perform {schema}.{queue}_unpark({queue}_resume.topic);
-  perform {schema}._wake();
+  perform {schema}._wake('{queue}');
   return v_found;
 end
 $function$;

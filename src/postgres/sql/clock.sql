@@ -1,0 +1,11 @@
+-- The database's clock.
+
+-- name: clock_lead
+-- How far the newest times that are stored lie ahead of now, in microseconds: a clock that was set back. Messages that wait
+-- (the newest have the highest ids, which begin with their time), messages that are done, and leases.
+select (extract(epoch from greatest(
+          (select max(n.created_at) from (select o.created_at from {schema}.outbox o order by o.id desc limit 100) n),
+          (select max(n.created_at) from (select i.created_at from {schema}.inbox i order by i.id desc limit 100) n),
+          (select max(n.created_at) from (select t.created_at from {schema}.timers t order by t.id desc limit 100) n),
+          (select max(a.processed_at) from {schema}.outbox_archive a where a.status = 2),
+          (select max(l.renewed_at) from {schema}.lease l)) - {schema}.clock()) * 1000000)::bigint;

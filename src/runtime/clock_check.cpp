@@ -1,0 +1,29 @@
+#include "runtime/clock_check.hpp"
+
+#include <chrono>
+#include <optional>
+
+namespace dovetail::runtime {
+namespace {
+
+/// Clocks are corrected by small steps all the time.
+constexpr std::chrono::seconds harmless_step{5};
+
+}  // namespace
+
+void ClockCheck::run(const std::stop_token& stop) {
+  std::optional<std::chrono::microseconds> lead;
+  database_.read([&](storage::ReadSession& session) { lead = database_.clock_lead(session); },
+                 {.service = true, .stop = stop});
+  if (!lead || *lead <= harmless_step) {
+    warned_ = false;
+    return;
+  }
+  metrics_.count("platform.clock_stepped_back", 1, {{"store", database_.name()}});
+  if (warned_.exchange(true)) return;
+  const auto by = std::chrono::duration_cast<std::chrono::milliseconds>(*lead);
+  log_.write(LogLevel::warn, "platform.clock_stepped_back",
+             {{"store", database_.name()}, {"by_ms", by.count()}});
+}
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,70 @@
+// The planning half of Jobs: what one transaction did, and the jobs that this process cannot understand.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dovetail/schedule.hpp"
+
+namespace dovetail {
+
+namespace schedule {
+
+inline constexpr std::string_view job_header = "dovetail-job";
+inline constexpr std::string_view run_header = "dovetail-job-run";
+inline constexpr std::string_view time_header = "dovetail-scheduled-time";
+
+/// A job that cannot be understood is looked at again after this time, or after it was changed.
+inline constexpr std::chrono::minutes broken_pause{10};
+
+}  // namespace schedule
+
+struct Jobs::Progress {
+  struct Skipped {
+    std::string job;
+    WallTime time;
+  };
+  struct Failed {
+    Job job;
+    std::string error;
+    bool here_only = false;  ///< Another process may understand it.
+  };
+  std::size_t started = 0;
+  bool more = false;  ///< There is more to do at once.
+  std::vector<Skipped> skipped{};
+  std::vector<Failed> failed{};
+};
+
+/// Jobs that this process cannot understand, such as those whose time zone this system lacks. Another
+/// process may understand them: their next look stays as it is in the database.
+struct Jobs::Broken {
+  struct Entry {
+    MonoTime until;
+    WallTime updated_at;  ///< A job that was changed since is looked at again.
+  };
+  std::mutex mutex;
+  std::map<JobId, Entry> entries;
+
+  bool contains(const Job& job, MonoTime now) {
+    const std::lock_guard lock(mutex);
+    const auto found = entries.find(job.id);
+    if (found == entries.end()) return false;
+    if (found->second.until > now && found->second.updated_at == job.updated_at) return true;
+    entries.erase(found);
+    return false;
+  }
+  void add(const Job& job, MonoTime now) {
+    const std::lock_guard lock(mutex);
+    entries[job.id] = {now + schedule::broken_pause, job.updated_at};
+  }
+  int count() {
+    const std::lock_guard lock(mutex);
+    return static_cast<int>(entries.size());
+  }
+};
+
+}  // namespace dovetail
