@@ -12,6 +12,10 @@
 #include "storage/doorbell.hpp"
 #include "storage/session.hpp"
 
+namespace dovetail {
+class Error;
+}
+
 namespace dovetail::storage {
 
 class QueueStore;
@@ -42,6 +46,9 @@ struct WriteOptions {
   /// For the background service: must not wait for connections that handlers hold.
   bool service = false;
   std::stop_token stop{};
+  /// Called before the body runs again, with the error that ended the run before. That run may have taken effect only if
+  /// the error is in doubt.
+  std::function<void(const Error& error)> on_retry{};
 };
 
 struct ReadOptions {
@@ -69,7 +76,7 @@ class Database {
 
   /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a serialization
   /// failure or a lost connection the body runs again from its top: it must not keep what an earlier run
-  /// computed.
+  /// computed (see confirmed_write.hpp), and what it logs or counts belongs behind the call.
   virtual void write(const WriteOptions& options, const WriteBody& body) = 0;
 
   /// True when an open transaction keeps everybody else from writing.
