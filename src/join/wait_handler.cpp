@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 
 /// The database did not answer: waiting goes on, and costs nothing.
-constexpr milliseconds retry_after{2'000};
+constexpr milliseconds retry_after{1'000};
 /// Only workers that die at it, and commits that fail, use up attempts of a waiting message; hardly ever all of them.
 constexpr int attempts = 1'000;
 
@@ -64,6 +64,7 @@ void WaitHandler::look(const OutboxMessage& message, HandlerContext& context) {
             std::clamp<std::chrono::microseconds>(*awaited->until_deadline, milliseconds{0}, delay));
         delay = std::min(delay, left + milliseconds{1});
       }
+      note_waiting_();
       context.commit_and_snooze(delay);
       log_decision(LogLevel::debug, "join.waiting", message, join);
       return;

@@ -4,6 +4,8 @@
 // together), or is noted as waiting and snoozes (that commits together as well). Between the two the join cannot end unseen.
 #pragma once
 
+#include <functional>
+
 #include "dovetail/handler.hpp"
 #include "dovetail/join.hpp"
 #include "storage/database.hpp"
@@ -13,12 +15,13 @@ namespace dovetail::join {
 class WaitHandler final : public Handler {
  public:
   WaitHandler(storage::Database& database, Outbox& outbox, const JoinOptions& options, Logger log,
-              Metrics metrics)
+              Metrics metrics, std::function<void()> note_waiting)
       : database_(database),
         outbox_(outbox),
         options_(options),
         log_(std::move(log)),
-        metrics_(std::move(metrics)) {}
+        metrics_(std::move(metrics)),
+        note_waiting_(std::move(note_waiting)) {}
 
   [[nodiscard]] std::string topic() const override { return options_.wait_topic; }
   [[nodiscard]] HandlerOptions options() const override;
@@ -36,6 +39,7 @@ class WaitHandler final : public Handler {
   const JoinOptions& options_;
   Logger log_;
   Metrics metrics_;
+  std::function<void()> note_waiting_;  // called for a join that is pending
 };
 
 }  // namespace dovetail::join

@@ -99,16 +99,19 @@ void JoinStore::wake(Connection& connection, const JoinId& join, WallTime now) {
 // --- the store
 // -----------------------------------------------------------------------------------------------
 
-void JoinStore::start(storage::WriteSession& session, const storage::NewJoin& join) {
-  WriteSession::of(session)
-      .run(texts_, sql::join_start)
-      .bind(join.id.uuid())
+bool JoinStore::start(storage::WriteSession& session, const storage::NewJoin& join) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::join_start);
+  cursor.bind(join.id.uuid())
       .bind(join.grouping_key)
       .bind(std::int64_t{join.expected_steps})
       .bind(join.metadata)
       .bind(join.deadline)
-      .bind(clock_->wall())
-      .run();
+      .bind(clock_->wall());
+  return cursor.run() == 1;
+}
+
+void JoinStore::expect(storage::WriteSession& session, JoinId join, int steps) {
+  WriteSession::of(session).run(texts_, sql::join_expect).bind(join.uuid()).bind(std::int64_t{steps}).run();
 }
 
 std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::span<const JoinId> joins) {
@@ -206,6 +209,20 @@ std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& sessi
       .run();
   if (found->deadline) awaited.until_deadline = *found->deadline - now;
   return awaited;
+}
+
+std::vector<Join> JoinStore::take_unlogged(storage::WriteSession& session, int most) {
+  auto& connection = WriteSession::of(session);
+  std::vector<Join> joins;
+  {
+    auto cursor = connection.run(texts_, sql::join_take_unlogged);
+    cursor.bind(std::int64_t{most});
+    while (cursor.step()) joins.push_back(read_join(cursor));
+  }
+  for (const auto& join : joins) {
+    connection.run(texts_, sql::join_take_unlogged_step_one).bind(join.id.uuid()).run();
+  }
+  return joins;
 }
 
 std::size_t JoinStore::fail_overdue(storage::WriteSession& session, int most) {

@@ -368,6 +368,28 @@ TEST_P(JoinWaitContract, JOIN_072_JOIN_073_DecisionsAreLoggedWithTheCounts) {
   EXPECT_THAT(log->all(), Contains(StartsWith("info join.failure_continued")));
 }
 
+TEST_P(JoinWaitContract, JOIN_072_AJoinThatEndsWithoutAWaitIsLoggedOnce) {
+  reopen([](PlatformOptions& options) { options.worker.lease = seconds{1}; });  // and housekeeping as often
+  const auto counted = started(1);
+  outbox.enqueue({.topic = "step", .payload = "fail", .joins = {counted}});
+  const auto late = joins.start({.expected_steps = 1, .deadline = backend.now() - seconds{1}});
+  worker->start();
+  const auto logged = [&](JoinId join) {
+    const auto lines = log->all();
+    return std::ranges::count_if(lines, [&](const auto& line) {
+      return line.starts_with("info join.ended") && line.find(join.to_string()) != std::string::npos &&
+             line.find("status=failed expected_steps=1 completed_steps=0 failed_steps=" +
+                       std::string{join == counted ? "1" : "0"}) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(eventually([&] { return logged(counted) == 1 && logged(late) == 1; }));
+  worker.reset();
+  EXPECT_EQ(logged(counted), 1);
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_join") + " where unlogged" +
+                           (backend.is_postgres() ? "" : " = 1")),
+            0);
+}
+
 TEST_P(JoinWaitContract, PurgeLeavesAJoinWhoseWaitIsStillToCome) {
   // Nobody has looked at the waits yet.
   std::vector<OutboxMessageId> waits;
