@@ -207,8 +207,10 @@ JoinId Joins::start(Transaction& transaction, const JoinRequest& request) {
   require_expected_steps(request.expected_steps);
   const auto id = id_for(request.join_id);
   const auto join = new_join(request, id, request.expected_steps);
-  const bool created = database_->joins().start(transaction.session(), join);
-  if (created) note_started(id, request, request.expected_steps);
+  if (database_->joins().start(transaction.session(), join)) {
+    transaction.after_commit([this, id, noted = JoinRequest{.grouping_key = request.grouping_key},
+                              steps = request.expected_steps] { note_started(id, noted, steps); });
+  }
   return id;
 }
 
@@ -389,7 +391,7 @@ bool Joins::cancel(JoinId join) {
 bool Joins::cancel(Transaction& transaction, JoinId join) {
   require_id("join", join.uuid());
   const bool cancelled = cancel_in(transaction.session(), join);
-  if (cancelled) note_cancelled(join);
+  if (cancelled) transaction.after_commit([this, join] { note_cancelled(join); });
   return cancelled;
 }
 
@@ -423,8 +425,8 @@ std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
 std::size_t Joins::fail_overdue(const std::stop_token& stop) {
   const auto count = storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session) {
-        return database_->joins().fail_overdue(session, storage::portion);
+      [&](storage::WriteSession& session, int most) {
+        return database_->joins().fail_overdue(session, most);
       },
       stop);
   if (count > 0) {
@@ -439,11 +441,18 @@ std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) 
     throw std::out_of_range("age must be zero to ten years");
   }
   std::size_t count = 0;
-  for (std::size_t some = 1; some > 0 && !stop.stop_requested(); count += some) {
+  while (!stop.stop_requested()) {
+    // Each transaction deletes as many joins as have a certain number of steps together.
+    std::size_t some = 0;
+    const auto begun = std::chrono::steady_clock::now();
     database_->write({.single_statement = true, .service = true, .stop = stop},
                      [&](storage::WriteSession& session) {
                        some = database_->joins().purge(session, age, storage::portion);
                      });
+    count += some;
+    if (some == 0) break;
+    const auto took = std::chrono::steady_clock::now() - begun;
+    if (database_->transactions_exclude_writers() && !storage::pause_between_portions(took, stop)) break;
   }
   if (count > 0) log_.write(LogLevel::info, "join.purged", {{"store", database_->name()}, {"count", count}});
   return count;

@@ -31,8 +31,9 @@ class WaitHandler final : public Handler {
   void look(const OutboxMessage& message, HandlerContext& context);
   void go_on(const OutboxMessage& message, const Continuation& continuation, const Join& join,
              Transaction& transaction);
-  void log_decision(LogLevel level, std::string_view event, const OutboxMessage& message,
-                    const Join& join) const;
+  /// `event` is a literal: it is kept until the commit.
+  void log_decision(Transaction& transaction, LogLevel level, std::string_view event,
+                    const OutboxMessage& message, const Join& join) const;
 
   storage::Database& database_;
   Outbox& outbox_;

@@ -47,8 +47,10 @@ class OwnedTransaction final : public storage::TransactionHandle {
       session_.core().commit();
     }
     if (announces_) database_.announce();
+    for (const auto& call : std::exchange(after_commit_, {})) call();
   }
   void announce_at_commit() override { announces_ = true; }
+  void after_commit(std::function<void()> call) override { after_commit_.push_back(std::move(call)); }
   void rollback() override {
     require_open();
     const auto connection = std::exchange(connection_, std::nullopt);
@@ -63,6 +65,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
   std::optional<storage::Pool<Connection>::Lease> connection_;
   WriteSession session_;
   bool announces_ = false;
+  std::vector<std::function<void()>> after_commit_;
 };
 
 /// The transaction that is open on a connection of the user's.

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t stored_done = 1;  // the outbox table's own numbers
 constexpr std::int64_t stored_failed = 3;
-constexpr std::int64_t most_steps_purged = 10'000;  // at once: nobody else can write meanwhile
+constexpr std::int64_t most_steps_purged = 200;  // joins and steps at once: nobody else can write meanwhile
 
 Join read_join(const Cursor& row) {
   Join join;
@@ -203,6 +203,7 @@ std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& sessi
   }
   storage::AwaitedJoin awaited{*found, std::nullopt};
   const bool pending = found->status == JoinStatus::pending;
+  if (pending) connection.run(texts_, sql::join_wait_step_look).bind(message.uuid()).run();
   connection.run(texts_, pending ? sql::join_await : sql::join_wait)
       .bind(join.uuid())
       .bind(message.uuid())
@@ -245,7 +246,7 @@ std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::micros
     auto cursor = connection.run(texts_, sql::join_purge);
     cursor.bind(clock_->wall() - age).bind(std::int64_t{most});
     for (std::int64_t steps = 0; cursor.step();) {
-      steps += cursor.integer(1);
+      steps += cursor.integer(1) + 1;
       if (!joins.empty() && steps > most_steps_purged) break;
       joins.emplace_back(cursor.uuid(0));
     }

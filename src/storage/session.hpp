@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -33,6 +34,8 @@ class TransactionHandle {
   [[nodiscard]] virtual bool is_borrowed() const { return false; }
   /// Once it has committed, workers are told that there may be something to do.
   virtual void announce_at_commit() = 0;
+  /// Called once it has committed: for logs and metrics of what it did. At once for a borrowed one.
+  virtual void after_commit(std::function<void()> call) = 0;
 };
 
 /// A transaction that belongs to the user: its end is not ours to decide.
@@ -42,6 +45,7 @@ class BorrowedTransactionHandle : public TransactionHandle {
   void rollback() final;
   [[nodiscard]] bool is_borrowed() const final { return true; }
   void announce_at_commit() final {}  // its end is not ours to see
+  void after_commit(std::function<void()> call) final { call(); }
 };
 
 }  // namespace dovetail::storage

@@ -144,6 +144,52 @@ TEST_P(JoinWaitContract, JOIN_053_OBX_091_WaitingCostsNoAttemptsAndIsEndedByTheL
   EXPECT_THAT(noted(), ElementsAre("done:yes"));
 }
 
+TEST_P(JoinWaitContract, LostLeasesDoNotAddUpToTheDeathOfAWait) {
+  const auto join = started(1);
+  const auto wait = joins.enqueue_wait(join, both_paths(true));
+  for (int round = 0; round < 3; ++round) {
+    for (int lost = 0; lost < 8; ++lost) {  // by workers that die, of at most ten attempts
+      ASSERT_EQ(outbox.claim({.owner = OwnerToken::generate(), .lease = seconds{1}}).size(), 1U) << round;
+      backend.advance(seconds{2});
+    }
+    reopen({});
+    worker->start();
+    ASSERT_TRUE(waits(wait));
+    ASSERT_TRUE(eventually([&] { return found(wait).message.attempts == 0; }));
+    worker.reset();
+    backend.advance(seconds{61});
+  }
+  step(join);
+  reopen({});
+  worker->start();
+  ASSERT_TRUE(eventually([&] { return !noted().empty(); }));
+  EXPECT_THAT(noted(), ElementsAre("done:yes"));
+}
+
+TEST_P(JoinWaitContract, AWaitOutlivesTheLossOfTheJoinsTables) {
+  const auto join = started(1);
+  const auto wait = joins.enqueue_wait(join, both_paths(true));
+  const auto table = backend.table("outbox_join_waiter");
+  const auto hidden = backend.is_postgres() ? std::string{"hidden"} : backend.table("hidden");
+  backend.sql("alter table " + table + " rename to " + hidden);
+  reopen([](PlatformOptions& options) { options.joins.wait_poll = milliseconds{100}; });
+  worker->start();
+  ASSERT_TRUE(eventually([&] {
+    if (!backend.is_postgres()) backend.advance(milliseconds{101});
+    return log->count("join.wait_postponed") > 11;
+  })) << "more often than a message has attempts";
+  EXPECT_EQ(found(wait).message.attempts, 0);
+  const auto back = backend.is_postgres() ? backend.schema() + ".hidden" : hidden;
+  const auto name = backend.is_postgres() ? std::string{"outbox_join_waiter"} : table;
+  backend.sql("alter table " + back + " rename to " + name);
+  step(join);
+  ASSERT_TRUE(eventually([&] {
+    if (!backend.is_postgres()) backend.advance(milliseconds{1'100});
+    return !noted().empty();
+  }));
+  EXPECT_THAT(noted(), ElementsAre("done:yes"));
+}
+
 TEST_P(JoinWaitContract, TheLastAckWakesTheWaitAtOnce) {
   const auto join = started(1);
   const auto wait = joins.enqueue_wait(join, both_paths(true));

@@ -462,6 +462,9 @@ begin
     perform {schema}._outbox_join_wake(array[outbox_join_wait.join_id]);
   end if;
   if v_join.status = 0 then
+    -- Leases that were lost before this look do not count against the message: waiting is never given up.
+    update {schema}.outbox o set attempts = 0, lost_leases = 0
+     where o.id = outbox_join_wait.message_id and (o.attempts > 0 or o.lost_leases > 0);
     perform {schema}.outbox_join_await(join_id, message_id);
   else
     delete from {schema}.outbox_join_waiter w
