@@ -86,7 +86,7 @@ bool Leases::release(const Lease& lease, const std::stop_token& stop) {
       *database_, {.single_statement = true, .service = true, .stop = stop},
       [&](storage::WriteSession& session) { return database_->leases().release(session, lease); });
   log_.write(
-      LogLevel::info, "lease.released",
+      LogLevel::info, held ? "lease.released" : "lease.gone",
       {{"store", database_->name()}, {"name", lease.name}, {"owner", lease.owner}, {"token", lease.token}});
   return held;
 }
