@@ -20,10 +20,9 @@
 //     ctx.transaction() takes effect exactly once.
 //   * The guard never gives away what waits in the queue, nor the queue what the guard has begun.
 //   * A known id that comes with another hash is reported and logged, never processed.
+//   * A message that kills its process again and again is dead after max_attempts tries, whichever way it is handled.
 // Not guaranteed
 //   * Anything about messages older than InboxOptions::remember: they are forgotten, and new when they come again.
-//   * That a message which kills the process in process() is ever given up: nothing is left of such a try. In the queue, and
-//     with try_begin(), it costs an attempt.
 //   * That sightings are exact: one whose answer was lost may be counted twice.
 //
 // Threads: an Inbox may be shared between threads.
@@ -46,7 +45,10 @@
 namespace dovetail {
 
 namespace storage {
+struct BeginAnswer;
+struct BeginOrder;
 struct InboxArrival;
+struct InboxFence;
 struct InboxKey;
 struct Sighting;
 }  // namespace storage
@@ -94,11 +96,15 @@ struct Begun {
 struct BeginOptions {
   ContentHash hash{};
   std::optional<std::chrono::milliseconds> lease{};  ///< 10 ms to 24 h; absent: InboxOptions::lease.
+  /// A message whose lease ran out at this attempt, or later, is dead. Absent: QueueOptions::max_attempts of
+  /// InboxOptions::queue.
+  std::optional<int> max_attempts{};
 };
 
 struct ProcessOptions {
   ContentHash hash{};
-  /// After how many failures it is dead; absent: QueueOptions::max_attempts of InboxOptions::queue.
+  /// After how many failed tries it is dead; absent: QueueOptions::max_attempts of InboxOptions::queue. A try during
+  /// which the process ended has failed.
   std::optional<int> max_attempts{};
 };
 
@@ -188,6 +194,12 @@ struct DeadFilter {
   std::optional<WallTime> died_before{};  ///< Exclusive.
 };
 
+struct ReviveOptions {
+  std::string reason{};  ///< Stored in place of the last error, unless it is empty; up to 2 KiB are kept.
+  /// Messages of the queue are ready after this time: zero to ten years. The others begin when they are delivered again.
+  std::chrono::milliseconds delay{0};
+};
+
 struct InboxPage {
   std::optional<std::string> after_source{};  ///< The last entry of the page before …
   std::string after_message_id{};             ///< … and its id.
@@ -209,7 +221,8 @@ struct InboxOptions {
   QueueOptions queue{};  ///< Sizes, attempts and history of the queue.
   /// How long a message is known after it was processed, given up or last seen.
   std::chrono::seconds remember = std::chrono::hours{24 * 30};
-  /// Of those who begin without saying how long: 10 ms to 24 h.
+  /// Of those who begin without saying how long: 10 ms to 24 h. A process() that has crashed keeps others waiting for as
+  /// long, but for 10 s at most.
   std::chrono::milliseconds lease = std::chrono::minutes{5};
   /// A started Platform warns of messages whose processing was to end so long ago, and nobody followed.
   std::chrono::milliseconds stuck_after = std::chrono::hours{1};
@@ -226,18 +239,21 @@ class Inbox {
   // --- the guard
   // ---------------------------------------------------------------------------------------------
 
-  /// Calls `handler` and marks the message as processed in one transaction, unless it was processed before.
+  /// Calls `handler` and marks the message as processed in one transaction, unless it was processed before. A short
+  /// transaction before that one notes the attempt, so that it counts even if the process ends in the handler.
   ///
-  /// Another call for the same message waits for this one, and holds a connection meanwhile.
+  /// Another call for the same message waits for this one, and holds a connection meanwhile. It answers in_progress when
+  /// the process of this one has ended, until the lease of the attempt ends (see InboxOptions::lease).
   ///
-  /// What the handler throws rolls it back, is noted as a failed attempt, and thrown again; PermanentFailure, or the last
-  /// attempt, gives the message up. The handler is called again when the transaction fell to a deadlock or a lost
-  /// connection; it must not commit.
+  /// An exception of the handler rolls the transaction back, is noted as a failed attempt, and is thrown again.
+  /// PermanentFailure, or the last attempt, gives the message up. The handler is called again when the transaction fell to
+  /// a deadlock or a lost connection, at no cost of an attempt; it must not commit.
   ProcessOutcome process(std::string_view source, std::string_view message_id,
                          const std::function<void(Transaction& transaction)>& handler,
                          const ProcessOptions& options = {});
 
-  /// Makes the caller the only one who processes the message. Mark it before the lease ends, or renew().
+  /// Makes the caller the only one who processes the message. Mark it before the lease ends, or renew(). Each begin is an
+  /// attempt; when the lease of the last attempt (BeginOptions::max_attempts) runs out, the message is dead.
   [[nodiscard]] Begun try_begin(std::string_view source, std::string_view message_id,
                                 const BeginOptions& options = {});
   [[nodiscard]] Begun try_begin(Transaction& transaction, std::string_view source,
@@ -295,8 +311,8 @@ class Inbox {
   /// Those that were given up, of the guard and of the queue, in the order of their keys.
   [[nodiscard]] std::vector<InboxEntry> dead(const DeadFilter& filter = {}, const InboxPage& page = {});
   /// Lets them live again: those of the queue are ready with their attempts at zero, the others may be begun. Their last
-  /// errors are kept. Answers how many.
-  std::size_t revive(const DeadFilter& filter);
+  /// errors are kept, unless there is a reason. Answers how many.
+  std::size_t revive(const DeadFilter& filter, const ReviveOptions& options = {});
   /// Deletes them, and the queue's dead letters with them: when they come again, they are new. Answers how many.
   std::size_t purge_dead(const DeadFilter& filter);
 
@@ -313,12 +329,18 @@ class Inbox {
  private:
   Begun begin(std::string_view source, std::string_view message_id, const BeginOptions& options,
               Transaction* transaction);
-  ProcessOutcome process_once(const storage::InboxKey& key, OwnerToken owner, ContentHash hash,
+  storage::BeginAnswer begin_try(const storage::InboxKey& key, storage::BeginOrder order);
+  ProcessOutcome process_once(const storage::InboxKey& key, const storage::InboxFence& fence,
                               const std::function<void(Transaction& transaction)>& handler);
-  void note_failed_try(const storage::InboxKey& key, ContentHash hash, int max_attempts,
-                       std::string_view error) noexcept;
+  ProcessOutcome run_try(const storage::InboxKey& key, const storage::InboxFence& fence, bool is_last,
+                         const std::function<void(Transaction& transaction)>& handler);
+  enum class TryEnd : std::uint8_t { failed, dead, not_counted };
+  void end_try(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
+               std::string_view error) noexcept;
   bool answer_seen(const storage::Sighting& seen, std::string_view source, std::string_view message_id) const;
   void note_dead(std::string_view source, std::string_view message_id, std::string_view reason) const;
+  void note_dead_at_commit(Transaction& transaction, const storage::InboxKey& key,
+                           std::string_view reason) const;
   void note_mismatch(std::string_view source, std::string_view message_id) const;
   void note_enqueued(const storage::InboxArrival& arrival, const InboxEnqueued& answer) const;
 

@@ -120,15 +120,18 @@ struct FanOut {
   std::optional<std::string> grouping_key{};
   std::optional<std::string> metadata{};
   std::optional<WallTime> deadline{};
-  std::optional<JoinId> join_id{};  ///< With one, repeating the whole fan-out changes nothing.
-  int expected_steps = 0;           ///< 0: as many as there are messages. More: others are attached later.
+  /// With an id, a repeated fan-out changes nothing: when the join exists, whatever its state, nothing is enqueued.
+  std::optional<JoinId> join_id{};
+  int expected_steps = 0;  ///< 0: as many as there are messages. More: others are attached later.
   std::vector<EnqueueRequest> steps{};
   std::optional<Continuation> wait{};
 };
 
 struct FannedOut {
   JoinId join{};
-  std::vector<Enqueued> steps{};  ///< In the order of the requests.
+  /// In the order of the requests. When the join existed before, none was stored, and a step with a unique_key may name
+  /// another id than the message that holds the key.
+  std::vector<Enqueued> steps{};
   std::optional<OutboxMessageId> wait{};
 };
 
@@ -152,7 +155,8 @@ class Joins {
   JoinId start(Transaction& transaction, const JoinRequest& request);
 
   /// Makes a message a step of a join; a second time changes nothing. A transaction that attaches a message keeps it
-  /// from being settled until it ends: keep it short.
+  /// from being settled until it ends: keep it short. A message that is not stored, not yet or no longer, is attached
+  /// with a warning in the log (`join.attached_unknown`).
   ///
   /// Throws InvalidOperation when the message is not stored and done messages are not kept (retain_done is zero):
   /// nobody could say whether it is done.
@@ -196,13 +200,16 @@ class Joins {
   [[nodiscard]] const JoinOptions& options() const { return options_; }
 
  private:
-  void attach_in(storage::WriteSession& session, JoinId join, OutboxMessageId message) const;
+  /// Answers whether the message is stored.
+  bool attach_in(storage::WriteSession& session, JoinId join, OutboxMessageId message) const;
+  void note_attached(JoinId join, OutboxMessageId message, bool is_stored) const;
   bool report_in(storage::WriteSession& session, JoinId join, OutboxMessageId message,
                  StepStatus status) const;
   bool report(JoinId join, OutboxMessageId message, StepStatus status);
   bool cancel_in(storage::WriteSession& session, JoinId join) const;
   void note_started(JoinId join, const JoinRequest& request, int expected_steps) const;
-  void note_fanned_out(const FanOut& request, const FannedOut& answer) const;
+  void note_fanned_out(const JoinRequest& join, const FanOut& request, const FannedOut& answer,
+                       int expected_steps) const;
   void note_cancelled(JoinId join) const;
 
   storage::Database* database_;

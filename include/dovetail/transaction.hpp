@@ -17,6 +17,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -80,6 +81,7 @@ class Transaction {
   [[nodiscard]] bool is_borrowed() const;
   void announce_at_commit();
   void announce_schedule_at_commit();
+  void after_commit(std::function<void()> call);
 
  private:
   std::unique_ptr<storage::TransactionHandle> handle_;

@@ -18,6 +18,8 @@ struct InboxArguments {
   std::string before;
   std::string start_after_source;
   std::string start_after_id;
+  std::string reason;
+  double delay = 0;
   int limit = 100;
   double older_than = 0;
   bool all = false;
@@ -149,8 +151,10 @@ void show(const Globals& globals, const InboxArguments& arguments) {
 
 void revive(const Globals& globals, const InboxArguments& arguments) {
   const auto filter = arguments.chosen();
+  const ReviveOptions options{.reason = arguments.reason,
+                              .delay = parse_seconds("--delay", arguments.delay, age_range)};
   auto platform = globals.open();
-  print_effect(globals, {.word = "revived", .count = platform.inbox().revive(filter)});
+  print_effect(globals, {.word = "revived", .count = platform.inbox().revive(filter, options)});
 }
 
 void purge(const Globals& globals, const InboxArguments& arguments, bool has_age) {
@@ -216,6 +220,9 @@ void add_revive(CLI::App& group, Globals& globals) {
                               [&globals, arguments] { revive(globals, *arguments); });
   add_filter(command, *arguments);
   command.add_flag("--all", arguments->all, "All of them");
+  command.add_option("--reason", arguments->reason, "Stored in place of their last errors")
+      ->check(not_empty());
+  command.add_option("--delay", arguments->delay, "Seconds until those of the queue are ready");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 

@@ -9,6 +9,7 @@
 #include "core/text.hpp"
 #include "inbox/rules.hpp"
 #include "outbox/new_messages.hpp"
+#include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/inbox_store.hpp"
 #include "storage/portions.hpp"
@@ -177,7 +178,10 @@ Begun Inbox::begin(std::string_view source, std::string_view message_id, const B
   require_hash(options.hash);
   const auto lease = options.lease.value_or(options_.lease);
   require_lease(lease);
-  const storage::BeginOrder order{.hash = options.hash, .owner = OwnerToken::generate(), .lease = lease};
+  const auto max_attempts = options.max_attempts.value_or(options_.queue.max_attempts);
+  inbox::require_max_attempts(max_attempts);
+  const storage::BeginOrder order{
+      .hash = options.hash, .owner = OwnerToken::generate(), .lease = lease, .max_attempts = max_attempts};
   storage::BeginAnswer answer;
   const auto ask = [&](storage::WriteSession& session) {
     answer = database_->inbox().try_begin(session, key, order);
@@ -188,6 +192,11 @@ Begun Inbox::begin(std::string_view source, std::string_view message_id, const B
     database_->write({.single_statement = true, .repeatable = true}, ask);
   }
   if (answer.outcome == BeginOutcome::hash_mismatch) note_mismatch(source, message_id);
+  if (answer.gave_up && transaction != nullptr) {
+    note_dead_at_commit(*transaction, key, inbox::lost_last_attempt);
+  } else if (answer.gave_up) {
+    note_dead(source, message_id, inbox::lost_last_attempt);
+  }
   metrics_.count("inbox.begun", 1, {{"store", database_->name()}, {"outcome", to_string(answer.outcome)}});
   log_.write(LogLevel::debug, "inbox.begun",
              {{"store", database_->name()},
@@ -223,14 +232,9 @@ struct Mark {
 /// Runs `mark(session)` in a transaction of its own.
 template <class Run>
 bool marked(storage::Database& database, const Mark& mark, const Run& run) {
-  bool done = false;
-  bool again = false;
-  database.write({.repeatable = true}, [&](storage::WriteSession& session) {
-    const bool repeated = std::exchange(again, true);
-    done =
-        run(session) || (repeated && database.inbox().is_marked(session, mark.key, mark.status, mark.fence));
+  return storage::confirmed_write(database, {}, run, [&](storage::WriteSession& session) {
+    return database.inbox().is_marked(session, mark.key, mark.status, mark.fence);
   });
-  return done;
 }
 
 }  // namespace
@@ -262,7 +266,7 @@ bool Inbox::mark_dead(Transaction& transaction, const InboxTicket& ticket, std::
   const auto key = checked_key(ticket);
   const auto text = checked_error("reason", reason);
   const bool done = database_->inbox().mark_dead(transaction.session(), key, fence_of(ticket), text);
-  if (done) note_dead(ticket.source, ticket.message_id, text);
+  if (done) note_dead_at_commit(transaction, key, text);
   return done;
 }
 
@@ -271,7 +275,7 @@ bool Inbox::release(const InboxTicket& ticket, std::string_view error) {
   const auto text = checked_error("error", error);
   const Mark mark{key, InboxStatus::seen, fence_of(ticket)};
   return marked(*database_, mark, [&](storage::WriteSession& session) {
-    return database_->inbox().release(session, key, fence_of(ticket), text);
+    return database_->inbox().release(session, key, fence_of(ticket), text, 1);
   });
 }
 
@@ -353,7 +357,7 @@ bool Inbox::mark_dead(Transaction& transaction, std::string_view source, std::st
   const auto key = checked_key(source, message_id);
   const auto text = checked_error("reason", reason);
   const bool done = database_->inbox().mark_dead(transaction.session(), key, std::nullopt, text);
-  if (done) note_dead(source, message_id, text);
+  if (done) note_dead_at_commit(transaction, key, text);
   return done;
 }
 
@@ -364,6 +368,12 @@ void Inbox::note_dead(std::string_view source, std::string_view message_id, std:
               {"source", source},
               {"message_id", message_id},
               {"error", core::printable(reason)}});
+}
+
+void Inbox::note_dead_at_commit(Transaction& transaction, const InboxKey& key,
+                                std::string_view reason) const {
+  transaction.after_commit([this, source = std::string{key.source}, id = std::string{key.message_id},
+                            why = std::string{reason}] { note_dead(source, id, why); });
 }
 
 // --- the queue
@@ -445,8 +455,13 @@ std::vector<InboxEntry> Inbox::dead(const DeadFilter& filter, const InboxPage& p
   return found;
 }
 
-std::size_t Inbox::revive(const DeadFilter& filter) {
+std::size_t Inbox::revive(const DeadFilter& filter, const ReviveOptions& options) {
   require_filter(filter);
+  if (options.delay < std::chrono::milliseconds::zero() || options.delay > ten_years) {
+    throw std::out_of_range("delay must be zero to ten years");
+  }
+  const ReviveOptions checked{.reason = std::string{checked_error("reason", options.reason)},
+                              .delay = options.delay};
   // Not those that die again while we are at it.
   auto bounded = filter;
   database_->read([&](storage::ReadSession& session) {
@@ -456,19 +471,20 @@ std::size_t Inbox::revive(const DeadFilter& filter) {
   std::size_t total = 0;
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = database_->inbox().revive(session, bounded, storage::portion);
+      count = database_->inbox().revive(session, bounded, checked, storage::portion);
     });
   }
   metrics_.count("inbox.revived", total, {{"store", database_->name()}});
-  log_.write(LogLevel::info, "inbox.revived", {{"store", database_->name()}, {"count", total}});
+  log_.write(LogLevel::info, "inbox.revived",
+             {{"store", database_->name()}, {"count", total}, {"reason", core::printable(checked.reason)}});
   if (total > 0) database_->announce();
   return total;
 }
 
 std::size_t Inbox::purge_dead(const DeadFilter& filter) {
   require_filter(filter);
-  const auto total = storage::in_portions(*database_, [&](storage::WriteSession& session) {
-    return database_->inbox().purge_dead(session, filter, storage::portion);
+  const auto total = storage::in_portions(*database_, [&](storage::WriteSession& session, int most) {
+    return database_->inbox().purge_dead(session, filter, most);
   });
   log_.write(LogLevel::info, "inbox.purged_dead", {{"store", database_->name()}, {"count", total}});
   return total;
@@ -493,9 +509,7 @@ std::size_t Inbox::forget(std::chrono::seconds age, const std::stop_token& stop)
   }
   const auto total = storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session) {
-        return database_->inbox().forget(session, age, storage::portion);
-      },
+      [&](storage::WriteSession& session, int most) { return database_->inbox().forget(session, age, most); },
       stop);
   metrics_.count("inbox.forgotten", total, {{"store", database_->name()}});
   if (total > 0) {

@@ -1,4 +1,5 @@
 // Inbox::process(): handle and mark in one transaction.
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/text.hpp"
@@ -16,6 +17,12 @@ namespace {
 
 /// Nobody can take what an open transaction holds: its lease has only to be longer than that can last.
 constexpr std::chrono::hours while_it_is_open{24 * 365};
+/// Between the note of a try and its transaction. If the process ends, the message may begin again after this time.
+constexpr std::chrono::milliseconds longest_process_lease{10'000};
+/// Pauses of a call that finds another process() between its two transactions, and for how long after the lease of that.
+constexpr std::chrono::milliseconds first_pause{2};
+constexpr std::chrono::milliseconds longest_pause{200};
+constexpr std::chrono::milliseconds grace{500};
 
 ProcessOutcome outcome_of(BeginOutcome outcome) {
   switch (outcome) {
@@ -57,26 +64,60 @@ std::string_view to_string(ProcessOutcome outcome) {
   return "unknown";
 }
 
-ProcessOutcome Inbox::process_once(const storage::InboxKey& key, OwnerToken owner, ContentHash hash,
+/// Notes the try before it is made. A process() of somebody else that has begun is waited for: between its two
+/// transactions nothing else would make this one wait.
+storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::BeginOrder order) {
+  const auto clock = system_clock();
+  const MonoDeadline patience(*clock, std::chrono::ceil<std::chrono::milliseconds>(order.lease) + grace);
+  for (auto pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
+    storage::BeginAnswer answer;
+    database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+      answer = database_->inbox().try_begin(session, key, order);
+    });
+    if (answer.outcome != BeginOutcome::in_progress || !answer.by_process || patience.expired())
+      return answer;
+    clock->sleep_for(pause, {});
+    order.counts = false;
+  }
+}
+
+ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::InboxFence& fence,
                                    const std::function<void(Transaction& transaction)>& handler) {
   const auto transaction = database_->begin();
   auto& session = transaction->session();
-  const auto begun =
-      database_->inbox().try_begin(session, key, {.hash = hash, .owner = owner, .lease = while_it_is_open});
-  if (begun.outcome != BeginOutcome::started) {
-    transaction->commit();  // that it was seen
-    // Ours, when a run before this one did not learn of its commit.
-    const bool handled = begun.outcome == BeginOutcome::processed && begun.mine;
-    return handled ? ProcessOutcome::handled : outcome_of(begun.outcome);
+  if (!database_->inbox().continue_try(session, key, fence, while_it_is_open)) {
+    // Marked by a run before this one that did not learn of its commit, or begun by somebody else since.
+    const bool handled = database_->inbox().is_marked(session, key, InboxStatus::processed, fence);
+    return handled ? ProcessOutcome::handled : ProcessOutcome::in_progress;
   }
   {
     Transaction lent{std::make_unique<storage::LentTransaction>(*transaction)};
     handler(lent);
   }
   // False only when the handler has marked it by itself.
-  database_->inbox().mark_processed(session, key, storage::InboxFence{owner, begun.epoch});
+  database_->inbox().mark_processed(session, key, fence);
   transaction->commit();
   return ProcessOutcome::handled;
+}
+
+ProcessOutcome Inbox::run_try(const storage::InboxKey& key, const storage::InboxFence& fence, bool is_last,
+                              const std::function<void(Transaction& transaction)>& handler) {
+  const auto failed = is_last ? TryEnd::dead : TryEnd::failed;
+  auto outcome = ProcessOutcome::in_progress;
+  try {
+    storage::run_with_retry(*system_clock(), log_, {}, {.repeatable = true},
+                            [&] { outcome = process_once(key, fence, handler); });
+  } catch (const PermanentFailure& failure) {
+    end_try(key, fence, TryEnd::dead, failure.what());
+    throw;
+  } catch (const std::exception& failure) {
+    end_try(key, fence, is_of_the_world(failure) ? TryEnd::not_counted : failed, failure.what());
+    throw;
+  } catch (...) {
+    end_try(key, fence, failed, "the handler threw something that is no std::exception");
+    throw;
+  }
+  return outcome;
 }
 
 ProcessOutcome Inbox::process(std::string_view source, std::string_view message_id,
@@ -86,23 +127,20 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
   inbox::require_hash(options.hash);
   if (!handler) throw std::invalid_argument("handler must not be empty");
   const auto max_attempts = options.max_attempts.value_or(options_.queue.max_attempts);
-  if (max_attempts < 1) throw std::out_of_range("max_attempts must be at least 1");
+  inbox::require_max_attempts(max_attempts);
   const auto owner = OwnerToken::generate();
-  auto outcome = ProcessOutcome::in_progress;
-  try {
-    storage::run_with_retry(*system_clock(), log_, {}, {.repeatable = true},
-                            [&] { outcome = process_once(key, owner, options.hash, handler); });
-  } catch (const PermanentFailure& failure) {
-    note_failed_try(key, options.hash, 1, failure.what());
-    throw;
-  } catch (const std::exception& failure) {
-    if (!is_of_the_world(failure)) note_failed_try(key, options.hash, max_attempts, failure.what());
-    throw;
-  } catch (...) {
-    note_failed_try(key, options.hash, max_attempts, "the handler threw something that is no std::exception");
-    throw;
-  }
+  const auto begun =
+      begin_try(key, {.hash = options.hash,
+                      .owner = owner,
+                      .lease = std::min<std::chrono::milliseconds>(options_.lease, longest_process_lease),
+                      .max_attempts = max_attempts,
+                      .by_process = true});
+  const storage::InboxFence fence{owner, begun.epoch};
+  const auto outcome = begun.outcome == BeginOutcome::started
+                           ? run_try(key, fence, begun.attempts >= max_attempts, handler)
+                           : outcome_of(begun.outcome);
   if (outcome == ProcessOutcome::hash_mismatch) note_mismatch(source, message_id);
+  if (begun.gave_up) note_dead(source, message_id, inbox::lost_last_attempt);
   metrics_.count("inbox.processed", 1, {{"store", database_->name()}, {"outcome", to_string(outcome)}});
   log_.write(LogLevel::debug, "inbox.processed",
              {{"store", database_->name()},
@@ -112,40 +150,35 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
   return outcome;
 }
 
-/// What the handler wrote is gone; that it tried is not. Whoever called it gets the handler's own error, so that of this
-/// is only logged.
-void Inbox::note_failed_try(const storage::InboxKey& key, ContentHash hash, int max_attempts,
-                            std::string_view error) noexcept {
+/// The handler's writes are rolled back; its try is noted. The caller gets the handler's own error, so an error of this is
+/// only logged.
+void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
+                    std::string_view error) noexcept {
   try {
     const auto printable = core::printable(error);
     const auto text = inbox::checked_error("error", printable);
-    const auto owner = OwnerToken::generate();
     bool noted = false;
-    bool dead = false;
     database_->write({}, [&](storage::WriteSession& session) {
       auto& store = database_->inbox();
-      const auto begun =
-          store.try_begin(session, key, {.hash = hash, .owner = owner, .lease = std::chrono::minutes{1}});
-      noted = begun.outcome == BeginOutcome::started;
-      if (!noted) return;  // somebody else is at it meanwhile
-      const storage::InboxFence fence{owner, begun.epoch};
-      dead = begun.attempts >= max_attempts;
-      if (dead) {
+      noted = store.continue_try(session, key, fence, std::chrono::minutes{1});
+      if (!noted) return;  // somebody else has begun since
+      if (end == TryEnd::dead) {
         store.mark_dead(session, key, fence, text);
       } else {
-        store.release(session, key, fence, text);
+        store.release(session, key, fence, text, end == TryEnd::failed ? 1 : 0);
       }
     });
-    metrics_.count("inbox.failed_tries", noted ? 1 : 0,
+    const bool counts = noted && end != TryEnd::not_counted;
+    metrics_.count("inbox.failed_tries", counts ? 1 : 0,
                    {{"store", database_->name()}, {"source", key.source}});
-    if (dead) note_dead(key.source, key.message_id, text);
+    if (noted && end == TryEnd::dead) note_dead(key.source, key.message_id, text);
   } catch (const std::exception& failure) {
     log_.write(LogLevel::error, "inbox.note_failed",
                {{"store", database_->name()},
                 {"source", key.source},
                 {"message_id", key.message_id},
                 {"error", failure.what()}});
-  } catch (...) {  // NOLINT(bugprone-empty-catch): a log sink's own; whoever called gets the handler's error
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a log sink's own; the caller gets the handler's error
   }
 }
 

@@ -39,6 +39,10 @@ void require_hash(ContentHash hash) {
   }
 }
 
+void require_max_attempts(int attempts) {
+  if (attempts < 1) throw std::out_of_range("max_attempts must be at least 1");
+}
+
 void require_lease(std::chrono::milliseconds lease) {
   if (lease < std::chrono::milliseconds{10} || lease > std::chrono::hours{24}) {
     throw std::out_of_range("lease must be 10 ms to 24 h");

@@ -10,9 +10,13 @@
 
 namespace dovetail::inbox {
 
+/// Why a message is dead whose lease ran out at its last attempt.
+inline constexpr std::string_view lost_last_attempt = "its lease ran out, and with it its last attempt";
+
 storage::InboxKey checked_key(std::string_view source, std::string_view message_id);
 storage::InboxKey checked_key(const InboxTicket& ticket);
 void require_hash(ContentHash hash);
+void require_max_attempts(int attempts);
 void require_lease(std::chrono::milliseconds lease);
 void require_filter(const DeadFilter& filter);
 /// UTF-8; cut to what is kept.

@@ -8,6 +8,7 @@
 #include "dovetail/join.hpp"
 #include "join/wait_payload.hpp"
 #include "outbox/new_messages.hpp"
+#include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/join_store.hpp"
 #include "storage/portions.hpp"
@@ -108,13 +109,28 @@ int expected_steps(const Plan& plan, std::span<const Enqueued> steps) {
   return static_cast<int>(std::set<OutboxMessageId>(steps.begin(), steps.end()).size());
 }
 
-FannedOut write_plan(storage::Database& database, storage::WriteSession& session, const Plan& plan,
-                     bool repeated, storage::Announcement announcement) {
+/// The answer of a fan-out whose join exists already: nothing was stored.
+FannedOut known_fan_out(const Plan& plan) {
+  FannedOut answer{.join = plan.join, .steps = {}, .wait = std::nullopt};
+  for (const auto& step : plan.steps) answer.steps.push_back({step.id, false});
+  if (plan.wait) answer.wait = plan.wait->id;
+  return answer;
+}
+
+/// The join comes first: when it exists already, its steps may have ended and their messages may be purged, so nothing is
+/// enqueued, and the answer is nothing.
+std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteSession& session,
+                                    const Plan& plan, bool repeated, storage::Announcement announcement) {
+  const auto most_steps = std::max(plan.request.expected_steps, static_cast<int>(plan.steps.size()));
+  if (!database.joins().start(session, new_join(plan.join_request, plan.join, most_steps))) {
+    return std::nullopt;
+  }
   FannedOut answer{.join = plan.join, .steps = {}, .wait = std::nullopt};
   if (!plan.steps.empty()) {
     answer.steps = outbox::store(database, session, plan.request.steps, plan.steps, repeated, announcement);
   }
-  database.joins().start(session, new_join(plan.join_request, plan.join, expected_steps(plan, answer.steps)));
+  const auto steps = expected_steps(plan, answer.steps);
+  if (steps != most_steps) database.joins().expect(session, plan.join, steps);
   std::vector<storage::Membership> members;
   members.reserve(answer.steps.size());
   for (const auto& step : answer.steps) members.push_back({plan.join, step});
@@ -178,10 +194,11 @@ JoinId Joins::start(const JoinRequest& request) {
   require_request(request);
   require_expected_steps(request.expected_steps);
   const auto id = id_for(request.join_id);
-  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-    database_->joins().start(session, new_join(request, id, request.expected_steps));
-  });
-  note_started(id, request, request.expected_steps);
+  const auto join = new_join(request, id, request.expected_steps);
+  const bool created = storage::confirmed_write(
+      *database_, {.single_statement = true},
+      [&](storage::WriteSession& session) { return database_->joins().start(session, join); });
+  if (created) note_started(id, request, request.expected_steps);
   return id;
 }
 
@@ -189,8 +206,11 @@ JoinId Joins::start(Transaction& transaction, const JoinRequest& request) {
   require_request(request);
   require_expected_steps(request.expected_steps);
   const auto id = id_for(request.join_id);
-  database_->joins().start(transaction.session(), new_join(request, id, request.expected_steps));
-  note_started(id, request, request.expected_steps);
+  const auto join = new_join(request, id, request.expected_steps);
+  if (database_->joins().start(transaction.session(), join)) {
+    transaction.after_commit([this, id, noted = JoinRequest{.grouping_key = request.grouping_key},
+                              steps = request.expected_steps] { note_started(id, noted, steps); });
+  }
   return id;
 }
 
@@ -204,7 +224,9 @@ void Joins::note_started(JoinId join, const JoinRequest& request, int expected_s
               {"expected_steps", expected_steps}});
 }
 
-void Joins::note_fanned_out(const FanOut& request, const FannedOut& answer) const {
+void Joins::note_fanned_out(const JoinRequest& join, const FanOut& request, const FannedOut& answer,
+                            int expected_steps) const {
+  note_started(answer.join, join, expected_steps);
   outbox_->note_enqueued_many(request.steps, answer.steps);
   for (std::size_t i = 0; log_.enabled(LogLevel::debug) && i < answer.steps.size(); ++i) {
     log_.write(LogLevel::debug, "join.attached",
@@ -217,7 +239,7 @@ void Joins::note_fanned_out(const FanOut& request, const FannedOut& answer) cons
 // --- steps
 // ---------------------------------------------------------------------------------------------------
 
-void Joins::attach_in(storage::WriteSession& session, JoinId join, OutboxMessageId message) const {
+bool Joins::attach_in(storage::WriteSession& session, JoinId join, OutboxMessageId message) const {
   const storage::Membership member{join, message};
   const bool known_only = outbox_->options().retain_done.count() == 0;
   const auto answer = database_->joins().attach(session, std::span{&member, 1}, known_only);
@@ -228,23 +250,31 @@ void Joins::attach_in(storage::WriteSession& session, JoinId join, OutboxMessage
         " is not stored, and done messages are not kept (retain_done is zero): nobody can say "
         "whether it is done. Attach it with its enqueue, or keep done messages");
   }
-  if (!log_.enabled(LogLevel::debug)) return;
+  return !answer.unknown;
+}
+
+void Joins::note_attached(JoinId join, OutboxMessageId message, bool is_stored) const {
+  // The message may come later. If it was purged instead, the step never ends.
+  const auto level = is_stored ? LogLevel::debug : LogLevel::warn;
+  if (!log_.enabled(level)) return;
   log_.write(
-      LogLevel::debug, "join.attached",
+      level, is_stored ? "join.attached" : "join.attached_unknown",
       {{"store", database_->name()}, {"join_id", join.to_string()}, {"message_id", message.to_string()}});
 }
 
 void Joins::attach(JoinId join, OutboxMessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
+  bool is_stored = true;
   database_->write({.repeatable = true},
-                   [&](storage::WriteSession& session) { attach_in(session, join, message); });
+                   [&](storage::WriteSession& session) { is_stored = attach_in(session, join, message); });
+  note_attached(join, message, is_stored);
 }
 
 void Joins::attach(Transaction& transaction, JoinId join, OutboxMessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
-  attach_in(transaction.session(), join, message);
+  note_attached(join, message, attach_in(transaction.session(), join, message));
 }
 
 bool Joins::report_in(storage::WriteSession& session, JoinId join, OutboxMessageId message,
@@ -258,12 +288,9 @@ bool Joins::report_in(storage::WriteSession& session, JoinId join, OutboxMessage
 bool Joins::report(JoinId join, OutboxMessageId message, StepStatus status) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
-  bool counted = false;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
-    // A second run may find what the first one wrote: that was this call's doing, and it answers so.
-    counted = report_in(session, join, message, status) || counted;
+  return storage::confirmed_write(*database_, {}, [&](storage::WriteSession& session) {
+    return report_in(session, join, message, status);
   });
-  return counted;
 }
 
 bool Joins::report_step_completed(JoinId join, OutboxMessageId message) {
@@ -314,31 +341,29 @@ OutboxMessageId Joins::enqueue_wait(Transaction& transaction, JoinId join, const
 
 FannedOut Joins::fan_out(const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
-  FannedOut answer;
+  std::optional<FannedOut> written;
   bool again = false;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+  const bool created = storage::confirmed_write(*database_, {}, [&](storage::WriteSession& session) {
     const bool repeated = std::exchange(again, true);
-    answer = write_plan(*database_, session, plan, repeated, storage::Announcement::later);
-    for (std::size_t i = 0; repeated && i < plan.steps.size(); ++i) {
-      // What the first run stored was this call's doing.
-      if (plan.steps[i].fresh && answer.steps[i] == plan.steps[i].id)
-        answer.steps[i] = {plan.steps[i].id, true};
-    }
+    auto now = write_plan(*database_, session, plan, repeated, storage::Announcement::later);
+    if (!now) return false;  // perhaps the run before wrote it: then its answer is the right one
+    written = std::move(now);
+    return true;
   });
-  note_fanned_out(request, answer);
-  note_started(plan.join, plan.join_request, expected_steps(plan, answer.steps));
+  if (!created || !written) return known_fan_out(plan);
+  note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
   database_->announce();
-  return answer;
+  return *std::move(written);
 }
 
 FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
-  auto answer =
+  auto written =
       write_plan(*database_, transaction.session(), plan, false, outbox::announcement_in(transaction));
-  note_fanned_out(request, answer);
-  note_started(plan.join, plan.join_request, expected_steps(plan, answer.steps));
+  if (!written) return known_fan_out(plan);
+  note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
   transaction.announce_at_commit();
-  return answer;
+  return *std::move(written);
 }
 
 // --- operating
@@ -357,10 +382,8 @@ void Joins::note_cancelled(JoinId join) const {
 
 bool Joins::cancel(JoinId join) {
   require_id("join", join.uuid());
-  bool cancelled = false;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
-    cancelled = cancel_in(session, join) || cancelled;
-  });
+  const bool cancelled = storage::confirmed_write(
+      *database_, {}, [&](storage::WriteSession& session) { return cancel_in(session, join); });
   if (cancelled) note_cancelled(join);
   return cancelled;
 }
@@ -368,7 +391,7 @@ bool Joins::cancel(JoinId join) {
 bool Joins::cancel(Transaction& transaction, JoinId join) {
   require_id("join", join.uuid());
   const bool cancelled = cancel_in(transaction.session(), join);
-  if (cancelled) note_cancelled(join);
+  if (cancelled) transaction.after_commit([this, join] { note_cancelled(join); });
   return cancelled;
 }
 
@@ -402,8 +425,8 @@ std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
 std::size_t Joins::fail_overdue(const std::stop_token& stop) {
   const auto count = storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session) {
-        return database_->joins().fail_overdue(session, storage::portion);
+      [&](storage::WriteSession& session, int most) {
+        return database_->joins().fail_overdue(session, most);
       },
       stop);
   if (count > 0) {
@@ -418,11 +441,18 @@ std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) 
     throw std::out_of_range("age must be zero to ten years");
   }
   std::size_t count = 0;
-  for (std::size_t some = 1; some > 0 && !stop.stop_requested(); count += some) {
+  while (!stop.stop_requested()) {
+    // Each transaction deletes as many joins as have a certain number of steps together.
+    std::size_t some = 0;
+    const auto begun = std::chrono::steady_clock::now();
     database_->write({.single_statement = true, .service = true, .stop = stop},
                      [&](storage::WriteSession& session) {
                        some = database_->joins().purge(session, age, storage::portion);
                      });
+    count += some;
+    if (some == 0) break;
+    const auto took = std::chrono::steady_clock::now() - begun;
+    if (database_->transactions_exclude_writers() && !storage::pause_between_portions(took, stop)) break;
   }
   if (count > 0) log_.write(LogLevel::info, "join.purged", {{"store", database_->name()}, {"count", count}});
   return count;

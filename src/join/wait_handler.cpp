@@ -13,8 +13,9 @@ namespace {
 using std::chrono::milliseconds;
 
 /// The database did not answer: waiting goes on, and costs nothing.
-constexpr milliseconds retry_after{2'000};
-/// Only workers that die at it, and commits that fail, use up attempts of a waiting message; hardly ever all of them.
+constexpr milliseconds retry_after{1'000};
+/// Only workers that die at it, and commits that fail, use up attempts of a waiting message. Each look at a pending join
+/// sets them back to zero.
 constexpr int attempts = 1'000;
 
 /// The failure path: its steps decide if it was asked for, a missed deadline always.
@@ -26,7 +27,9 @@ bool has_failed(const Join& join, const Continuation& continuation) {
 }  // namespace
 
 HandlerOptions WaitHandler::options() const {
-  return {.max_attempts = attempts, .timeout = std::chrono::minutes{1}};
+  return {.max_attempts = attempts,
+          .backoff = [](int) { return retry_after; },
+          .timeout = std::chrono::minutes{1}};
 }
 
 void WaitHandler::handle(const OutboxMessage& message, HandlerContext& context) {
@@ -36,12 +39,13 @@ void WaitHandler::handle(const OutboxMessage& message, HandlerContext& context) 
     throw;
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
-    if (known != nullptr && known->kind() == ErrorKind::schema) throw;  // waiting does not mend that
+    // Somebody has removed the joins' tables: they may come back.
+    const bool removed = known != nullptr && known->kind() == ErrorKind::schema;
     log_.write(LogLevel::warn, "join.wait_postponed",
                {{"store", database_.name()},
                 {"message_id", message.message_id.to_string()},
                 {"error", error.what()}});
-    context.snooze(retry_after);
+    context.snooze(removed ? options_.wait_poll : retry_after);
   }
 }
 
@@ -64,16 +68,17 @@ void WaitHandler::look(const OutboxMessage& message, HandlerContext& context) {
             std::clamp<std::chrono::microseconds>(*awaited->until_deadline, milliseconds{0}, delay));
         delay = std::min(delay, left + milliseconds{1});
       }
+      note_waiting_();
       context.commit_and_snooze(delay);
-      log_decision(LogLevel::debug, "join.waiting", message, join);
+      log_decision(transaction, LogLevel::debug, "join.waiting", message, join);
       return;
     }
     case JoinStatus::cancelled:
-      log_decision(LogLevel::info, "join.wait_cancelled", message, join);
+      log_decision(transaction, LogLevel::info, "join.wait_cancelled", message, join);
       return;
     case JoinStatus::completed:
     case JoinStatus::failed:
-      log_decision(LogLevel::info, "join.ended", message, join);
+      log_decision(transaction, LogLevel::info, "join.ended", message, join);
       go_on(message, payload.continuation, join, transaction);
       return;
   }
@@ -83,10 +88,12 @@ void WaitHandler::go_on(const OutboxMessage& message, const Continuation& contin
                         Transaction& transaction) {
   const bool failed = has_failed(join, continuation);
   const auto& topic = failed ? continuation.on_fail_topic.value_or("") : continuation.on_complete_topic;
-  metrics_.count("join.continued", 1,
-                 {{"store", database_.name()}, {"path", failed ? "failure" : "success"}});
+  transaction.after_commit([this, failed] {
+    metrics_.count("join.continued", 1,
+                   {{"store", database_.name()}, {"path", failed ? "failure" : "success"}});
+  });
   if (topic.empty()) {
-    log_decision(LogLevel::info, "join.no_continuation", message, join);
+    log_decision(transaction, LogLevel::info, "join.no_continuation", message, join);
     return;
   }
   try {
@@ -101,20 +108,26 @@ void WaitHandler::go_on(const OutboxMessage& message, const Continuation& contin
   } catch (const std::invalid_argument& error) {  // written by hand, and no message will ever come of it
     throw PermanentFailure(error.what());
   }
-  log_decision(LogLevel::info, failed ? "join.failure_continued" : "join.success_continued", message, join);
+  log_decision(transaction, LogLevel::info, failed ? "join.failure_continued" : "join.success_continued",
+               message, join);
 }
 
-void WaitHandler::log_decision(LogLevel level, std::string_view event, const OutboxMessage& message,
-                               const Join& join) const {
+/// Once it has taken effect: a transaction that fails is made again, with its decision.
+void WaitHandler::log_decision(Transaction& transaction, LogLevel level, std::string_view event,
+                               const OutboxMessage& message, const Join& join) const {
   if (!log_.enabled(level)) return;
-  log_.write(level, event,
-             {{"store", database_.name()},
-              {"join_id", join.id.to_string()},
-              {"message_id", message.message_id.to_string()},
-              {"status", to_string(join.status)},
-              {"expected_steps", join.expected_steps},
-              {"completed_steps", join.completed_steps},
-              {"failed_steps", join.failed_steps}});
+  transaction.after_commit([this, level, event, waiting = message.message_id, id = join.id,
+                            status = join.status, expected = join.expected_steps,
+                            completed = join.completed_steps, failed = join.failed_steps] {
+    log_.write(level, event,
+               {{"store", database_.name()},
+                {"join_id", id.to_string()},
+                {"message_id", waiting.to_string()},
+                {"status", to_string(status)},
+                {"expected_steps", expected},
+                {"completed_steps", completed},
+                {"failed_steps", failed}});
+  });
 }
 
 }  // namespace dovetail::join

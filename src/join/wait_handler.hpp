@@ -4,6 +4,8 @@
 // together), or is noted as waiting and snoozes (that commits together as well). Between the two the join cannot end unseen.
 #pragma once
 
+#include <functional>
+
 #include "dovetail/handler.hpp"
 #include "dovetail/join.hpp"
 #include "storage/database.hpp"
@@ -13,12 +15,13 @@ namespace dovetail::join {
 class WaitHandler final : public Handler {
  public:
   WaitHandler(storage::Database& database, Outbox& outbox, const JoinOptions& options, Logger log,
-              Metrics metrics)
+              Metrics metrics, std::function<void()> note_waiting)
       : database_(database),
         outbox_(outbox),
         options_(options),
         log_(std::move(log)),
-        metrics_(std::move(metrics)) {}
+        metrics_(std::move(metrics)),
+        note_waiting_(std::move(note_waiting)) {}
 
   [[nodiscard]] std::string topic() const override { return options_.wait_topic; }
   [[nodiscard]] HandlerOptions options() const override;
@@ -28,14 +31,16 @@ class WaitHandler final : public Handler {
   void look(const OutboxMessage& message, HandlerContext& context);
   void go_on(const OutboxMessage& message, const Continuation& continuation, const Join& join,
              Transaction& transaction);
-  void log_decision(LogLevel level, std::string_view event, const OutboxMessage& message,
-                    const Join& join) const;
+  /// `event` is a literal: it is kept until the commit.
+  void log_decision(Transaction& transaction, LogLevel level, std::string_view event,
+                    const OutboxMessage& message, const Join& join) const;
 
   storage::Database& database_;
   Outbox& outbox_;
   const JoinOptions& options_;
   Logger log_;
   Metrics metrics_;
+  std::function<void()> note_waiting_;  // called for a join that is pending
 };
 
 }  // namespace dovetail::join

@@ -2,6 +2,7 @@
 
 #include "core/require.hpp"
 #include "dovetail/lease.hpp"
+#include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/lease_store.hpp"
 #include "storage/portions.hpp"
@@ -81,12 +82,9 @@ std::optional<WallTime> Leases::renew(const Lease& lease, std::chrono::milliseco
 
 bool Leases::release(const Lease& lease, const std::stop_token& stop) {
   require_lease(lease);
-  bool held = false;
-  database_->write({.single_statement = true, .repeatable = true, .service = true, .stop = stop},
-                   [&](storage::WriteSession& session) {
-                     // A second run may find what the first one did: that was this call's doing.
-                     held = database_->leases().release(session, lease) || held;
-                   });
+  const bool held = storage::confirmed_write(
+      *database_, {.single_statement = true, .service = true, .stop = stop},
+      [&](storage::WriteSession& session) { return database_->leases().release(session, lease); });
   log_.write(
       LogLevel::info, held ? "lease.released" : "lease.gone",
       {{"store", database_->name()}, {"name", lease.name}, {"owner", lease.owner}, {"token", lease.token}});

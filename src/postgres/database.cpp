@@ -52,9 +52,11 @@ class OwnedTransaction final : public storage::TransactionHandle {
     }
     if (announces_) database_.announce();
     if (announces_schedule_) database_.announce_schedule();
+    for (const auto& call : std::exchange(after_commit_, {})) call();
   }
   void announce_at_commit() override { announces_ = true; }
   void announce_schedule_at_commit() override { announces_schedule_ = true; }
+  void after_commit(std::function<void()> call) override { after_commit_.push_back(std::move(call)); }
   void rollback() override {
     require_open();
     const auto connection = std::exchange(connection_, std::nullopt);
@@ -70,6 +72,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
   WriteSession session_;
   bool announces_ = false;
   bool announces_schedule_ = false;
+  std::vector<std::function<void()>> after_commit_;
 };
 
 /// The transaction that is open on a connection of the user's.

@@ -108,13 +108,28 @@ storage::Sighting InboxStore::see(storage::WriteSession& session, const storage:
 storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session, const storage::InboxKey& key,
                                            const storage::BeginOrder& order) {
   auto params = key_params(key);
-  params.add(order.owner.uuid()).add(std::int64_t{order.lease.count()}).add(hash_or_null(order.hash));
+  params.add(order.owner.uuid())
+      .add(std::int64_t{order.lease.count()})
+      .add(hash_or_null(order.hash))
+      .add(std::int32_t{order.max_attempts})
+      .add(order.counts)
+      .add(order.by_process);
   const auto result = WriteSession::of(session).run(texts_, sql::inbox_try_begin, params);
   return {.outcome = storage::begin_outcome_of(result.bytes(0, 0)),
           .epoch = result.integer(0, 1),
           .attempts = static_cast<int>(result.integer(0, 2)),
           .lease_until = result.time_or_null(0, 3).value_or(WallTime{}),
-          .mine = result.boolean(0, 4)};
+          .mine = result.boolean(0, 4),
+          .gave_up = result.boolean(0, 5),
+          .by_process = result.boolean(0, 6)};
+}
+
+bool InboxStore::continue_try(storage::WriteSession& session, const storage::InboxKey& key,
+                              const storage::InboxFence& fence, std::chrono::microseconds lease) {
+  auto params = key_params(key);
+  add_fence(params, fence);
+  params.add(std::int64_t{lease.count()});
+  return WriteSession::of(session).run(texts_, sql::inbox_continue_try, params).boolean(0, 0);
 }
 
 bool InboxStore::mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
@@ -148,10 +163,10 @@ bool InboxStore::is_marked(storage::WriteSession& session, const storage::InboxK
 }
 
 bool InboxStore::release(storage::WriteSession& session, const storage::InboxKey& key,
-                         const storage::InboxFence& fence, std::string_view error) {
+                         const storage::InboxFence& fence, std::string_view error, int charge) {
   auto params = key_params(key);
   add_fence(params, fence);
-  params.add(text_or_null(error));
+  params.add(text_or_null(error)).add(std::int32_t{charge});
   return WriteSession::of(session).run(texts_, sql::inbox_release, params).boolean(0, 0);
 }
 
@@ -191,9 +206,11 @@ std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
 // --- operating
 // -----------------------------------------------------------------------------------------------
 
-std::size_t InboxStore::revive(storage::WriteSession& session, const DeadFilter& filter, int most) {
+std::size_t InboxStore::revive(storage::WriteSession& session, const DeadFilter& filter,
+                               const ReviveOptions& options, int most) {
   auto params = filter_params(filter);
-  params.add(std::int32_t{most});
+  const auto delay = std::chrono::microseconds{options.delay};
+  params.add(std::int32_t{most}).add(text_or_null(options.reason)).add(std::int64_t{delay.count()});
   return count_of(WriteSession::of(session).run(texts_, sql::inbox_revive, params));
 }
 

@@ -13,6 +13,8 @@ class InboxStore final : public storage::InboxStore {
                         ContentHash hash) override;
   storage::BeginAnswer try_begin(storage::WriteSession& session, const storage::InboxKey& key,
                                  const storage::BeginOrder& order) override;
+  bool continue_try(storage::WriteSession& session, const storage::InboxKey& key,
+                    const storage::InboxFence& fence, std::chrono::microseconds lease) override;
   bool mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
                        std::chrono::microseconds lease) override;
   bool mark_processed(storage::WriteSession& session, const storage::InboxKey& key,
@@ -22,13 +24,14 @@ class InboxStore final : public storage::InboxStore {
   bool is_marked(storage::WriteSession& session, const storage::InboxKey& key, InboxStatus status,
                  const std::optional<storage::InboxFence>& fence) override;
   bool release(storage::WriteSession& session, const storage::InboxKey& key, const storage::InboxFence& fence,
-               std::string_view error) override;
+               std::string_view error, int charge) override;
   std::optional<WallTime> extend(storage::WriteSession& session, const storage::InboxKey& key,
                                  const storage::InboxFence& fence, std::chrono::microseconds lease) override;
   std::vector<InboxEnqueued> receive(storage::WriteSession& session,
                                      std::span<const storage::InboxArrival> arrivals,
                                      storage::Announcement announcement) override;
-  std::size_t revive(storage::WriteSession& session, const DeadFilter& filter, int most) override;
+  std::size_t revive(storage::WriteSession& session, const DeadFilter& filter, const ReviveOptions& options,
+                     int most) override;
   std::size_t forget(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
   std::size_t purge_dead(storage::WriteSession& session, const DeadFilter& filter, int most) override;
   std::optional<InboxEntry> find(storage::ReadSession& session, const storage::InboxKey& key) override;

@@ -28,16 +28,29 @@ Join read_join(const Result& result, int row) {
   return join;
 }
 
+std::vector<Join> read_joins(const Result& result) {
+  std::vector<Join> joins;
+  joins.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) joins.push_back(read_join(result, row));
+  return joins;
+}
+
 }  // namespace
 
-void JoinStore::start(storage::WriteSession& session, const storage::NewJoin& join) {
+bool JoinStore::start(storage::WriteSession& session, const storage::NewJoin& join) {
   Params params;
   params.add(join.id.uuid())
       .add(join.grouping_key)
       .add(std::int32_t{join.expected_steps})
       .add(join.metadata)
       .add(join.deadline);
-  WriteSession::of(session).run(texts_, sql::join_start, params);
+  return WriteSession::of(session).run(texts_, sql::join_start, params).boolean(0, 0);
+}
+
+void JoinStore::expect(storage::WriteSession& session, JoinId join, int steps) {
+  Params params;
+  params.add(join.uuid()).add(std::int32_t{steps});
+  WriteSession::of(session).run(texts_, sql::join_expect, params);
 }
 
 std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::span<const JoinId> joins) {
@@ -100,6 +113,19 @@ std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& sessi
   return awaited;
 }
 
+storage::CaughtUp JoinStore::catch_up(storage::WriteSession& session, int most) {
+  Params params;
+  params.add(std::int32_t{most});
+  const auto result = WriteSession::of(session).run(texts_, sql::join_wait_step_catch_up, params);
+  return {static_cast<std::size_t>(result.integer(0, 0)), result.boolean(0, 1)};
+}
+
+std::vector<Join> JoinStore::take_unlogged(storage::WriteSession& session, int most) {
+  Params params;
+  params.add(std::int32_t{most});
+  return read_joins(WriteSession::of(session).run(texts_, sql::join_take_unlogged, params));
+}
+
 std::size_t JoinStore::fail_overdue(storage::WriteSession& session, int most) {
   Params params;
   params.add(std::int32_t{most});
@@ -130,11 +156,7 @@ std::vector<Join> JoinStore::list(storage::ReadSession& session, const JoinFilte
       .add(filter.created_before)
       .add(page.after ? std::optional{page.after->uuid()} : std::nullopt)
       .add(std::int64_t{page.size});
-  const auto result = ReadSession::of(session).run(texts_, sql::join_list, params);
-  std::vector<Join> found;
-  found.reserve(static_cast<std::size_t>(result.rows()));
-  for (int row = 0; row < result.rows(); ++row) found.push_back(read_join(result, row));
-  return found;
+  return read_joins(ReadSession::of(session).run(texts_, sql::join_list, params));
 }
 
 std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId join,

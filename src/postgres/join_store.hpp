@@ -9,7 +9,8 @@ class JoinStore final : public storage::JoinStore {
  public:
   explicit JoinStore(const storage::StatementTexts& texts) : texts_(texts) {}
 
-  void start(storage::WriteSession& session, const storage::NewJoin& join) override;
+  bool start(storage::WriteSession& session, const storage::NewJoin& join) override;
+  void expect(storage::WriteSession& session, JoinId join, int steps) override;
   std::optional<JoinId> missing(storage::WriteSession& session, std::span<const JoinId> joins) override;
   storage::AttachAnswer attach(storage::WriteSession& session, std::span<const storage::Membership> members,
                                bool known_only) override;
@@ -19,6 +20,9 @@ class JoinStore final : public storage::JoinStore {
   void await(storage::WriteSession& session, JoinId join, OutboxMessageId message) override;
   std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
                                            OutboxMessageId message) override;
+  [[nodiscard]] bool may_lag() const override { return true; }
+  storage::CaughtUp catch_up(storage::WriteSession& session, int most) override;
+  std::vector<Join> take_unlogged(storage::WriteSession& session, int most) override;
   std::size_t fail_overdue(storage::WriteSession& session, int most) override;
   std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
   std::optional<Join> get(storage::ReadSession& session, JoinId join) override;

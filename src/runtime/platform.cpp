@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "dovetail/error.hpp"
+#include "join/catch_up.hpp"
 #include "join/wait_handler.hpp"
 #include "runtime/clock_check.hpp"
 #include "runtime/dispatcher.hpp"
@@ -29,8 +30,8 @@ std::unique_ptr<storage::Database> open_database(std::string_view url, const Pla
       {.schema = options.schema,
        .max_connections = options.max_connections,
        // Beside the fetchers: renewals and housekeeping, of the outbox and of the inbox; the notifier, the scheduler,
-       // the starts of jobs' runs, and the heartbeat.
-       .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 8,
+       // the joins' catch-up, the starts of jobs' runs, and the heartbeat.
+       .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 9,
        .pooled = options.pooled,
        .busy_timeout = options.busy_timeout,
        .clock = options.clock ? options.clock : system_clock(),
@@ -59,6 +60,7 @@ struct Platform::State {
         outbox(*database, options.outbox, log, metrics),
         inbox(*database, options.inbox, log, metrics),
         joins(*database, outbox, options.joins, log, metrics),
+        join_catch_up(*database, log, metrics),
         leases(*database, log, metrics),
         timers(*database, options.schedule.timers, log, metrics),
         jobs(*database, outbox, options.schedule, log, metrics),
@@ -67,7 +69,8 @@ struct Platform::State {
         listener(*database, log),
         handlers(options.outbox.max_attempts),
         inbox_handlers(options.inbox.queue.max_attempts) {
-    add(std::make_shared<join::WaitHandler>(*database, outbox, joins.options(), log, metrics));
+    add(std::make_shared<join::WaitHandler>(*database, outbox, joins.options(), log, metrics,
+                                            [this] { join_catch_up.note_waiting(); }));
   }
 
   void add(std::shared_ptr<Handler> handler) {
@@ -106,6 +109,7 @@ struct Platform::State {
         {"joins",
          [this](const std::stop_token& stop) {
            joins.fail_overdue(stop);
+           join_catch_up.run_once(stop);
            const auto age = joins.options().retain_finished;
            if (age.count() > 0) joins.purge(age, stop);
          }},
@@ -166,6 +170,7 @@ struct Platform::State {
   Outbox outbox;
   Inbox inbox;
   Joins joins;
+  join::CatchUp join_catch_up;
   Leases leases;
   Timers timers;
   Jobs jobs;
@@ -268,6 +273,7 @@ void Platform::start() {
   state.scheduler = std::make_unique<runtime::Scheduler>(*state.database, state.timers, state.jobs,
                                                          state.listener, worker, state.log);
   state.scheduler->start();
+  state.join_catch_up.start();
   state.listener.start();
   state.instance = std::make_unique<runtime::Instance>(*state.database, state.worked_queues(),
                                                        runtime::InstanceOptions{}, state.log, state.metrics);
@@ -281,6 +287,7 @@ bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
   const auto patience = deadline.value_or(state.options.worker.drain);
   if (state.instance) state.instance->drain();
   if (state.scheduler) state.scheduler->stop();
+  state.join_catch_up.stop();
   bool ended = true;
   bool inbox_ended = true;
   {

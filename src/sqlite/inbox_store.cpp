@@ -69,6 +69,7 @@ struct InboxStore::Seen {
   std::optional<WallTime> lease_until;
   std::optional<Uuid> owner;
   std::optional<Uuid> item;
+  bool by_process;
 
   /// Nobody has begun, or whoever did is gone.
   [[nodiscard]] bool is_free(WallTime now) const {
@@ -87,16 +88,22 @@ struct InboxStore::DeadRow {
 // -----------------------------------------------------------------------------------------------
 
 InboxStore::Seen InboxStore::note(Connection& connection, const storage::InboxKey& key, ContentHash hash,
-                                  WallTime now) {
+                                  WallTime now, bool counts) {
   auto cursor = connection.run(texts_, sql::inbox_see);
-  cursor.bind(key.source).bind(key.message_id).bind(hash_or_null(hash)).bind(now).step();
+  cursor.bind(key.source)
+      .bind(key.message_id)
+      .bind(hash_or_null(hash))
+      .bind(now)
+      .bind(std::int64_t{counts})
+      .step();
   return {.status = static_cast<InboxStatus>(cursor.integer(0)),
           .hash_matches = cursor.integer(1) != 0,
           .epoch = cursor.integer(2),
           .attempts = static_cast<int>(cursor.integer(3)),
           .lease_until = cursor.time_or_null(4),
           .owner = cursor.is_null(5) ? std::nullopt : std::optional{cursor.uuid(5)},
-          .item = cursor.is_null(6) ? std::nullopt : std::optional{cursor.uuid(6)}};
+          .item = cursor.is_null(6) ? std::nullopt : std::optional{cursor.uuid(6)},
+          .by_process = cursor.integer(7) != 0};
 }
 
 storage::Sighting InboxStore::see(storage::WriteSession& session, const storage::InboxKey& key,
@@ -109,7 +116,7 @@ storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session, const
                                            const storage::BeginOrder& order) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
-  const auto seen = note(connection, key, order.hash, now);
+  const auto seen = note(connection, key, order.hash, now, order.counts);
   storage::BeginAnswer answer{.epoch = seen.epoch,
                               .attempts = seen.attempts,
                               .mine = seen.owner == std::optional{order.owner.uuid()}};
@@ -121,9 +128,20 @@ storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session, const
     const bool still_mine = seen.status == InboxStatus::processing && answer.mine;
     answer.outcome = still_mine ? BeginOutcome::started : BeginOutcome::in_progress;
     answer.lease_until = seen.lease_until.value_or(WallTime{});
+    answer.by_process = seen.status == InboxStatus::processing && seen.by_process;
+  } else if (seen.status == InboxStatus::processing && seen.attempts >= order.max_attempts) {
+    auto cursor = connection.run(texts_, sql::inbox_try_begin_step_give_up);
+    cursor.bind(key.source).bind(key.message_id).bind(now).run();
+    answer.outcome = BeginOutcome::dead;
+    answer.gave_up = true;
   } else {
     auto cursor = connection.run(texts_, sql::inbox_try_begin);
-    cursor.bind(key.source).bind(key.message_id).bind(order.owner.uuid()).bind(now + order.lease).step();
+    cursor.bind(key.source)
+        .bind(key.message_id)
+        .bind(order.owner.uuid())
+        .bind(now + order.lease)
+        .bind(std::int64_t{order.by_process})
+        .step();
     answer = {.outcome = BeginOutcome::started,
               .epoch = cursor.integer(0),
               .attempts = static_cast<int>(cursor.integer(1)),
@@ -131,6 +149,14 @@ storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session, const
               .mine = true};
   }
   return answer;
+}
+
+bool InboxStore::continue_try(storage::WriteSession& session, const storage::InboxKey& key,
+                              const storage::InboxFence& fence, std::chrono::microseconds lease) {
+  const auto now = clock_->wall();
+  auto cursor = WriteSession::of(session).run(texts_, sql::inbox_continue_try);
+  bind_begun(cursor, key, fence, now);
+  return cursor.bind(now + lease).run() == 1;
 }
 
 bool InboxStore::mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
@@ -179,10 +205,10 @@ bool InboxStore::is_marked(storage::WriteSession& session, const storage::InboxK
 }
 
 bool InboxStore::release(storage::WriteSession& session, const storage::InboxKey& key,
-                         const storage::InboxFence& fence, std::string_view error) {
+                         const storage::InboxFence& fence, std::string_view error, int charge) {
   auto cursor = WriteSession::of(session).run(texts_, sql::inbox_release);
   bind_begun(cursor, key, fence, clock_->wall());
-  return cursor.bind(text_or_null(error)).run() == 1;
+  return cursor.bind(text_or_null(error)).bind(std::int64_t{charge}).run() == 1;
 }
 
 std::optional<WallTime> InboxStore::extend(storage::WriteSession& session, const storage::InboxKey& key,
@@ -257,15 +283,21 @@ std::vector<InboxStore::DeadRow> InboxStore::dead_rows(Connection& connection,
   return rows;
 }
 
-std::size_t InboxStore::revive(storage::WriteSession& session, const DeadFilter& filter, int most) {
+std::size_t InboxStore::revive(storage::WriteSession& session, const DeadFilter& filter,
+                               const ReviveOptions& options, int most) {
   auto& connection = WriteSession::of(session);
+  const std::int64_t delay = std::chrono::microseconds{options.delay}.count();
+  const auto reason = text_or_null(options.reason);
   std::size_t count = 0;
   for (const auto& row : dead_rows(connection, sql::inbox_revive, filter, most)) {
     if (row.item) {
       const std::array ids{OutboxMessageId{*row.item}};
       count += queue_->replay(session, ids, {}, 1);
+      if (!reason && delay == 0) continue;
+      connection.run(texts_, sql::inbox_revive_step_postpone).bind(*row.item).bind(delay).bind(reason).run();
     } else {
-      count += connection.run(texts_, sql::inbox_revive_step_one).bind(row.source).bind(row.message_id).run();
+      auto cursor = connection.run(texts_, sql::inbox_revive_step_one);
+      count += cursor.bind(row.source).bind(row.message_id).bind(reason).run();
     }
   }
   return count;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t stored_done = 1;  // the outbox table's own numbers
 constexpr std::int64_t stored_failed = 3;
-constexpr std::int64_t most_steps_purged = 10'000;  // at once: nobody else can write meanwhile
+constexpr std::int64_t most_steps_purged = 200;  // joins and steps at once: nobody else can write meanwhile
 
 Join read_join(const Cursor& row) {
   Join join;
@@ -99,16 +99,19 @@ void JoinStore::wake(Connection& connection, const JoinId& join, WallTime now) {
 // --- the store
 // -----------------------------------------------------------------------------------------------
 
-void JoinStore::start(storage::WriteSession& session, const storage::NewJoin& join) {
-  WriteSession::of(session)
-      .run(texts_, sql::join_start)
-      .bind(join.id.uuid())
+bool JoinStore::start(storage::WriteSession& session, const storage::NewJoin& join) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::join_start);
+  cursor.bind(join.id.uuid())
       .bind(join.grouping_key)
       .bind(std::int64_t{join.expected_steps})
       .bind(join.metadata)
       .bind(join.deadline)
-      .bind(clock_->wall())
-      .run();
+      .bind(clock_->wall());
+  return cursor.run() == 1;
+}
+
+void JoinStore::expect(storage::WriteSession& session, JoinId join, int steps) {
+  WriteSession::of(session).run(texts_, sql::join_expect).bind(join.uuid()).bind(std::int64_t{steps}).run();
 }
 
 std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::span<const JoinId> joins) {
@@ -200,12 +203,27 @@ std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& sessi
   }
   storage::AwaitedJoin awaited{*found, std::nullopt};
   const bool pending = found->status == JoinStatus::pending;
+  if (pending) connection.run(texts_, sql::join_wait_step_look).bind(message.uuid()).run();
   connection.run(texts_, pending ? sql::join_await : sql::join_wait)
       .bind(join.uuid())
       .bind(message.uuid())
       .run();
   if (found->deadline) awaited.until_deadline = *found->deadline - now;
   return awaited;
+}
+
+std::vector<Join> JoinStore::take_unlogged(storage::WriteSession& session, int most) {
+  auto& connection = WriteSession::of(session);
+  std::vector<Join> joins;
+  {
+    auto cursor = connection.run(texts_, sql::join_take_unlogged);
+    cursor.bind(std::int64_t{most});
+    while (cursor.step()) joins.push_back(read_join(cursor));
+  }
+  for (const auto& join : joins) {
+    connection.run(texts_, sql::join_take_unlogged_step_one).bind(join.id.uuid()).run();
+  }
+  return joins;
 }
 
 std::size_t JoinStore::fail_overdue(storage::WriteSession& session, int most) {
@@ -228,7 +246,7 @@ std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::micros
     auto cursor = connection.run(texts_, sql::join_purge);
     cursor.bind(clock_->wall() - age).bind(std::int64_t{most});
     for (std::int64_t steps = 0; cursor.step();) {
-      steps += cursor.integer(1);
+      steps += cursor.integer(1) + 1;
       if (!joins.empty() && steps > most_steps_purged) break;
       joins.emplace_back(cursor.uuid(0));
     }

@@ -19,7 +19,8 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
   JoinStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock, storage::Doorbell& bell)
       : texts_(texts), clock_(std::move(clock)), bell_(bell) {}
 
-  void start(storage::WriteSession& session, const storage::NewJoin& join) override;
+  bool start(storage::WriteSession& session, const storage::NewJoin& join) override;
+  void expect(storage::WriteSession& session, JoinId join, int steps) override;
   std::optional<JoinId> missing(storage::WriteSession& session, std::span<const JoinId> joins) override;
   storage::AttachAnswer attach(storage::WriteSession& session, std::span<const storage::Membership> members,
                                bool known_only) override;
@@ -29,6 +30,7 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
   void await(storage::WriteSession& session, JoinId join, OutboxMessageId message) override;
   std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
                                            OutboxMessageId message) override;
+  std::vector<Join> take_unlogged(storage::WriteSession& session, int most) override;
   std::size_t fail_overdue(storage::WriteSession& session, int most) override;
   std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
   std::optional<Join> get(storage::ReadSession& session, JoinId join) override;

@@ -13,6 +13,10 @@
 #include "storage/doorbell.hpp"
 #include "storage/session.hpp"
 
+namespace dovetail {
+class Error;
+}
+
 namespace dovetail::storage {
 
 class QueueStore;
@@ -46,6 +50,9 @@ struct WriteOptions {
   /// A lock that was not granted in time ends the write: the caller has another way.
   bool gives_up_locks = false;
   std::stop_token stop{};
+  /// Called before the body runs again, with the error that ended the run before. That run may have taken effect only if
+  /// the error is in doubt.
+  std::function<void(const Error& error)> on_retry{};
 };
 
 struct ReadOptions {
@@ -75,7 +82,7 @@ class Database {
 
   /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a serialization
   /// failure or a lost connection the body runs again from its top: it must not keep what an earlier run
-  /// computed.
+  /// computed (see confirmed_write.hpp), and what it logs or counts belongs behind the call.
   virtual void write(const WriteOptions& options, const WriteBody& body) = 0;
 
   /// True when an open transaction keeps everybody else from writing.

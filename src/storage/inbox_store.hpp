@@ -35,14 +35,19 @@ struct BeginOrder {
   ContentHash hash;
   OwnerToken owner;
   std::chrono::microseconds lease{};
+  int max_attempts = 0;     ///< A message whose lease ran out at this attempt, or later, is dead.
+  bool counts = true;       ///< As a sighting.
+  bool by_process = false;  ///< For Inbox::process(); the commit need not be on disk.
 };
 
 struct BeginAnswer {
   BeginOutcome outcome = BeginOutcome::in_progress;
   std::int64_t epoch = 0;
   int attempts = 0;
-  WallTime lease_until{};  ///< When it has started.
-  bool mine = false;       ///< The owner was the last one to begin.
+  WallTime lease_until{};   ///< When it has started.
+  bool mine = false;        ///< The owner was the last one to begin.
+  bool gave_up = false;     ///< It is dead since this call.
+  bool by_process = false;  ///< In progress: the one who has begun is a process().
 };
 
 /// A checked message on its way into the queue.
@@ -63,6 +68,9 @@ class InboxStore {
 
   virtual Sighting see(WriteSession& session, const InboxKey& key, ContentHash hash) = 0;
   virtual BeginAnswer try_begin(WriteSession& session, const InboxKey& key, const BeginOrder& order) = 0;
+  /// Locks what this owner has begun, and lets its lease end `lease` from now; answers whether nobody else has begun since.
+  virtual bool continue_try(WriteSession& session, const InboxKey& key, const InboxFence& fence,
+                            std::chrono::microseconds lease) = 0;
   virtual bool mark_processing(WriteSession& session, const InboxKey& key,
                                std::chrono::microseconds lease) = 0;
   // Without a fence: whoever has begun.
@@ -73,8 +81,9 @@ class InboxStore {
   /// Whether it has this status, and (with a fence) by the one who began so.
   virtual bool is_marked(WriteSession& session, const InboxKey& key, InboxStatus status,
                          const std::optional<InboxFence>& fence) = 0;
+  /// `charge` 0: the begin does not count as an attempt.
   virtual bool release(WriteSession& session, const InboxKey& key, const InboxFence& fence,
-                       std::string_view error) = 0;
+                       std::string_view error, int charge) = 0;
   virtual std::optional<WallTime> extend(WriteSession& session, const InboxKey& key, const InboxFence& fence,
                                          std::chrono::microseconds lease) = 0;
 
@@ -84,7 +93,8 @@ class InboxStore {
                                              Announcement announcement) = 0;
 
   // Up to `most` at a time; each answers how many it were.
-  virtual std::size_t revive(WriteSession& session, const DeadFilter& filter, int most) = 0;
+  virtual std::size_t revive(WriteSession& session, const DeadFilter& filter, const ReviveOptions& options,
+                             int most) = 0;
   virtual std::size_t forget(WriteSession& session, std::chrono::microseconds age, int most) = 0;
   virtual std::size_t purge_dead(WriteSession& session, const DeadFilter& filter, int most) = 0;
 

@@ -38,12 +38,20 @@ struct AwaitedJoin {
   std::optional<std::chrono::microseconds> until_deadline;
 };
 
+/// What JoinStore::catch_up() did.
+struct CaughtUp {
+  std::size_t handled = 0;
+  bool waiting = false;  ///< Messages wait for joins.
+};
+
 class JoinStore {
  public:
   virtual ~JoinStore() = default;
 
-  /// Changes nothing when the id is there already.
-  virtual void start(WriteSession& session, const NewJoin& join) = 0;
+  /// Answers whether it was created: when the id exists already, nothing changes.
+  virtual bool start(WriteSession& session, const NewJoin& join) = 0;
+  /// Changes the number of steps of a join that this transaction has created.
+  virtual void expect(WriteSession& session, JoinId join, int steps) = 0;
   /// One of these that does not exist.
   virtual std::optional<JoinId> missing(WriteSession& session, std::span<const JoinId> joins) = 0;
   /// Steps whose messages have ended are counted at once. With `known_only`, nothing is attached when a message
@@ -60,6 +68,13 @@ class JoinStore {
   /// The join, which cannot end before the session's transaction does. Past its deadline it fails; while it is
   /// pending, the message is noted as waiting for it. Nothing when there is none.
   virtual std::optional<AwaitedJoin> wait(WriteSession& session, JoinId join, OutboxMessageId message) = 0;
+
+  /// True when transactions may have to leave work to catch_up().
+  [[nodiscard]] virtual bool may_lag() const { return false; }
+  /// Counts steps and wakes waiting messages that other transactions had to leave undone.
+  virtual CaughtUp catch_up(WriteSession& /*session*/, int /*most*/) { return {}; }
+  /// Joins that ended while no message waited for them. Each is answered once.
+  virtual std::vector<Join> take_unlogged(WriteSession& session, int most) = 0;
 
   // These handle up to `most` at a time and answer how many it were.
   virtual std::size_t fail_overdue(WriteSession& session, int most) = 0;

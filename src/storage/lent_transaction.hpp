@@ -14,6 +14,7 @@ class LentTransaction final : public TransactionHandle {
   void rollback() override { refuse(); }
   void announce_at_commit() override { inner_.announce_at_commit(); }
   void announce_schedule_at_commit() override { inner_.announce_schedule_at_commit(); }
+  void after_commit(std::function<void()> call) override { inner_.after_commit(std::move(call)); }
 
  private:
   [[noreturn]] static void refuse() {

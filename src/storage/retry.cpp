@@ -22,6 +22,7 @@ void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy, 
                  {"code", error.native_code()},
                  {"statement", error.statement()},
                  {"tries", tries}});
+      if (options.on_retry) options.on_retry(error);
       if (!clock.sleep_for(policy.backoff.delay(tries, core::random_unit()), options.stop)) throw;
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -35,6 +36,8 @@ class TransactionHandle {
   virtual void announce_at_commit() = 0;
   /// Once it has committed, schedulers are told that a timer or a job may be due earlier.
   virtual void announce_schedule_at_commit() = 0;
+  /// Called once it has committed: for logs and metrics of what it did. At once for a borrowed one.
+  virtual void after_commit(std::function<void()> call) = 0;
 };
 
 /// A transaction that belongs to the user: its end is not ours to decide.
@@ -45,6 +48,7 @@ class BorrowedTransactionHandle : public TransactionHandle {
   [[nodiscard]] bool is_borrowed() const final { return true; }
   void announce_at_commit() final {}           // its end is not ours to see
   void announce_schedule_at_commit() final {}  // nor here
+  void after_commit(std::function<void()> call) final { call(); }
 };
 
 }  // namespace dovetail::storage

@@ -58,6 +58,10 @@ void Transaction::announce_schedule_at_commit() {
   handle_->announce_schedule_at_commit();
 }
 
+void Transaction::after_commit(std::function<void()> call) {
+  handle_->after_commit(std::move(call));
+}
+
 storage::WriteSession& Transaction::session() {
   DOVETAIL_ASSERT(handle_ != nullptr);
   return handle_->session();

@@ -68,7 +68,10 @@ TEST_P(CliInboxContract, ReviveNeedsToBeToldWhich) {
   EXPECT_EQ(dovetail({"inbox", "revive", "--all", "--id", "1"}).code, 2);
   EXPECT_EQ(dovetail({"inbox", "revive", "--source", "shop", "--id", "1"}).out, "revived 1\n");
   EXPECT_EQ(ask({"inbox", "show", "shop", "1"})["status"], "queued");
-  EXPECT_EQ(dovetail({"inbox", "revive", "--all"}).out, "revived 1\n");
+  EXPECT_EQ(dovetail({"inbox", "revive", "--all", "--delay", "-1"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "revive", "--all", "--reason", ""}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "revive", "--all", "--reason", "mended", "--delay", "60"}).out, "revived 1\n");
+  EXPECT_EQ(ask({"inbox", "show", "bank", "2"})["last_error"], "mended");
 }
 
 TEST_P(CliInboxContract, PurgeForgetsTheOldOrTheDead) {

@@ -310,6 +310,99 @@ TEST_P(InboxContract, ConcurrentProcessingOfOneMessageHasOneEffect) {
   EXPECT_EQ(backend.number("select count(*) from " + table), 1);
 }
 
+TEST_P(InboxContract, AHandlerThatOutlivesTheLeaseOfItsTryIsCountedOnce) {
+  EXPECT_EQ(inbox.process("s", "m", [&](Transaction&) { backend.advance(std::chrono::minutes{10}); }),
+            ProcessOutcome::handled);
+  EXPECT_EQ(found("m").attempts, 1);
+  const auto fail = [&](Transaction&) {
+    backend.advance(std::chrono::minutes{10});
+    throw std::runtime_error("not today");
+  };
+  EXPECT_THROW(inbox.process("s", "n", fail), std::runtime_error);
+  EXPECT_EQ(status_of("n"), InboxStatus::seen);
+  EXPECT_EQ(found("n").attempts, 1);
+  EXPECT_EQ(found("n").sightings, 1);
+}
+
+TEST_P(InboxContract, AFailureOfTheDatabaseCostsNoAttempt) {
+  int calls = 0;
+  const auto fail = [&](Transaction&) {
+    ++calls;
+    throw Error({ErrorKind::serialization, "40001", "of the handler"}, "no luck");
+  };
+  EXPECT_THROW(inbox.process("s", "m", fail, {.max_attempts = 1}), Error);
+  EXPECT_GT(calls, 1);
+  EXPECT_EQ(status_of("m"), InboxStatus::seen);
+  EXPECT_EQ(found("m").attempts, 0);
+  EXPECT_EQ(inbox.process("s", "m", [](Transaction&) {}), ProcessOutcome::handled);
+}
+
+TEST_P(InboxContract, AMessageWhoseLeaseIsLostAtItsLastAttemptIsDead) {
+  const auto log = std::make_shared<RecordedLines>();
+  auto options = backend.options();
+  options.log_sink = log;
+  options.inbox.queue.max_attempts = 3;
+  auto other = Platform::open(backend.url(), options);
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    const auto begun = other.inbox().try_begin("s", "m", {.lease = std::chrono::seconds{1}});
+    ASSERT_TRUE(begun.started()) << attempt;
+    EXPECT_EQ(begun.ticket.attempts, attempt);
+    EXPECT_EQ(other.inbox().try_begin("s", "m").outcome, BeginOutcome::in_progress);
+    backend.advance(std::chrono::seconds{2});
+  }
+  EXPECT_EQ(other.inbox().try_begin("s", "m").outcome, BeginOutcome::dead);
+  EXPECT_EQ(other.inbox().try_begin("s", "m").outcome, BeginOutcome::dead);
+  EXPECT_EQ(other.inbox().process("s", "m", [](Transaction&) { FAIL(); }), ProcessOutcome::dead);
+  EXPECT_EQ(status_of("m"), InboxStatus::dead);
+  EXPECT_EQ(found("m").last_error, "its lease ran out, and with it its last attempt");
+  EXPECT_EQ(log->count("inbox.dead"), 1);
+  EXPECT_EQ(other.inbox().revive({.message_id = "m"}), 1U);
+  EXPECT_TRUE(other.inbox().try_begin("s", "m").started());
+}
+
+TEST_P(InboxContract, ABeginMayHaveItsOwnLimitOfAttempts) {
+  EXPECT_THROW((void)inbox.try_begin("s", "m", {.max_attempts = 0}), std::out_of_range);
+  const BeginOptions once{.lease = std::chrono::seconds{1}, .max_attempts = 1};
+  EXPECT_TRUE(inbox.try_begin("s", "m", once).started());
+  backend.advance(std::chrono::seconds{2});
+  EXPECT_EQ(inbox.try_begin("s", "m", once).outcome, BeginOutcome::dead);
+  auto begun = inbox.try_begin("s", "n", once);
+  EXPECT_TRUE(inbox.release(begun.ticket, "later"));
+  EXPECT_TRUE(inbox.try_begin("s", "n", once).started()) << "it was given back, not lost";
+}
+
+TEST_P(InboxContract, ATransactionThatRollsBackLogsNoDeath) {
+  const auto log = std::make_shared<RecordedLines>();
+  auto options = backend.options();
+  options.log_sink = log;
+  auto other = Platform::open(backend.url(), options);
+  {
+    auto transaction = other.begin();
+    EXPECT_TRUE(other.inbox().mark_dead(transaction, "s", "m", "poison"));
+    transaction.rollback();
+  }
+  EXPECT_EQ(log->count("inbox.dead"), 0);
+  auto transaction = other.begin();
+  EXPECT_TRUE(other.inbox().mark_dead(transaction, "s", "m", "poison"));
+  EXPECT_EQ(log->count("inbox.dead"), 0);
+  transaction.commit();
+  EXPECT_EQ(log->count("inbox.dead"), 1);
+}
+
+TEST_P(InboxContract, AReviveMayHaveAReasonAndADelay) {
+  kill("q");
+  inbox.mark_dead("s", "g", "poison");
+  EXPECT_THROW(inbox.revive({}, {.delay = milliseconds{-1}}), std::out_of_range);
+  EXPECT_THROW(inbox.revive({}, {.reason = "\xff"}), std::invalid_argument);
+  EXPECT_EQ(inbox.revive({}, {.reason = "the bank is back", .delay = std::chrono::minutes{1}}), 2U);
+  EXPECT_EQ(found("q").last_error, "the bank is back");
+  EXPECT_EQ(found("g").last_error, "the bank is back");
+  EXPECT_EQ(status_of("q"), InboxStatus::queued);
+  EXPECT_THAT(claim(), IsEmpty());
+  backend.advance(std::chrono::minutes{2});
+  EXPECT_THAT(claim(), SizeIs(1));
+}
+
 TEST_P(InboxContract, AFailedTryKeepsTheHash) {
   const auto a = hash_of('a');
   const auto fail = [](Transaction&) { throw std::runtime_error("not today"); };

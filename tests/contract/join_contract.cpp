@@ -620,6 +620,44 @@ TEST_P(JoinContract, ARepeatedFanOutFindsItsSteps) {
   EXPECT_EQ(stored(), 2);
 }
 
+TEST_P(JoinContract, ARepeatedFanOutOfAJoinThatHasEndedStoresNothing) {
+  const FanOut request{.join_id = JoinId::generate(),
+                       .steps = {{.topic = "a"}, {.topic = "b"}},
+                       .wait = {{.on_complete_topic = "next"}}};
+  const auto fan = joins.fan_out(request);
+  EXPECT_EQ(outbox.ack(owner, claimed(3)), 3U);
+  EXPECT_EQ(state(fan.join), "2/0 of 2, completed");
+  backend.advance(std::chrono::hours{1});
+  EXPECT_EQ(outbox.purge_done(std::chrono::minutes{1}), 3U);
+  const auto again = joins.fan_out(request);
+  EXPECT_EQ(again.join, fan.join);
+  EXPECT_EQ(again.wait, fan.wait);
+  EXPECT_EQ(again.steps[1], fan.steps[1]);
+  EXPECT_FALSE(again.steps[0].stored() || again.steps[1].stored());
+  {
+    auto transaction = platform.begin();
+    EXPECT_FALSE(joins.fan_out(transaction, request).steps[0].stored());
+    transaction.commit();
+  }
+  EXPECT_EQ(stored(), 0);
+}
+
+TEST_P(JoinContract, AMessageThatIsNotStoredIsAttachedWithAWarning) {
+  const auto log = std::make_shared<RecordedLines>();
+  auto options = backend.options();
+  options.log_sink = log;
+  auto logging = Platform::open(backend.url(), options);
+  const auto join = started(1);
+  const auto gone = outbox.enqueue({.topic = "t"});
+  EXPECT_EQ(outbox.ack(owner, claimed(1)), 1U);
+  backend.advance(std::chrono::hours{1});
+  EXPECT_EQ(outbox.purge_done(std::chrono::minutes{1}), 1U);
+  logging.joins().attach(join, gone);
+  EXPECT_THAT(log->all(),
+              Contains(::testing::AllOf(::testing::StartsWith("warn join.attached_unknown"),
+                                        HasSubstr(join.to_string()), HasSubstr(gone.to_string()))));
+}
+
 TEST_P(JoinContract, AFanOutOfThousandsIsOneJoin) {
   std::vector<EnqueueRequest> steps(5'000, {.topic = "t"});
   const auto fan = joins.fan_out({.steps = steps});

@@ -144,6 +144,52 @@ TEST_P(JoinWaitContract, JOIN_053_OBX_091_WaitingCostsNoAttemptsAndIsEndedByTheL
   EXPECT_THAT(noted(), ElementsAre("done:yes"));
 }
 
+TEST_P(JoinWaitContract, LostLeasesDoNotAddUpToTheDeathOfAWait) {
+  const auto join = started(1);
+  const auto wait = joins.enqueue_wait(join, both_paths(true));
+  for (int round = 0; round < 3; ++round) {
+    for (int lost = 0; lost < 8; ++lost) {  // by workers that die, of at most ten attempts
+      ASSERT_EQ(outbox.claim({.owner = OwnerToken::generate(), .lease = seconds{1}}).size(), 1U) << round;
+      backend.advance(seconds{2});
+    }
+    reopen({});
+    worker->start();
+    ASSERT_TRUE(waits(wait));
+    ASSERT_TRUE(eventually([&] { return found(wait).message.attempts == 0; }));
+    worker.reset();
+    backend.advance(seconds{61});
+  }
+  step(join);
+  reopen({});
+  worker->start();
+  ASSERT_TRUE(eventually([&] { return !noted().empty(); }));
+  EXPECT_THAT(noted(), ElementsAre("done:yes"));
+}
+
+TEST_P(JoinWaitContract, AWaitOutlivesTheLossOfTheJoinsTables) {
+  const auto join = started(1);
+  const auto wait = joins.enqueue_wait(join, both_paths(true));
+  const auto table = backend.table("outbox_join_waiter");
+  const auto hidden = backend.is_postgres() ? std::string{"hidden"} : backend.table("hidden");
+  backend.sql("alter table " + table + " rename to " + hidden);
+  reopen([](PlatformOptions& options) { options.joins.wait_poll = milliseconds{100}; });
+  worker->start();
+  ASSERT_TRUE(eventually([&] {
+    if (!backend.is_postgres()) backend.advance(milliseconds{101});
+    return log->count("join.wait_postponed") > 11;
+  })) << "more often than a message has attempts";
+  EXPECT_EQ(found(wait).message.attempts, 0);
+  const auto back = backend.is_postgres() ? backend.schema() + ".hidden" : hidden;
+  const auto name = backend.is_postgres() ? std::string{"outbox_join_waiter"} : table;
+  backend.sql("alter table " + back + " rename to " + name);
+  step(join);
+  ASSERT_TRUE(eventually([&] {
+    if (!backend.is_postgres()) backend.advance(milliseconds{1'100});
+    return !noted().empty();
+  }));
+  EXPECT_THAT(noted(), ElementsAre("done:yes"));
+}
+
 TEST_P(JoinWaitContract, TheLastAckWakesTheWaitAtOnce) {
   const auto join = started(1);
   const auto wait = joins.enqueue_wait(join, both_paths(true));
@@ -366,6 +412,28 @@ TEST_P(JoinWaitContract, JOIN_072_JOIN_073_DecisionsAreLoggedWithTheCounts) {
                                          HasSubstr("status=failed"),
                                          HasSubstr("expected_steps=2 completed_steps=1 failed_steps=1"))));
   EXPECT_THAT(log->all(), Contains(StartsWith("info join.failure_continued")));
+}
+
+TEST_P(JoinWaitContract, JOIN_072_AJoinThatEndsWithoutAWaitIsLoggedOnce) {
+  reopen([](PlatformOptions& options) { options.worker.lease = seconds{1}; });  // and housekeeping as often
+  const auto counted = started(1);
+  outbox.enqueue({.topic = "step", .payload = "fail", .joins = {counted}});
+  const auto late = joins.start({.expected_steps = 1, .deadline = backend.now() - seconds{1}});
+  worker->start();
+  const auto logged = [&](JoinId join) {
+    const auto lines = log->all();
+    return std::ranges::count_if(lines, [&](const auto& line) {
+      return line.starts_with("info join.ended") && line.find(join.to_string()) != std::string::npos &&
+             line.find("status=failed expected_steps=1 completed_steps=0 failed_steps=" +
+                       std::string{join == counted ? "1" : "0"}) != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(eventually([&] { return logged(counted) == 1 && logged(late) == 1; }));
+  worker.reset();
+  EXPECT_EQ(logged(counted), 1);
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_join") + " where unlogged" +
+                           (backend.is_postgres() ? "" : " = 1")),
+            0);
 }
 
 TEST_P(JoinWaitContract, PurgeLeavesAJoinWhoseWaitIsStillToCome) {

@@ -68,6 +68,19 @@ TEST_P(LeaseContract, AnExpiredLeaseMayBeTakenAndItsHolderChangesNothing) {
   EXPECT_EQ(leases.get("job")->owner, "b");
 }
 
+TEST_P(LeaseContract, AReleaseIsLoggedByWhetherTheLeaseWasStillHeld) {
+  const auto log = std::make_shared<RecordedLines>();
+  auto options = backend.options();
+  options.log_sink = log;
+  auto logging = Platform::open(backend.url(), options);
+  const auto lease = logging.leases().try_acquire("n", "o", std::chrono::seconds{10});
+  ASSERT_TRUE(lease);
+  EXPECT_TRUE(logging.leases().release(*lease));
+  EXPECT_FALSE(logging.leases().release(*lease));
+  EXPECT_EQ(log->count("lease.released"), 1);
+  EXPECT_EQ(log->count("lease.gone"), 1);
+}
+
 TEST_P(LeaseContract, RenewingNeedsOwnerAndTokenAndNeverShortens) {
   const auto lease = take("a");
   ASSERT_TRUE(lease);

@@ -154,6 +154,37 @@ TEST_P(InboxFault, EachKeyHasOneEffectThoughProcessesAreKilled) {
   expect_one_effect_each(messages);
 }
 
+TEST_P(InboxFault, AMessageThatKillsItsProcessIsDeadAfterItsLastAttempt) {
+  prepare();
+  auto mortal = options();
+  mortal.inbox.queue.max_attempts = 3;
+  const auto die = [](auto&&...) { ::kill(::getpid(), SIGKILL); };
+  const auto child = [&](const std::function<void(Inbox&)>& body) {
+    ChildProcess victim([&] {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      auto mine = Platform::open(backend.url(), mortal);
+      body(mine.inbox());
+    });
+    return victim.wait();
+  };
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    // A call that finds the try of a process that has died waits for the end of its lease.
+    EXPECT_EQ(child([&](Inbox& inbox) { (void)inbox.process("s", "in process", die); }), -SIGKILL);
+    EXPECT_EQ(child([&](Inbox& inbox) {
+                EXPECT_TRUE(eventually([&] { return inbox.try_begin("s", "begun").started(); }));
+                die();
+              }),
+              -SIGKILL);
+  }
+  auto platform = Platform::open(backend.url(), mortal);
+  auto& inbox = platform.inbox();
+  EXPECT_EQ(inbox.process("s", "in process", [](Transaction&) { FAIL(); }), ProcessOutcome::dead);
+  EXPECT_EQ(inbox.try_begin("s", "in process").outcome, BeginOutcome::dead);
+  EXPECT_TRUE(eventually([&] { return inbox.try_begin("s", "begun").outcome == BeginOutcome::dead; }));
+  EXPECT_EQ(inbox.find("s", "in process")->attempts, 3);
+  EXPECT_EQ(inbox.find("s", "begun")->attempts, 3);
+}
+
 // --- PostgreSQL alone: an embedded engine has no connection to cut
 // ----------------------------------------------------------------------------------------
 

@@ -62,7 +62,6 @@ class JoinFault : public BackendTest {
     options.worker.poll_interval = milliseconds{20};
     options.worker.idle_poll_interval = milliseconds{50};
     options.worker.threads = 4;
-    options.joins.wait_poll = milliseconds{2'000};
     return options;
   }
 

@@ -2,9 +2,12 @@
 --
 -- Locks are taken in one order everywhere: messages by id, then joins by id, then members. Whoever ends a message counts its
 -- steps in the same transaction, but in a later statement than the one that locked it; whoever attaches a message locks it
--- first. So one of the two always sees the other. What can slip through all the same (an end in a transaction whose snapshot
--- is older than the attach, at REPEATABLE READ; a message that is enqueued and ends while an attach that came before it is
--- not committed) is counted when somebody who waits for the join looks at it next.
+-- first. So one of the two always sees the other.
+--
+-- Two things are left to outbox_join_catch_up, which a started Platform calls every second while messages wait: a step that
+-- ends in a transaction with an old snapshot (REPEATABLE READ, SERIALIZABLE), which cannot see a later attach; and a waiting
+-- message that somebody else has locked at the moment when its join ends. One case is left to the next look of the waiting
+-- message: a message that is enqueued and ends while an attach that came before it is not committed.
 
 -- No index holds a column that counting changes, so that counting a step is a HOT update.
 create table {schema}.outbox_join (
@@ -20,6 +23,7 @@ create table {schema}.outbox_join (
   deadline        {schema}.queue_time,             -- pending until then, it fails
   reason          text,                             -- why it failed, if not by its steps
   metadata        text,
+  unlogged        boolean     not null default false,   -- ended while no message waited for it, and nobody has logged that
   constraint outbox_join_pkey primary key (join_id),
   constraint outbox_join_steps check (expected_steps > 0 and completed_steps >= 0 and failed_steps >= 0
                                       and completed_steps + failed_steps <= expected_steps),
@@ -30,6 +34,7 @@ create index outbox_join_grouping_key on {schema}.outbox_join (grouping_key, joi
 create index outbox_join_status on {schema}.outbox_join (status, join_id);
 create index outbox_join_deadline on {schema}.outbox_join (deadline) where finished_at is null and deadline is not null;
 create index outbox_join_finished on {schema}.outbox_join (finished_at) where finished_at is not null;
+create index outbox_join_unlogged on {schema}.outbox_join (join_id) where unlogged;
 
 create table {schema}.outbox_join_member (
   join_id    uuid        not null,
@@ -45,10 +50,19 @@ create index outbox_join_member_message on {schema}.outbox_join_member (message_
 
 -- The messages that wait for a join: its end makes them ready.
 create table {schema}.outbox_join_waiter (
-  join_id    uuid not null,
-  message_id uuid not null,
+  join_id    uuid    not null,
+  message_id uuid    not null,
+  missed     boolean not null default false,   -- the join ended while somebody else had locked the message
   constraint outbox_join_waiter_pkey primary key (join_id, message_id),
   constraint outbox_join_waiter_join foreign key (join_id) references {schema}.outbox_join on delete cascade
+);
+
+create index outbox_join_waiter_missed on {schema}.outbox_join_waiter (message_id) where missed;
+
+-- Messages that ended in a transaction with an old snapshot: 1 done, 2 failed.
+create table {schema}.outbox_join_uncounted (
+  message_id uuid     not null,
+  outcome    smallint not null
 );
 
 create view {schema}.outbox_joins as
@@ -59,8 +73,9 @@ create view {schema}.outbox_joins as
 create view {schema}.outbox_join_members as
   select join_id, message_id as outbox_message_id, status, created_at from {schema}.outbox_join_member;
 
--- Makes the messages ready that wait for these joins. Those that somebody has locked are at work, and will look themselves.
--- For the functions below, not for callers.
+-- Makes the messages ready that wait for these joins. A message that is leased looks at the join by itself. A message that
+-- somebody else has locked is passed over, because its lock comes before those of the joins: outbox_join_catch_up makes it
+-- ready. For the functions below, not for callers.
 create function {schema}._outbox_join_wake(joins uuid[]) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -77,6 +92,10 @@ begin
     update {schema}.outbox o set ready_at = {schema}.clock() where o.ctid = any (v_rows);
     perform {schema}._wake();
   end if;
+  update {schema}.outbox_join_waiter w set missed = true
+   where w.join_id = any (joins) and not w.missed
+     and exists (select from {schema}.outbox o
+                  where o.id = w.message_id and o.lease_until is null and o.ready_at > {schema}.clock());
 end
 $function$;
 
@@ -105,7 +124,9 @@ begin
            failed_steps = j.failed_steps + case outcome when 2 then now_counted.steps else 0 end,
            status = case when not now_counted.last then 0 when outcome = 2 or j.failed_steps > 0 then 2 else 1 end,
            finished_at = case when now_counted.last then {schema}.clock() end,
-           last_updated_at = {schema}.clock()
+           last_updated_at = {schema}.clock(),
+           unlogged = now_counted.last and not exists (
+             select from {schema}.outbox_join_waiter w where w.join_id = j.join_id)
       from (select t.join_id, least(t.steps, b.expected_steps - b.completed_steps - b.failed_steps) as steps,
                    t.steps >= b.expected_steps - b.completed_steps - b.failed_steps as last
               from tally t join {schema}.outbox_join b on b.join_id = t.join_id
@@ -132,6 +153,10 @@ declare
 begin
   if to_regclass('{schema}.outbox_join_member') is null then
     return;  -- somebody has removed the joins: the outbox goes on
+  end if;
+  if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+    -- An attach that committed after this transaction's snapshot cannot be seen here.
+    insert into {schema}.outbox_join_uncounted (message_id, outcome) select u.id, outcome from unnest(ids) as u(id);
   end if;
   v_joins := array(select distinct m.join_id from {schema}.outbox_join_member m
                     where m.message_id = any (ids) and m.status = 0);
@@ -188,8 +213,41 @@ begin
 end
 $function$;
 
--- Creates a join that waits for expected_steps steps; answers its id. With an id of yours that is known already, it changes
--- nothing.
+-- Creates a join that waits for expected_steps steps; answers its id, and whether it was created. With an id of yours that
+-- exists already, it changes nothing.
+create function {schema}.outbox_join_try_start(
+  expected_steps integer,
+  grouping_key   text        default null,
+  metadata       text        default null,
+  deadline       timestamptz default null,
+  join_id        uuid        default null,
+  out id         uuid,
+  out created    boolean
+)
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+#variable_conflict use_column
+declare
+  v_now timestamptz := {schema}.clock();
+begin
+  if expected_steps is null or expected_steps < 1 then
+    raise exception 'expected_steps must be at least 1' using errcode = 'invalid_parameter_value';
+  elsif char_length(grouping_key) > 255 then
+    raise exception 'grouping_key must not exceed 255 characters' using errcode = 'invalid_parameter_value';
+  elsif not isfinite(deadline) then
+    raise exception 'deadline must be finite' using errcode = 'invalid_parameter_value';
+  end if;
+  id := coalesce(outbox_join_try_start.join_id, {schema}.uuid_v7());
+  insert into {schema}.outbox_join (join_id, grouping_key, expected_steps, metadata, deadline, created_at, last_updated_at)
+  values (id, nullif(outbox_join_try_start.grouping_key, ''), outbox_join_try_start.expected_steps,
+          outbox_join_try_start.metadata, outbox_join_try_start.deadline, v_now, v_now)
+  on conflict do nothing;
+  created := found;
+end
+$function$;
+
+-- The same, for callers who need only the id.
 create function {schema}.outbox_join_start(
   expected_steps integer,
   grouping_key   text        default null,
@@ -200,23 +258,8 @@ create function {schema}.outbox_join_start(
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
-#variable_conflict use_column
-declare
-  v_id uuid := coalesce(join_id, {schema}.uuid_v7());
-  v_now timestamptz := {schema}.clock();
 begin
-  if expected_steps is null or expected_steps < 1 then
-    raise exception 'expected_steps must be at least 1' using errcode = 'invalid_parameter_value';
-  elsif char_length(grouping_key) > 255 then
-    raise exception 'grouping_key must not exceed 255 characters' using errcode = 'invalid_parameter_value';
-  elsif not isfinite(deadline) then
-    raise exception 'deadline must be finite' using errcode = 'invalid_parameter_value';
-  end if;
-  insert into {schema}.outbox_join (join_id, grouping_key, expected_steps, metadata, deadline, created_at, last_updated_at)
-  values (v_id, nullif(outbox_join_start.grouping_key, ''), outbox_join_start.expected_steps, outbox_join_start.metadata,
-          outbox_join_start.deadline, v_now, v_now)
-  on conflict do nothing;
-  return v_id;
+  return (select s.id from {schema}.outbox_join_try_start(expected_steps, grouping_key, metadata, deadline, join_id) s);
 end
 $function$;
 
@@ -349,7 +392,8 @@ declare
 begin
   if v_joins <> '{}' then
     update {schema}.outbox_join j
-       set status = 2, reason = 'its deadline passed', finished_at = {schema}.clock(), last_updated_at = {schema}.clock()
+       set status = 2, reason = 'its deadline passed', finished_at = {schema}.clock(), last_updated_at = {schema}.clock(),
+           unlogged = not exists (select from {schema}.outbox_join_waiter w where w.join_id = j.join_id)
      where j.join_id = any (v_joins);
     perform {schema}._outbox_join_wake(v_joins);
   end if;
@@ -418,6 +462,9 @@ begin
     perform {schema}._outbox_join_wake(array[outbox_join_wait.join_id]);
   end if;
   if v_join.status = 0 then
+    -- Leases that were lost before this look do not count against the message: waiting is never given up.
+    update {schema}.outbox o set attempts = 0, lost_leases = 0
+     where o.id = outbox_join_wait.message_id and (o.attempts > 0 or o.lost_leases > 0);
     perform {schema}.outbox_join_await(join_id, message_id);
   else
     delete from {schema}.outbox_join_waiter w
@@ -450,5 +497,86 @@ declare
 begin
   delete from {schema}.outbox_join j where j.join_id = any (v_joins);
   return cardinality(v_joins);
+end
+$function$;
+
+-- Counts the steps that ended in transactions with an old snapshot; see _outbox_join_ended. Steps of joins that somebody else
+-- has locked are left for the next call. For outbox_join_catch_up, not for callers.
+create function {schema}._outbox_join_count_late(most integer) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+declare
+  v_ids uuid[] := array(select u.message_id from {schema}.outbox_join_uncounted u limit most for update skip locked);
+  v_done uuid[];
+  v_failed uuid[];
+begin
+  if v_ids = '{}' then
+    return 0;
+  end if;
+  v_ids := {schema}._outbox_join_lock_ends(v_ids, false);
+  with taken as (
+    delete from {schema}.outbox_join_uncounted u where u.message_id = any (v_ids) returning u.message_id, u.outcome
+  )
+  select array_agg(t.message_id) filter (where t.outcome = 1), array_agg(t.message_id) filter (where t.outcome = 2)
+    into v_done, v_failed
+    from taken t;
+  if v_done is not null then
+    perform {schema}._outbox_join_ended(v_done, 1);
+  end if;
+  if v_failed is not null then
+    perform {schema}._outbox_join_ended(v_failed, 2);
+  end if;
+  return cardinality(v_ids);
+end
+$function$;
+
+-- Does what transactions had to leave undone: counts the steps that ended in transactions with an old snapshot, and makes
+-- the waiting messages ready that somebody else had locked when their join ended. Handles up to `most` of each; answers how
+-- many. With nothing to do it is two looks at empty indexes. Call it at READ COMMITTED.
+create function {schema}.outbox_join_catch_up(most integer default 1000) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan set enable_bitmapscan = off
+as $function$
+declare
+  v_count integer := {schema}._outbox_join_count_late(most);
+  v_waiting uuid[] := array(select w.message_id from {schema}.outbox_join_waiter w where w.missed limit most);
+  v_rows tid[];
+begin
+  if v_waiting = '{}' then
+    return v_count;
+  end if;
+  v_rows := array(select o.ctid from {schema}.outbox o
+                   where o.id = any (v_waiting) and o.lease_until is null and o.ready_at > {schema}.clock()
+                   order by o.id for no key update skip locked);
+  if v_rows <> '{}' then
+    update {schema}.outbox o set ready_at = {schema}.clock() where o.ctid = any (v_rows);
+    perform {schema}._wake();
+  end if;
+  -- A message that is still locked stays for the next call.
+  update {schema}.outbox_join_waiter w set missed = false
+   where w.ctid = any (array(
+           select m.ctid from {schema}.outbox_join_waiter m
+            where m.missed and m.message_id = any (v_waiting)
+              and not exists (select from {schema}.outbox o
+                               where o.id = m.message_id and o.lease_until is null and o.ready_at > {schema}.clock())
+              for update skip locked));
+  return v_count + cardinality(v_rows);
+end
+$function$;
+
+-- Joins that ended while no message waited for them, up to `most`. Each is answered once: for whoever logs them.
+create function {schema}.outbox_join_take_unlogged(most integer default 1000) returns setof {schema}.outbox_join
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan set enable_bitmapscan = off
+as $function$
+begin
+  return query
+  update {schema}.outbox_join j set unlogged = false
+   where j.ctid = any (array(select u.ctid from {schema}.outbox_join u where u.unlogged
+                              limit most for no key update skip locked))
+  returning j.*;
 end
 $function$;

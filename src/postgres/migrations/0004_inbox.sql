@@ -18,6 +18,7 @@ create table {schema}.inbox_guard (
   claim_epoch   bigint      not null default 0,    -- grows when somebody begins
   attempts      integer     not null default 0,    -- times that somebody began
   status        smallint    not null default 0,    -- seen, processing, processed, dead, queued
+  by_process    boolean     not null default false, -- begun by Inbox::process(): its transaction follows at once
   owner_token   uuid,
   item_id       uuid,                              -- in the queue, or in its archive
   source        {schema}.inbox_source not null,
@@ -65,9 +66,10 @@ begin
 end
 $function$;
 
--- Notes a sighting, and locks the row until the transaction ends; answers the status, and whether the hash is the one
+-- Notes a sighting (counts: false only looks), and locks the row until the transaction ends; answers the status, and whether the hash is the one
 -- that was seen first (also when either is missing). For the functions below, not for callers.
-create function {schema}._inbox_see(source text, message_id text, hash bytea, out status smallint, out matches boolean)
+create function {schema}._inbox_see(source text, message_id text, hash bytea, counts boolean default true,
+                                    out status smallint, out matches boolean)
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -80,7 +82,7 @@ begin
   insert into {schema}.inbox_guard as g (source, message_id, hash, first_seen_at, last_seen_at)
   values (_inbox_see.source, _inbox_see.message_id, _inbox_see.hash, v_now, v_now)
   on conflict on constraint inbox_guard_pkey do update
-     set last_seen_at = greatest(g.last_seen_at, excluded.last_seen_at), sightings = g.sightings + 1,
+     set last_seen_at = greatest(g.last_seen_at, excluded.last_seen_at), sightings = g.sightings + counts::integer,
          hash = coalesce(g.hash, excluded.hash)
   returning g.status, coalesce(g.hash = _inbox_see.hash, true) into status, matches;
 end
@@ -104,20 +106,24 @@ begin
 end
 $function$;
 
--- Notes a sighting, and makes the caller the one who processes the message, if nobody does or has. outcome is one of
--- started (to one caller only, until its lease ends), in_progress, processed, dead, hash_mismatch. Asked again with the
--- same owner_token while its lease holds, the answer is started again. mine: that owner was the last one to begin.
-create function {schema}.inbox_try_begin(
-  source          text,
-  message_id      text,
-  owner_token     uuid,
-  lease           interval default interval '5 minutes',
-  hash            bytea    default null,
-  out outcome     text,
-  out claim_epoch bigint,
-  out attempts    integer,
-  out lease_until timestamptz,
-  out mine        boolean
+-- As inbox_try_begin, for Inbox::process() too: by_process is that the caller is one, and then (as an answer) that the one
+-- who has begun is one; counts is that this is a sighting; gave_up that this very call gave the message up.
+-- For the functions below, not for callers.
+create function {schema}._inbox_begin(
+  source           text,
+  message_id       text,
+  owner_token      uuid,
+  lease            interval,
+  hash             bytea,
+  max_attempts     integer,
+  counts           boolean,
+  inout by_process boolean,
+  out outcome      text,
+  out claim_epoch  bigint,
+  out attempts     integer,
+  out lease_until  timestamptz,
+  out mine         boolean,
+  out gave_up      boolean
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -128,35 +134,91 @@ declare
   v_seen record;
   v_row record;
 begin
-  if inbox_try_begin.owner_token is null then
+  if _inbox_begin.owner_token is null then
     raise exception 'owner_token must not be null' using errcode = 'invalid_parameter_value';
   elsif lease is null or lease <= interval '0' then
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
+  elsif max_attempts is null or max_attempts < 1 then
+    raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
   end if;
-  v_seen := {schema}._inbox_see(inbox_try_begin.source, inbox_try_begin.message_id, hash);
-  select g.claim_epoch, g.attempts, g.lease_until, g.owner_token into v_row from {schema}.inbox_guard g
-   where g.source = inbox_try_begin.source and g.message_id = inbox_try_begin.message_id;
+  v_seen := {schema}._inbox_see(_inbox_begin.source, _inbox_begin.message_id, _inbox_begin.hash, counts);
+  select g.claim_epoch, g.attempts, g.lease_until, g.owner_token, g.by_process into v_row from {schema}.inbox_guard g
+   where g.source = _inbox_begin.source and g.message_id = _inbox_begin.message_id;
   claim_epoch := v_row.claim_epoch;
   attempts := v_row.attempts;
-  mine := coalesce(v_row.owner_token = inbox_try_begin.owner_token, false);
+  mine := coalesce(v_row.owner_token = _inbox_begin.owner_token, false);
+  gave_up := false;
   if not v_seen.matches then
     outcome := 'hash_mismatch';
   elsif v_seen.status in (2, 3) then
     outcome := case v_seen.status when 2 then 'processed' else 'dead' end;
   elsif v_seen.status = 4 then
     outcome := 'in_progress';
+    by_process := false;
   elsif v_seen.status = 1 and v_row.lease_until > {schema}.clock() then
     outcome := case when mine then 'started' else 'in_progress' end;
     lease_until := v_row.lease_until;
+    by_process := v_row.by_process;
+  elsif v_seen.status = 1 and v_row.attempts >= max_attempts then
+    update {schema}.inbox_guard g
+       set status = 3, processed_at = {schema}.clock(), lease_until = null,
+           last_error = 'its lease ran out, and with it its last attempt'
+     where g.source = _inbox_begin.source and g.message_id = _inbox_begin.message_id;
+    outcome := 'dead';
+    gave_up := true;
   else
     update {schema}.inbox_guard g
-       set status = 1, owner_token = inbox_try_begin.owner_token, claim_epoch = g.claim_epoch + 1,
-           attempts = g.attempts + 1, lease_until = {schema}.clock() + lease
-     where g.source = inbox_try_begin.source and g.message_id = inbox_try_begin.message_id
+       set status = 1, owner_token = _inbox_begin.owner_token, claim_epoch = g.claim_epoch + 1,
+           attempts = g.attempts + 1, lease_until = {schema}.clock() + lease, by_process = _inbox_begin.by_process
+     where g.source = _inbox_begin.source and g.message_id = _inbox_begin.message_id
     returning g.claim_epoch, g.attempts, g.lease_until into claim_epoch, attempts, lease_until;
     outcome := 'started';
     mine := true;
   end if;
+end
+$function$;
+
+-- Notes a sighting, and makes the caller the one who processes the message, if nobody does or has. outcome is one of
+-- started (to one caller only, until its lease ends), in_progress, processed, dead, hash_mismatch. Asked again with the
+-- same owner_token while its lease holds, the answer is started again. mine: that owner was the last one to begin.
+--
+-- Each begin counts as an attempt. A message whose lease ran out at its attempt number max_attempts, or later, is dead.
+create function {schema}.inbox_try_begin(
+  source          text,
+  message_id      text,
+  owner_token     uuid,
+  lease           interval default interval '5 minutes',
+  hash            bytea    default null,
+  max_attempts    integer  default 10,
+  out outcome     text,
+  out claim_epoch bigint,
+  out attempts    integer,
+  out lease_until timestamptz,
+  out mine        boolean
+)
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  select b.outcome, b.claim_epoch, b.attempts, b.lease_until, b.mine
+    into outcome, claim_epoch, attempts, lease_until, mine
+    from {schema}._inbox_begin(source, message_id, owner_token, lease, hash, max_attempts, true, false) b;
+end
+$function$;
+
+-- For the transaction of Inbox::process() that follows its begin: locks the message, and lets its lease end `lease` from now.
+-- Answers whether nobody else has begun since; the lease may have ended. Not for callers.
+create function {schema}._inbox_continue_try(source text, message_id text, owner_token uuid, claim_epoch bigint, lease interval)
+  returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+#variable_conflict use_column
+begin
+  update {schema}.inbox_guard g set lease_until = greatest(g.lease_until, {schema}.clock() + lease)
+   where g.source = _inbox_continue_try.source and g.message_id = _inbox_continue_try.message_id and g.status = 1
+     and g.owner_token = _inbox_continue_try.owner_token and g.claim_epoch = _inbox_continue_try.claim_epoch;
+  return found;
 end
 $function$;
 
@@ -180,7 +242,7 @@ begin
   values (inbox_mark_processing.source, inbox_mark_processing.message_id, v_now, v_now, 1, 1, 1, v_now + lease)
   on conflict on constraint inbox_guard_pkey do update
      set status = 1, attempts = g.attempts + 1, claim_epoch = g.claim_epoch + 1, owner_token = null,
-         lease_until = {schema}.clock() + lease
+         lease_until = {schema}.clock() + lease, by_process = false
    where g.status = 0 or (g.status = 1 and (g.owner_token is null or g.lease_until <= {schema}.clock()));
   return found;
 end
@@ -254,16 +316,18 @@ begin
 end
 $function$;
 
--- Gives back what inbox_try_begin gave: the next may begin at once. Answers whether it was still held.
+-- Gives back what inbox_try_begin gave: the next may begin at once. Answers whether it was still held. charge: zero takes the
+-- attempt back that the begin counted.
 create function {schema}.inbox_release(source text, message_id text, owner_token uuid, claim_epoch bigint,
-                                       error text default null) returns boolean
+                                       error text default null, charge integer default 1) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 begin
   update {schema}.inbox_guard g
-     set status = 0, lease_until = null, last_error = coalesce(left(error, 2048), g.last_error)
+     set status = 0, lease_until = null, last_error = coalesce(left(error, 2048), g.last_error),
+         attempts = g.attempts - (case charge when 0 then 1 else 0 end)
    where g.source = inbox_release.source and g.message_id = inbox_release.message_id and g.status = 1
      and g.owner_token = inbox_release.owner_token and g.claim_epoch = inbox_release.claim_epoch
      and g.lease_until > {schema}.clock();
@@ -414,15 +478,17 @@ end
 $function$;
 
 -- Lets dead messages live again, up to `most`, in the order of their keys: those of the queue are ready again with their
--- attempts at zero, the others count as seen. Their last errors are kept. Answers how many. Every argument that is given
--- narrows it down.
+-- attempts at zero, after `delay` if there is one; the others count as seen. Their last errors are kept, unless a reason is
+-- given. Answers how many. Every other argument that is given narrows it down.
 create function {schema}.inbox_revive(
   only_source     text        default null,
   only_message_id text        default null,
   only_topic      text        default null,
   died_after      timestamptz default null,
   died_before     timestamptz default null,
-  most            integer     default 1000
+  most            integer     default 1000,
+  reason          text        default null,
+  delay           interval    default null
 ) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -432,14 +498,24 @@ declare
   v_items uuid[];
   v_count integer;
 begin
+  if delay < interval '0' then
+    raise exception 'delay must not be negative' using errcode = 'invalid_parameter_value';
+  end if;
   v_items := array(select g.item_id from {schema}.inbox_guard g
                     where g.ctid = any (v_rows) and exists (select from {schema}.inbox_archive a where a.id = g.item_id));
   -- Also those whose dead letters somebody has purged.
-  update {schema}.inbox_guard g set status = 0, attempts = 0, processed_at = null, item_id = null
+  update {schema}.inbox_guard g
+     set status = 0, attempts = 0, processed_at = null, item_id = null,
+         last_error = coalesce(left(reason, 2048), g.last_error)
    where g.ctid = any (v_rows) and (g.item_id is null or g.item_id <> all (v_items));
   get diagnostics v_count = row_count;
   if v_items <> '{}' then
     v_count := v_count + {schema}.inbox_replay(ids => v_items, most => most);
+    if coalesce(reason, delay::text) is not null then
+      update {schema}.inbox q
+         set ready_at = q.ready_at + coalesce(delay, interval '0'), last_error = coalesce(left(reason, 2048), q.last_error)
+       where q.id = any (v_items);
+    end if;
   end if;
   return v_count;
 end

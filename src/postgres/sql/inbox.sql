@@ -4,9 +4,16 @@
 select status, matches from {schema}._inbox_see($1::text, $2::text, $3::bytea);
 
 -- name: inbox_try_begin
-select outcome, claim_epoch, attempts, lease_until, mine
-  from {schema}.inbox_try_begin(source => $1::text, message_id => $2::text, owner_token => $3::uuid,
-                                lease => $4::bigint * interval '1 microsecond', hash => $5::bytea);
+-- What is lost when the server crashes right after a begin by process() is only the note of a try: its commit need not be
+-- on disk ($8).
+select outcome, claim_epoch, attempts, lease_until, mine, gave_up, by_process
+  from {schema}._inbox_begin(source => $1::text, message_id => $2::text, owner_token => $3::uuid,
+                             lease => $4::bigint * interval '1 microsecond', hash => $5::bytea,
+                             max_attempts => $6::integer, counts => $7::boolean, by_process => $8::boolean)
+ where not $8 or set_config('synchronous_commit', 'off', true) is not null;
+
+-- name: inbox_continue_try
+select {schema}._inbox_continue_try($1::text, $2::text, $3::uuid, $4::bigint, $5::bigint * interval '1 microsecond');
 
 -- name: inbox_mark_processing
 select {schema}.inbox_mark_processing($1::text, $2::text, $3::bigint * interval '1 microsecond');
@@ -24,7 +31,7 @@ select exists (select from {schema}.inbox_guard
                   and ($4::uuid is null or (owner_token = $4 and claim_epoch = $5::bigint)));
 
 -- name: inbox_release
-select {schema}.inbox_release($1::text, $2::text, $3::uuid, $4::bigint, $5::text);
+select {schema}.inbox_release($1::text, $2::text, $3::uuid, $4::bigint, $5::text, charge => $6::integer);
 
 -- name: inbox_extend
 select {schema}.inbox_extend($1::text, $2::text, $3::uuid, $4::bigint, $5::bigint * interval '1 microsecond');
@@ -37,7 +44,8 @@ select outcome, id
          expires_at => $10::timestamptz, priority => $11::integer, notify => $12::boolean);
 
 -- name: inbox_revive
-select {schema}.inbox_revive($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer);
+select {schema}.inbox_revive($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer,
+                             reason => $7::text, delay => $8::bigint * interval '1 microsecond');
 
 -- name: inbox_forget
 select {schema}.inbox_forget({schema}.clock() - $1::bigint * interval '1 microsecond', $2::integer);

@@ -1,8 +1,13 @@
 -- Joins. What each statement does is decided by the functions of the schema (migrations/): here they are only called.
 
 -- name: join_start
-select {schema}.outbox_join_start(join_id => $1::uuid, grouping_key => $2::text, expected_steps => $3::integer,
-                                  metadata => $4::text, deadline => $5::timestamptz);
+select created
+  from {schema}.outbox_join_try_start(join_id => $1::uuid, grouping_key => $2::text, expected_steps => $3::integer,
+                                      metadata => $4::text, deadline => $5::timestamptz);
+
+-- name: join_expect
+-- For a join that was created in this transaction.
+update {schema}.outbox_join set expected_steps = $2::integer where join_id = $1::uuid;
 
 -- name: join_missing
 -- The first of these that does not exist.
@@ -30,6 +35,15 @@ select join_id, grouping_key::text, expected_steps, completed_steps, failed_step
        finished_at, deadline::timestamptz, reason, metadata,
        (extract(epoch from deadline - {schema}.clock()) * 1000000)::bigint
   from {schema}.outbox_join_wait(join_id => $1::uuid, message_id => $2::uuid);
+
+-- name: join_wait_step_catch_up
+-- How many it handled, and whether any message waits.
+select {schema}.outbox_join_catch_up(most => $1::integer), exists (select from {schema}.outbox_join_waiter);
+
+-- name: join_take_unlogged
+select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+       finished_at, deadline::timestamptz, reason, metadata
+  from {schema}.outbox_join_take_unlogged(most => $1::integer);
 
 -- name: join_purge
 select {schema}.outbox_join_purge(finished_before => {schema}.clock() - $1::bigint * interval '1 microsecond',

@@ -13,6 +13,7 @@ create table {schema}_outbox_join (
   deadline        integer,                       -- pending until then, it fails
   reason          text,                          -- why it failed, if not by its steps
   metadata        text,
+  unlogged        integer not null default 0,    -- ended while no message waited for it, and nobody has logged that
   check (completed_steps + failed_steps <= expected_steps),
   check ((status = 0) = (finished_at is null))
 ) strict, without rowid;
@@ -23,6 +24,7 @@ create index {schema}_outbox_join_status on {schema}_outbox_join (status, join_i
 create index {schema}_outbox_join_deadline on {schema}_outbox_join (deadline)
   where finished_at is null and deadline is not null;
 create index {schema}_outbox_join_finished on {schema}_outbox_join (finished_at) where finished_at is not null;
+create index {schema}_outbox_join_unlogged on {schema}_outbox_join (join_id) where unlogged = 1;
 
 create table {schema}_outbox_join_member (
   join_id    blob    not null references {schema}_outbox_join on delete cascade,

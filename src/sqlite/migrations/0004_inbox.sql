@@ -9,6 +9,7 @@ create table {schema}_inbox_guard (
   message_id    text    not null check (length(message_id) between 1 and 255),
   hash          blob    check (length(hash) = 32),
   status        integer not null default 0 check (status between 0 and 4),  -- seen, processing, processed, dead, queued
+  by_process    integer not null default 0,   -- begun by Inbox::process(): its transaction follows at once
   first_seen_at integer not null,
   last_seen_at  integer not null,
   processed_at  integer,                      -- when it was processed, or given up

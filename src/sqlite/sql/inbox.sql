@@ -4,21 +4,33 @@
 insert into {schema}_inbox_guard (source, message_id, hash, first_seen_at, last_seen_at)
 values (?1, ?2, ?3, ?4, ?4)
 on conflict (source, message_id) do update
-   set last_seen_at = max(last_seen_at, excluded.last_seen_at), sightings = sightings + 1,
+   set last_seen_at = max(last_seen_at, excluded.last_seen_at), sightings = sightings + ?5,
        hash = coalesce(hash, excluded.hash)
-returning status, coalesce(hash = ?3, 1), claim_epoch, attempts, lease_until, owner_token, item_id;
+returning status, coalesce(hash = ?3, 1), claim_epoch, attempts, lease_until, owner_token, item_id, by_process;
 
 -- name: inbox_try_begin
 update {schema}_inbox_guard
-   set status = 1, owner_token = ?3, claim_epoch = claim_epoch + 1, attempts = attempts + 1, lease_until = ?4
+   set status = 1, owner_token = ?3, claim_epoch = claim_epoch + 1, attempts = attempts + 1, lease_until = ?4,
+       by_process = ?5
  where source = ?1 and message_id = ?2
 returning claim_epoch, attempts;
+
+-- name: inbox_try_begin_step_give_up
+update {schema}_inbox_guard
+   set status = 3, processed_at = ?3, lease_until = null, last_error = 'its lease ran out, and with it its last attempt'
+ where source = ?1 and message_id = ?2;
+
+-- name: inbox_continue_try
+-- The lease may have ended, as long as nobody else has begun since.
+update {schema}_inbox_guard set lease_until = max(lease_until, ?6)
+ where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5;
 
 -- name: inbox_mark_processing
 insert into {schema}_inbox_guard (source, message_id, first_seen_at, last_seen_at, status, attempts, claim_epoch, lease_until)
 values (?1, ?2, ?3, ?3, 1, 1, 1, ?4)
 on conflict (source, message_id) do update
-   set status = 1, attempts = attempts + 1, claim_epoch = claim_epoch + 1, owner_token = null, lease_until = ?4
+   set status = 1, attempts = attempts + 1, claim_epoch = claim_epoch + 1, owner_token = null, lease_until = ?4,
+       by_process = 0
  where status = 0 or (status = 1 and (owner_token is null or lease_until <= ?3));
 
 -- name: inbox_mark_processed
@@ -52,7 +64,7 @@ select exists (select 1 from {schema}_inbox_guard
 
 -- name: inbox_release
 update {schema}_inbox_guard
-   set status = 0, lease_until = null, last_error = coalesce(?6, last_error)
+   set status = 0, lease_until = null, last_error = coalesce(?6, last_error), attempts = attempts - (?7 = 0)
  where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5 and lease_until > ?3;
 
 -- name: inbox_extend
@@ -78,7 +90,12 @@ select g.source, g.message_id, q.id
  order by g.source, g.message_id limit ?6;
 
 -- name: inbox_revive_step_one
-update {schema}_inbox_guard set status = 0, attempts = 0, processed_at = null, item_id = null where source = ?1 and message_id = ?2;
+update {schema}_inbox_guard
+   set status = 0, attempts = 0, processed_at = null, item_id = null, last_error = coalesce(?3, last_error)
+ where source = ?1 and message_id = ?2;
+
+-- name: inbox_revive_step_postpone
+update {schema}_inbox set ready_at = ready_at + ?2, last_error = coalesce(?3, last_error) where id = ?1;
 
 -- name: inbox_revive_step_queued
 update {schema}_inbox_guard set status = 4, processed_at = null where item_id = ?1;

@@ -6,6 +6,10 @@ insert into {schema}_outbox_join (join_id, grouping_key, expected_steps, metadat
 values (?1, ?2, ?3, ?4, ?5, ?6, ?6)
 on conflict do nothing;
 
+-- name: join_expect
+-- For a join that was created in this transaction.
+update {schema}_outbox_join set expected_steps = ?2 where join_id = ?1;
+
 -- name: join_missing
 select not exists (select 1 from {schema}_outbox_join where join_id = ?1);
 
@@ -45,7 +49,9 @@ update {schema}_outbox_join
                      when failed_steps > 0 or (?3 > 0 and ?2 < expected_steps - completed_steps - failed_steps) then 2
                      else 1 end,
        finished_at = case when ?2 + ?3 >= expected_steps - completed_steps - failed_steps then ?4 end,
-       last_updated_at = ?4
+       last_updated_at = ?4,
+       unlogged = ?2 + ?3 >= expected_steps - completed_steps - failed_steps
+                  and not exists (select 1 from {schema}_outbox_join_waiter as w where w.join_id = ?1)
  where join_id = ?1 and status = 0
 returning status;
 
@@ -64,15 +70,28 @@ select join_id from {schema}_outbox_join
 
 -- name: join_fail_overdue_step_one
 update {schema}_outbox_join
-   set status = 2, reason = 'its deadline passed', finished_at = ?2, last_updated_at = ?2
+   set status = 2, reason = 'its deadline passed', finished_at = ?2, last_updated_at = ?2,
+       unlogged = not exists (select 1 from {schema}_outbox_join_waiter as w where w.join_id = ?1)
  where join_id = ?1 and status = 0;
 
 -- name: join_await
 insert into {schema}_outbox_join_waiter (join_id, message_id) values (?1, ?2) on conflict do nothing;
 
+-- name: join_wait_step_look
+-- Leases that were lost before this look do not count against the message: waiting is never given up.
+update {schema}_outbox set attempts = 0, lost_leases = 0 where id = ?1 and (attempts > 0 or lost_leases > 0);
+
 -- name: join_wait
 -- The waiting message has seen the end.
 delete from {schema}_outbox_join_waiter where join_id = ?1 and message_id = ?2;
+
+-- name: join_take_unlogged
+select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
+       finished_at, deadline, reason, metadata
+  from {schema}_outbox_join where unlogged = 1 limit ?1;
+
+-- name: join_take_unlogged_step_one
+update {schema}_outbox_join set unlogged = 0 where join_id = ?1;
 
 -- name: join_purge
 -- Those whose waiting message is still to be handled stay.

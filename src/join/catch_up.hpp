@@ -1,0 +1,48 @@
+// Work on joins that transactions had to leave undone.
+//
+// A join's end cannot wake a waiting message that another transaction has locked at that moment, and an ack in a transaction
+// with an old snapshot cannot count every step. The database notes both; this thread looks for them every second, as long as
+// messages wait for joins. A process whose waiting messages are all handled makes no query.
+//
+// Threads: note_waiting() and run_once() from any; start() and stop() once.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "dovetail/join.hpp"
+#include "storage/database.hpp"
+
+namespace dovetail::join {
+
+class CatchUp {
+ public:
+  CatchUp(storage::Database& database, Logger log, Metrics metrics)
+      : database_(database), log_(std::move(log)), metrics_(std::move(metrics)) {}
+
+  void start();
+  void stop();
+
+  /// A message waits for a join, or will when its handler's transaction commits.
+  void note_waiting();
+
+  /// Does everything that is left undone, and logs the joins that ended while no message waited for them.
+  void run_once(const std::stop_token& stop);
+
+ private:
+  void run(const std::stop_token& stop);
+  /// Answers whether messages wait for joins.
+  bool catch_up(const std::stop_token& stop);
+  void log_ended(const std::stop_token& stop);
+
+  storage::Database& database_;
+  Logger log_;
+  Metrics metrics_;
+  std::mutex mutex_;
+  std::condition_variable_any wakes_;
+  MonoTime look_until_{};  // under the mutex
+  std::jthread thread_;    // last: it uses the rest
+};
+
+}  // namespace dovetail::join
