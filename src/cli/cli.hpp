@@ -14,11 +14,14 @@ namespace dovetail::cli {
 
 struct Globals {
   std::string database;
-  std::string schema = "infra";
+  std::string schema;
   std::string log_level = "warn";
   bool json = false;
   bool pooled = false;
 
+  /// Called after the flags were read: an absent flag is replaced by its environment variable, and an
+  /// absent variable by the default. Throws std::invalid_argument when there is no database.
+  void resolve(const std::string& default_schema);
   [[nodiscard]] PlatformOptions options() const;
   [[nodiscard]] Platform open() const;
 };
@@ -28,9 +31,17 @@ struct ExitCode {
   int code;
 };
 
-/// Adds a command with the options every command has; `run` is called when the user gave this command.
+/// Adds the options that every command has: the database, the schema, the log level. Each level of commands
+/// has them, so that they may stand before or after a command's name.
+void add_global_options(CLI::App& app, Globals& globals);
+
+/// Adds a command with the global options; `run` is called when the user gave this command.
 CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
-                      const std::string& description, std::function<void()> run);
+                      const std::string& description, std::function<void()> run,
+                      const std::string& default_schema = "infra");
+
+/// Adds a name under which commands stand, such as `jobs`. It is no command itself.
+CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name, const std::string& description);
 
 void add_bench(CLI::App& app, Globals& globals);
 void add_migrate(CLI::App& app, Globals& globals);

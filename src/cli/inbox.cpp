@@ -236,8 +236,7 @@ void add_purge(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_inbox(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("inbox", "Messages that came in: count, see, revive, purge");
-  group.require_subcommand(1);
+  auto& group = add_group(app, globals, "inbox", "Messages that came in: count, see, revive, purge");
   auto& counting = add_command(group, globals, "status", "How many messages are in which state",
                                [&globals] { status(globals); });
   counting.add_flag("--json", globals.json, "Answer in JSON");

@@ -147,8 +147,7 @@ void add_create(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_jobs(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("jobs", "Messages that come again and again, by a cron expression");
-  group.require_subcommand(1);
+  auto& group = add_group(app, globals, "jobs", "Messages that come again and again, by a cron expression");
   auto& listing =
       add_command(group, globals, "list", "All jobs, by name", [&globals] { list_jobs(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");

@@ -162,8 +162,8 @@ void add_list(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_joins(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("joins", "Groups of messages that are waited for: see, cancel, purge");
-  group.require_subcommand(1);
+  auto& group =
+      add_group(app, globals, "joins", "Groups of messages that are waited for: see, cancel, purge");
   add_list(group, globals);
 
   auto id = std::make_shared<std::string>();

@@ -223,8 +223,7 @@ void lock(const Globals& globals, const LockArguments& arguments) {
 }  // namespace
 
 void add_leases(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("leases", "Who holds what: see, take away");
-  group.require_subcommand(1);
+  auto& group = add_group(app, globals, "leases", "Who holds what: see, take away");
   auto& listing =
       add_command(group, globals, "list", "All leases that are held", [&globals] { list_leases(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");

@@ -104,8 +104,7 @@ void add_schedule(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_timers(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("timers", "Messages that come once, at a time");
-  group.require_subcommand(1);
+  auto& group = add_group(app, globals, "timers", "Messages that come once, at a time");
   add_schedule(group, globals);
   auto cancelled = std::make_shared<TimerArguments>();
   auto& cancelling = add_command(group, globals, "cancel", "Remove timers that have not fired",

@@ -103,6 +103,19 @@ TEST_P(CliContract, ADryRunPrintsTheSqlAndChangesNothing) {
   EXPECT_EQ(dovetail({"migrate", "--dry-run"}).out, "");
 }
 
+TEST_P(CliContract, MigrateCheckListsPendingMigrationsAndChangesNothing) {
+  const auto before = dovetail({"migrate", "--check"});
+  EXPECT_EQ(before.code, 1);
+  EXPECT_THAT(before.out, AllOf(StartsWith("pending 1 outbox\n"), HasSubstr("pending 6 jobs\n")));
+  EXPECT_THAT(before.err, HasSubstr("Run: dovetail migrate --schema " + backend.schema()));
+  EXPECT_EQ(dovetail({"migrate", "--check"}).out, before.out) << "nothing was applied";
+  EXPECT_THAT(dovetail({"migrate"}).out, HasSubstr("applied 1 outbox"));
+  const auto after = dovetail({"migrate", "--check"});
+  EXPECT_EQ(after.code, 0);
+  EXPECT_EQ(after.out, "schema " + backend.schema() + " is up to date\n");
+  EXPECT_EQ(dovetail({"migrate", "--check", "--dry-run"}).code, 2);
+}
+
 // --- enqueue
 
 TEST_P(CliContract, HeadersPriorityAndExpiryTravelWithTheMessage) {
@@ -251,6 +264,57 @@ TEST_P(CliContract, DeadLettersAreListedByTopicTimeAndPage) {
   EXPECT_THAT(table.out, HasSubstr("two lines\n"));
   EXPECT_THAT(table.out, HasSubstr("xxx…\n"));
   EXPECT_THAT(table.err, HasSubstr("--start-after " + b));
+}
+
+TEST_P(CliContract, DeadLettersAreListedNewestFirst) {
+  dovetail({"migrate"});
+  const auto a = dead_letter("a");
+  const auto b = dead_letter("b");
+  const auto page = ask({"dead-letters", "list", "--newest", "--limit", "1"});
+  EXPECT_EQ(page["dead_letters"][0]["message_id"], b);
+  EXPECT_EQ(page["next_start_after"], b);
+  const auto next = ask({"dead-letters", "list", "--newest", "--start-after", b});
+  ASSERT_EQ(next["dead_letters"].size(), 1U);
+  EXPECT_EQ(next["dead_letters"][0]["message_id"], a);
+}
+
+TEST_P(CliContract, DeadLettersAreSummedUpByTopicAndError) {
+  dovetail({"migrate"});
+  EXPECT_EQ(dovetail({"dead-letters", "summary"}).out, "no dead letters\n");
+  dead_letter("mail", "bounced");
+  dead_letter("sms", "no signal");
+  dead_letter("mail", "bounced");
+  const auto answer = ask({"dead-letters", "summary"});
+  ASSERT_EQ(answer["groups"].size(), 2U);
+  EXPECT_EQ(answer["groups"][0]["topic"], "mail");
+  EXPECT_EQ(answer["groups"][0]["error"], "bounced");
+  EXPECT_EQ(answer["groups"][0]["count"], 2);
+  EXPECT_LT(answer["groups"][0]["oldest"], answer["groups"][0]["newest"]);
+  EXPECT_EQ(answer["letters_cut"], false);
+  EXPECT_EQ(ask({"dead-letters", "summary", "--topic", "sms"})["groups"].size(), 1U);
+  const auto table = dovetail({"dead-letters", "summary", "--read", "2", "--limit", "1"});
+  EXPECT_THAT(table.out, AllOf(StartsWith("COUNT  TOPIC  ERROR"), HasSubstr("\n1      mail   bounced")));
+  EXPECT_THAT(table.err, AllOf(HasSubstr("only the newest 2 dead letters were counted"),
+                               HasSubstr("only the largest groups are shown")));
+}
+
+TEST_P(CliContract, ADryRunOfReplayAndPurgeShowsWhichAndChangesNothing) {
+  dovetail({"migrate"});
+  const auto a = dead_letter("a");
+  const auto b = dead_letter("b");
+  const auto ready = enqueue("c");
+  for (const std::string verb : {"replay", "purge"}) {
+    const auto all = dovetail({"dead-letters", verb, "--all", "--dry-run"});
+    EXPECT_EQ(all.code, 0) << all.err;
+    EXPECT_THAT(all.out, AllOf(HasSubstr(a), HasSubstr(b), HasSubstr("would " + verb + " 2\n")));
+    EXPECT_EQ(ask({"dead-letters", verb, "--topic", "b", "--dry-run"}),
+              (json{{"would_" + verb, 1}, {"message_ids", {b}}}));
+    EXPECT_EQ(ask({"dead-letters", verb, a, a, ready, "--dry-run"}),
+              (json{{"would_" + verb, 1}, {"message_ids", {a}}}));
+    EXPECT_EQ(dovetail({"dead-letters", verb, "--topic", "x", "--dry-run"}).out, "would " + verb + " 0\n");
+    EXPECT_EQ(dovetail({"dead-letters", verb, "--dry-run"}).code, 2);
+  }
+  EXPECT_EQ(status()["failed"], 2);
 }
 
 TEST_P(CliContract, AMessageIsShownInAnyStateWithItsPayload) {
