@@ -12,6 +12,7 @@ namespace dovetail::cli {
 namespace {
 
 constexpr std::size_t max_topic_characters = 255;
+constexpr int nothing_changed_code = 1;
 
 LogLevel level_of(const std::string& word) {
   static const std::map<std::string, LogLevel> levels{{"debug", LogLevel::debug},
@@ -79,14 +80,15 @@ void Globals::resolve(const std::string& default_schema) {
   }
 }
 
-void add_global_options(CLI::App& app, Globals& globals) {
+void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema) {
   // No envname(): CLI11 would apply the variable for every command, also over the flag of the one that runs.
   app.add_option_function<std::string>("-d,--database", set_once("--database", globals.database),
                                        "sqlite:<path> or postgresql://…; DOVETAIL_DATABASE if absent")
       ->type_name("URL");
   app.add_option_function<std::string>(
          "--schema", set_once("--schema", globals.schema),
-         "PostgreSQL schema, or prefix of SQLite's tables; DOVETAIL_SCHEMA or infra if absent")
+         "PostgreSQL schema, or prefix of SQLite's tables; DOVETAIL_SCHEMA or " + default_schema +
+             " if absent")
       ->type_name("NAME");
   app.add_option("--log-level", globals.log_level, "debug, info, warn, error or off")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
@@ -98,7 +100,7 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
                       const std::string& description, std::function<void()> run,
                       const std::string& default_schema) {
   auto& command = *parent.add_subcommand(name, description);
-  add_global_options(command, globals);
+  add_global_options(command, globals, default_schema);
   command.callback([&globals, default_schema, run = std::move(run)] {
     globals.resolve(default_schema);
     run();
@@ -139,11 +141,15 @@ void print_effect(const Globals& globals, const Effect& effect) {
     nlohmann::ordered_json answer{{effect.word, effect.count}};
     if (effect.asked) answer["asked"] = *effect.asked;
     std::cout << answer.dump() << '\n';
-    return;
+  } else {
+    std::cout << effect.word << ' ' << effect.count;
+    if (effect.asked) std::cout << " of " << *effect.asked;
+    std::cout << '\n';
   }
-  std::cout << effect.word << ' ' << effect.count;
-  if (effect.asked) std::cout << " of " << *effect.asked;
-  std::cout << '\n';
+  if (!effect.asked || effect.count >= *effect.asked) return;
+  std::cerr << "dovetail: " << (effect.count == 0 ? "nothing" : "not everything") << " was " << effect.word
+            << ": " << effect.why_not << '\n';
+  if (effect.count == 0) throw ExitCode{nothing_changed_code};
 }
 
 std::string or_dash(const std::optional<WallTime>& time) {

@@ -33,7 +33,7 @@ struct ExitCode {
 
 /// Adds the options that every command has: the database, the schema, the log level. Each level of commands
 /// has them, so that they may stand before or after a command's name.
-void add_global_options(CLI::App& app, Globals& globals);
+void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema = "infra");
 
 /// Adds a command with the global options; `run` is called when the user gave this command.
 CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
@@ -50,10 +50,12 @@ void add_claim(CLI::App& app, Globals& globals);
 void add_settlements(CLI::App& app, Globals& globals);
 void add_reap(CLI::App& app, Globals& globals);
 void add_status(CLI::App& app, Globals& globals);
+void add_schedule(CLI::App& app, Globals& globals);
 void add_dead_letters(CLI::App& app, Globals& globals);
 void add_inbox(CLI::App& app, Globals& globals);
 void add_joins(CLI::App& app, Globals& globals);
 void add_leases(CLI::App& app, Globals& globals);
+void add_lock(CLI::App& app, Globals& globals);
 void add_topics(CLI::App& app, Globals& globals);
 void add_timers(CLI::App& app, Globals& globals);
 void add_jobs(CLI::App& app, Globals& globals);
@@ -69,9 +71,11 @@ struct Effect {
   std::string word;
   std::size_t count = 0;
   std::optional<std::size_t> asked{};
+  std::string why_not{};  ///< Why a named thing may not have changed, for people.
 };
 
-/// `acked 1 of 2`, or {"acked":1,"asked":2}.
+/// `acked 1 of 2`, or {"acked":1,"asked":2}. Says on standard error why some of the named things did not change.
+/// Throws ExitCode 1 when things were named and none of them changed.
 void print_effect(const Globals& globals, const Effect& effect);
 
 /// The time, or a dash for none.

@@ -249,7 +249,12 @@ void change(const Globals& globals, const DeadLetterArguments& arguments, const 
   if (ids.empty()) {
     print_effect(globals, {.word = word, .count = call(outbox, filter)});
   } else {
-    print_effect(globals, {.word = word, .count = call(outbox, ids), .asked = ids.size()});
+    print_effect(
+        globals,
+        {.word = word,
+         .count = call(outbox, ids),
+         .asked = ids.size(),
+         .why_not = "there is no dead letter with this id, or a live message has taken its unique key"});
   }
 }
 

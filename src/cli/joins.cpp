@@ -132,7 +132,10 @@ void cancel(const Globals& globals, const std::vector<std::string>& texts) {
     if (!platform.joins().get(id)) throw std::runtime_error("there is no join " + id.to_string());
     count += platform.joins().cancel(id) ? 1 : 0;
   }
-  print_effect(globals, {.word = "cancelled", .count = count, .asked = ids.size()});
+  print_effect(globals, {.word = "cancelled",
+                         .count = count,
+                         .asked = ids.size(),
+                         .why_not = "a join that has ended cannot be cancelled"});
 }
 
 void purge(const Globals& globals, double age) {

@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   cli::add_settlements(app, globals);
   cli::add_reap(app, globals);
   cli::add_work(app, globals);
+  cli::add_schedule(app, globals);
   cli::add_status(app, globals);
   cli::add_dead_letters(app, globals);
   cli::add_inbox(app, globals);
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
   cli::add_jobs(app, globals);
   cli::add_cron(app, globals);
   cli::add_leases(app, globals);
+  cli::add_lock(app, globals);
   cli::add_topics(app, globals);
   cli::add_bench(app, globals);
   if (argc < 2) {

@@ -40,6 +40,7 @@ TEST(Golden, HelpOfEveryCommand) {
                                              {"renew"},
                                              {"reap"},
                                              {"work"},
+                                             {"schedule"},
                                              {"status"},
                                              {"dead-letters"},
                                              {"dead-letters", "list"},
