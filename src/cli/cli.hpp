@@ -110,7 +110,10 @@ inline constexpr SecondsRange age_range{std::chrono::milliseconds{0}, std::chron
 template <class IdType>
 [[nodiscard]] IdType parse_id(const std::string& what, const std::string& text) {
   auto id = IdType::parse(text);
-  if (!id) throw std::invalid_argument(what + " must be a UUID such as 0190163d-8694-739b-aea5-966c26f8ad91");
+  if (!id) {
+    throw std::invalid_argument(
+        what + " must be a UUID such as 0190163d-8694-739b-aea5-966c26f8ad91, got \"" + text + "\"");
+  }
   return *id;
 }
 

@@ -126,7 +126,8 @@ void list_dead(const Globals& globals, const InboxArguments& arguments) {
 void show(const Globals& globals, const InboxArguments& arguments) {
   auto platform = globals.open();
   const auto entry = platform.inbox().find(arguments.source, arguments.id);
-  if (!entry) throw std::runtime_error("nothing is known of " + arguments.id + " of " + arguments.source);
+  if (!entry)
+    throw std::runtime_error("there is no message " + arguments.id + " of the source " + arguments.source);
   if (globals.json) {
     std::cout << to_json(*entry).dump(2) << '\n';
     return;

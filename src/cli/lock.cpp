@@ -35,7 +35,8 @@ struct LockArguments {
   int limit = 0;
 };
 
-[[noreturn]] void cannot_run(const std::string& program, int error) {
+[[noreturn]] void cannot_run(const LockArguments& arguments, int error) {
+  const auto& program = arguments.command.front();
   std::cerr << "dovetail: cannot run " << program << ": ";
   if (error == ENOENT) {
     std::cerr << "command not found";
@@ -44,6 +45,10 @@ struct LockArguments {
   }
   if (program.find(' ') != std::string::npos) {
     std::cerr << "; give the command and its arguments as separate words, or use sh -c 'COMMAND'";
+  }
+  if (error == ENOENT && program_exists(arguments.name)) {
+    std::cerr << "; the lease's name stands before the command: dovetail lock NAME -- " << arguments.name
+              << " " << program;
   }
   std::cerr << '\n';
   throw ExitCode{error == ENOENT ? not_found_code : not_runnable_code};
@@ -166,14 +171,14 @@ int run_under(const LeaseRunner& runner, const Guard& guard, StopSignals& signal
         {"DOVETAIL_LEASE_NAME=" + arguments.name, "DOVETAIL_LEASE_TOKEN=" + std::to_string(runner.token())});
     return LockWatch(signals, child, runner, duration).run();
   } catch (const std::system_error& error) {
-    cannot_run(arguments.command.front(), error.code().value());
+    cannot_run(arguments, error.code().value());
   }
 }
 
 void lock(const Globals& globals, const LockArguments& arguments) {
   const auto duration = parse_seconds("--duration", arguments.duration_seconds, duration_range);
   const auto wait = parse_seconds("--wait", arguments.wait_seconds, delay_range);
-  if (!program_exists(arguments.command.front())) cannot_run(arguments.command.front(), ENOENT);
+  if (!program_exists(arguments.command.front())) cannot_run(arguments, ENOENT);
   const Guard guard;
   StopSignals signals(true);
   ::signal(SIGPIPE, SIG_IGN);

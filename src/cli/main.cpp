@@ -44,10 +44,14 @@ int main(int argc, char** argv) {
     std::cerr << app.help();
     return 2;
   }
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.front() == "help") {  // as other commands have it: `dovetail help status`
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
   if (const auto answer = cli::unknown_command(app, words)) return complain(*answer, 2);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 pops them from the back
     return 0;
   } catch (const cli::ExitCode& exit) {
     return exit.code;

@@ -53,12 +53,65 @@ const CLI::App& chosen_command(const CLI::App& app) {
   return chosen.empty() ? app : chosen_command(*chosen.front());
 }
 
+std::string quoted(const std::string& call) {
+  return "`" + call + "`";
+}
+
+/// Commands of that name in groups, such as `dovetail joins show` for `show`.
+Names commands_in_groups(const CLI::App& app, const std::string& word) {
+  Names found;
+  for (const auto* group : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const auto* command = command_named(*group, word);
+    if (command != nullptr) found.push_back(quoted(path_of(*command)));
+  }
+  return found;
+}
+
 std::string unknown_name(const CLI::App& parent, const std::string& word) {
   const auto path = path_of(parent);
   const auto names = command_names(parent);
-  auto text = "there is no command `" + path + " " + word + "`";
-  if (const auto meant = nearest(word, names)) return text + "; did you mean `" + path + " " + *meant + "`?";
+  const auto text = "there is no command " + quoted(path + " " + word);
+  const auto did_you_mean = [&](const std::string& call) { return text + "; did you mean " + call + "?"; };
+  if (parent.get_option_no_throw("--" + word) != nullptr) return did_you_mean(quoted(path + " --" + word));
+  if (const auto meant = nearest(word, names)) return did_you_mean(quoted(path + " " + *meant));
+  if (const auto found = commands_in_groups(parent, word); !found.empty()) return did_you_mean(listed(found));
+  if (names.size() == 1) return did_you_mean(quoted(path + " " + names.front()));
   return text + "; there are: " + listed(names);
+}
+
+std::string unknown_option(const CLI::App& command, const std::string& word) {
+  const auto name = word.substr(0, word.find('='));
+  auto text = "there is no option " + name;
+  if (const auto meant = nearest(name, option_names(command))) text += "; did you mean " + *meant + "?";
+  return text;
+}
+
+/// `-dvalue` and `--database=value` are known as well.
+bool has_option(const CLI::App& app, const std::string& word) {
+  const auto name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
+  return app.get_option_no_throw(name) != nullptr;
+}
+
+std::string with_help(const CLI::App& command, const std::string& text) {
+  return text + "\nRun " + quoted(path_of(command) + " --help") + " for its arguments and options.";
+}
+
+/// All that is missing, with what it is for: CLI11 names the first one only.
+std::string missing_options(const CLI::App& command) {
+  std::string text;
+  for (const auto* option : command.get_options()) {
+    if (!option->get_required() || option->count() > 0) continue;
+    text += (text.empty() ? "" : ", ") + option->get_name() + " (" + option->get_description() + ")";
+  }
+  return text;
+}
+
+std::string unexpected(const CLI::App& app, const CLI::App& command) {
+  const auto extras = app.remaining(true);
+  const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
+  const auto option = std::ranges::find_if(extras, is_option);
+  if (option != extras.end()) return unknown_option(command, *option);
+  return "one argument too many: " + listed(extras) + "; a text with spaces or * needs quotes";
 }
 
 }  // namespace
@@ -101,6 +154,7 @@ std::optional<std::string> unknown_command(const CLI::App& app, std::span<const 
     const auto& word = words[i];
     if (command_names(*at).empty() || word == "--" || word == "-h" || word == "--help") return std::nullopt;
     if (word.starts_with("-")) {
+      if (!has_option(*at, word)) return with_help(*at, unknown_option(*at, word));
       if (takes_next_word(*at, word)) ++i;
     } else if (const auto* next = command_named(*at, word)) {
       at = next;
@@ -116,16 +170,14 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
   const auto& command = chosen_command(app);
   std::string text = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const auto extras = app.remaining(true);
-    const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
-    const auto option = std::ranges::find_if(extras, is_option);
-    if (option != extras.end()) {
-      const auto name = option->substr(0, option->find('='));
-      text = "there is no option " + name;
-      if (const auto meant = nearest(name, option_names(command))) text += "; did you mean " + *meant + "?";
-    }
+    text = unexpected(app, command);
+  } else if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    text += " (a number is expected; times are in seconds)";
+  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const auto missing = missing_options(command);
+    if (!missing.empty()) text = "missing: " + missing;
   }
-  return text + "\nRun `" + path_of(command) + " --help` for its arguments and options.";
+  return with_help(command, text);
 }
 
 }  // namespace dovetail::cli
