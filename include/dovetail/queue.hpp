@@ -135,6 +135,29 @@ struct DeadLetterFilter {
 struct DeadLetterPage {
   std::optional<OutboxMessageId> after{};  ///< The last id of the page before.
   int size = 100;                          ///< 1 to 10,000.
+  /// Descending ids. Ids that enqueue() makes ascend with the time of their creation.
+  bool newest_first = false;
+};
+
+/// Dead letters with the same topic and the same error.
+struct DeadLetterGroup {
+  std::string topic{};
+  std::optional<std::string> error{};
+  std::int64_t count = 0;
+  WallTime oldest{};  ///< When the first of them failed.
+  WallTime newest{};  ///< When the last of them failed.
+};
+
+struct DeadLetterSummaryLimits {
+  int letters = 100'000;  ///< Reads this many dead letters at most, the newest ids first: 1 to 10,000,000.
+  int groups = 1'000;     ///< Returns this many groups at most, the largest first: 1 to 10,000.
+};
+
+struct DeadLetterSummary {
+  std::vector<DeadLetterGroup> groups{};  ///< The largest first.
+  std::int64_t letters_read = 0;          ///< Before the filter.
+  bool letters_cut = false;               ///< The limit was reached: there may be older dead letters.
+  bool groups_cut = false;                ///< Smaller groups were left out.
 };
 
 struct PausedTopic {
@@ -215,9 +238,13 @@ class WorkQueue {
   /// The message as it is stored, with its payload; nothing when there is none.
   [[nodiscard]] std::optional<StoredMessage> find(OutboxMessageId id);
 
-  /// Failed messages in the order of their ids, without payloads.
+  /// Failed messages in the order of their ids, or the reverse, without payloads.
   [[nodiscard]] std::vector<StoredMessage> dead_letters(const DeadLetterFilter& filter = {},
                                                         const DeadLetterPage& page = {});
+
+  /// Counts dead letters by topic and error. Bounded by `limits`; the answer says when it is incomplete.
+  [[nodiscard]] DeadLetterSummary dead_letter_summary(const DeadLetterFilter& filter = {},
+                                                      const DeadLetterSummaryLimits& limits = {});
 
   /// Makes dead letters ready again: attempts at zero, the last error and the number of past attempts kept,
   /// no expiry any more. Those whose unique key a live message has taken stay. Answers how many were

@@ -147,13 +147,11 @@ void run(const Globals& globals, const BenchArguments& arguments) {
 
 void add_bench(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<BenchArguments>();
-  auto& command = add_command(app, globals, "bench", "Measure Dovetail on this database", {});
-  command.callback([&globals, &command, arguments] {
-    if (command.get_option("--schema")->count() == 0) globals.schema = "dovetail_bench";
-    run(globals, *arguments);
-  });
+  auto& command = add_command(
+      app, globals, "bench", "Measure Dovetail on this database",
+      [&globals, arguments] { run(globals, *arguments); }, "dovetail_bench");
   command.footer(
-      "It works in a schema of its own (dovetail_bench if --schema is not given), which must not exist yet "
+      "It works in a schema of its own (dovetail_bench if none is given), which must not exist yet "
       "and\n"
       "is dropped at the end. The figures are of this machine, this database and this moment.");
   std::vector<std::string> names;

@@ -1,6 +1,7 @@
 #include "cli/cli.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iomanip>
 #include <iostream>
 #include <map>
@@ -11,6 +12,7 @@ namespace dovetail::cli {
 namespace {
 
 constexpr std::size_t max_topic_characters = 255;
+constexpr int nothing_changed_code = 1;
 
 LogLevel level_of(const std::string& word) {
   static const std::map<std::string, LogLevel> levels{{"debug", LogLevel::debug},
@@ -41,6 +43,22 @@ std::string shown_seconds(std::chrono::milliseconds time) {
   return out.str();
 }
 
+std::string from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+/// Refuses an empty text, which a script gives by mistake, and a second one that is different.
+std::function<void(const std::string&)> set_once(const std::string& flag, std::string& target) {
+  return [flag, &target](const std::string& value) {
+    if (value.empty()) throw CLI::ValidationError(flag, "must not be empty");
+    if (!target.empty() && target != value) {
+      throw CLI::ValidationError(flag, "is given twice, with different values");
+    }
+    target = value;
+  };
+}
+
 }  // namespace
 
 PlatformOptions Globals::options() const {
@@ -51,21 +69,51 @@ Platform Globals::open() const {
   return Platform::open(database, options());
 }
 
-CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
-                      const std::string& description, std::function<void()> run) {
-  auto& command = *parent.add_subcommand(name, description);
-  command.add_option("-d,--database", globals.database, "sqlite:<path> or postgresql://…")
-      ->envname("DOVETAIL_DATABASE")
-      ->required();
-  command.add_option("--schema", globals.schema, "PostgreSQL schema, or prefix of SQLite's tables")
-      ->envname("DOVETAIL_SCHEMA")
-      ->capture_default_str();
-  command.add_option("--log-level", globals.log_level, "debug, info, warn, error or off")
+void Globals::resolve(const std::string& default_schema) {
+  if (database.empty()) database = from_environment("DOVETAIL_DATABASE");
+  if (schema.empty()) schema = from_environment("DOVETAIL_SCHEMA");
+  if (schema.empty()) schema = default_schema;
+  if (database.empty()) {
+    throw std::invalid_argument(
+        "--database is required: give -d sqlite:orders.db or -d postgresql://localhost/orders, or set "
+        "DOVETAIL_DATABASE");
+  }
+}
+
+void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema) {
+  // No envname(): CLI11 would apply the variable for every command, also over the flag of the one that runs.
+  app.add_option_function<std::string>("-d,--database", set_once("--database", globals.database),
+                                       "sqlite:<path> or postgresql://…; DOVETAIL_DATABASE if absent")
+      ->type_name("URL");
+  app.add_option_function<std::string>(
+         "--schema", set_once("--schema", globals.schema),
+         "PostgreSQL schema, or prefix of SQLite's tables; DOVETAIL_SCHEMA or " + default_schema +
+             " if absent")
+      ->type_name("NAME");
+  app.add_option("--log-level", globals.log_level, "debug, info, warn, error or off")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
       ->capture_default_str();
-  command.add_flag("--pooled", globals.pooled, "PostgreSQL is behind PgBouncer in transaction mode");
-  command.callback(std::move(run));
+  app.add_flag("--pooled", globals.pooled, "PostgreSQL is behind PgBouncer in transaction mode");
+}
+
+CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
+                      const std::string& description, std::function<void()> run,
+                      const std::string& default_schema) {
+  auto& command = *parent.add_subcommand(name, description);
+  add_global_options(command, globals, default_schema);
+  command.callback([&globals, default_schema, run = std::move(run)] {
+    globals.resolve(default_schema);
+    run();
+  });
   return command;
+}
+
+CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name,
+                    const std::string& description) {
+  auto& group = *app.add_subcommand(name, description);
+  group.require_subcommand(1);
+  add_global_options(group, globals);
+  return group;
 }
 
 void print_table(const std::vector<std::string>& headings,
@@ -93,11 +141,15 @@ void print_effect(const Globals& globals, const Effect& effect) {
     nlohmann::ordered_json answer{{effect.word, effect.count}};
     if (effect.asked) answer["asked"] = *effect.asked;
     std::cout << answer.dump() << '\n';
-    return;
+  } else {
+    std::cout << effect.word << ' ' << effect.count;
+    if (effect.asked) std::cout << " of " << *effect.asked;
+    std::cout << '\n';
   }
-  std::cout << effect.word << ' ' << effect.count;
-  if (effect.asked) std::cout << " of " << *effect.asked;
-  std::cout << '\n';
+  if (!effect.asked || effect.count >= *effect.asked) return;
+  std::cerr << "dovetail: " << (effect.count == 0 ? "nothing" : "not everything") << " was " << effect.word
+            << ": " << effect.why_not << '\n';
+  if (effect.count == 0) throw ExitCode{nothing_changed_code};
 }
 
 std::string or_dash(const std::optional<WallTime>& time) {

@@ -14,11 +14,14 @@ namespace dovetail::cli {
 
 struct Globals {
   std::string database;
-  std::string schema = "infra";
+  std::string schema;
   std::string log_level = "warn";
   bool json = false;
   bool pooled = false;
 
+  /// Called after the flags were read: an absent flag is replaced by its environment variable, and an
+  /// absent variable by the default. Throws std::invalid_argument when there is no database.
+  void resolve(const std::string& default_schema);
   [[nodiscard]] PlatformOptions options() const;
   [[nodiscard]] Platform open() const;
 };
@@ -28,9 +31,17 @@ struct ExitCode {
   int code;
 };
 
-/// Adds a command with the options every command has; `run` is called when the user gave this command.
+/// Adds the options that every command has: the database, the schema, the log level. Each level of commands
+/// has them, so that they may stand before or after a command's name.
+void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema = "infra");
+
+/// Adds a command with the global options; `run` is called when the user gave this command.
 CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
-                      const std::string& description, std::function<void()> run);
+                      const std::string& description, std::function<void()> run,
+                      const std::string& default_schema = "infra");
+
+/// Adds a name under which commands stand, such as `jobs`. It is no command itself.
+CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name, const std::string& description);
 
 void add_bench(CLI::App& app, Globals& globals);
 void add_migrate(CLI::App& app, Globals& globals);
@@ -39,11 +50,13 @@ void add_claim(CLI::App& app, Globals& globals);
 void add_settlements(CLI::App& app, Globals& globals);
 void add_reap(CLI::App& app, Globals& globals);
 void add_status(CLI::App& app, Globals& globals);
+void add_schedule(CLI::App& app, Globals& globals);
 void add_dead_letters(CLI::App& app, Globals& globals);
 void add_inbox(CLI::App& app, Globals& globals);
 void add_joins(CLI::App& app, Globals& globals);
 void add_instances(CLI::App& app, Globals& globals);
 void add_leases(CLI::App& app, Globals& globals);
+void add_lock(CLI::App& app, Globals& globals);
 void add_topics(CLI::App& app, Globals& globals);
 void add_timers(CLI::App& app, Globals& globals);
 void add_jobs(CLI::App& app, Globals& globals);
@@ -59,9 +72,11 @@ struct Effect {
   std::string word;
   std::size_t count = 0;
   std::optional<std::size_t> asked{};
+  std::string why_not{};  ///< Why a named thing may not have changed, for people.
 };
 
-/// `acked 1 of 2`, or {"acked":1,"asked":2}.
+/// `acked 1 of 2`, or {"acked":1,"asked":2}. Says on standard error why some of the named things did not change.
+/// Throws ExitCode 1 when things were named and none of them changed.
 void print_effect(const Globals& globals, const Effect& effect);
 
 /// The time, or a dash for none.
@@ -96,7 +111,10 @@ inline constexpr SecondsRange age_range{std::chrono::milliseconds{0}, std::chron
 template <class IdType>
 [[nodiscard]] IdType parse_id(const std::string& what, const std::string& text) {
   auto id = IdType::parse(text);
-  if (!id) throw std::invalid_argument(what + " must be a UUID such as 0190163d-8694-739b-aea5-966c26f8ad91");
+  if (!id) {
+    throw std::invalid_argument(
+        what + " must be a UUID such as 0190163d-8694-739b-aea5-966c26f8ad91, got \"" + text + "\"");
+  }
   return *id;
 }
 

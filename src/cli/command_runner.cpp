@@ -21,8 +21,8 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds grace{5};
 constexpr std::size_t max_last_words = 1024;
+constexpr std::chrono::milliseconds longest_poll = std::chrono::hours{1};  // poll() takes an int
 constexpr std::size_t chunk_size = std::size_t{64} << 10;  // what a pipe holds: one read empties it
 
 void require_zero(int code, const char* what) {
@@ -164,13 +164,14 @@ class CommandRunner::Process {
 /// Looks after one command from its start to its end.
 class CommandRunner::Watch {
  public:
-  Watch(Process& process, std::string_view input, FileDescriptor input_pipe, FileDescriptor error_pipe)
+  Watch(Process& process, const CommandInput& input, FileDescriptor input_pipe, FileDescriptor error_pipe)
       : process_(process),
-        input_(input),
+        input_(input.text),
         input_pipe_(std::move(input_pipe)),
         error_pipe_(std::move(error_pipe)) {
     make_nonblocking(input_pipe_);
     make_nonblocking(error_pipe_);
+    if (input.timeout.count() > 0) stop_at_ = Steady::now() + input.timeout;
   }
 
   /// Returns when the command has ended; `told` is raised to stop it.
@@ -195,9 +196,10 @@ class CommandRunner::Watch {
 
   /// As poll() takes it.
   [[nodiscard]] int patience() const {
-    if (!kill_at_ || killed_) return -1;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at_ - Steady::now());
-    return static_cast<int>(std::max(left, std::chrono::milliseconds{0}).count());
+    const auto& next = kill_at_ ? kill_at_ : stop_at_;
+    if (!next || killed_) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - Steady::now());
+    return static_cast<int>(std::clamp(left, std::chrono::milliseconds{0}, longest_poll).count());
   }
 
   void look(const Flag& ended, const Flag& told) {
@@ -209,7 +211,8 @@ class CommandRunner::Watch {
     if (watched[0].revents != 0) feed(input_pipe_, input_);
     if (watched[1].revents != 0) listen(error_pipe_, last_words_);
     if (watched[2].revents != 0) has_ended_ = true;
-    if (watched[3].revents != 0) {
+    const bool too_long = !kill_at_ && stop_at_ && Steady::now() >= *stop_at_;
+    if (watched[3].revents != 0 || too_long) {
       kill_at_ = Steady::now() + grace;
       process_.signal(SIGTERM);
     }
@@ -224,6 +227,7 @@ class CommandRunner::Watch {
   FileDescriptor input_pipe_;
   FileDescriptor error_pipe_;
   std::string last_words_;
+  std::optional<Steady::time_point> stop_at_;  // its time is up
   std::optional<Steady::time_point> kill_at_;  // set when it was told to stop
   bool has_ended_ = false;
   bool killed_ = false;
@@ -237,8 +241,7 @@ CommandEnd CommandRunner::run(const CommandInput& input, const std::stop_token& 
   input_pipe.read_end.close();
   error_pipe.write_end.close();
   const std::stop_callback on_stop(stop, [&told] { told.raise(); });
-  auto end =
-      Watch(process, input.text, std::move(input_pipe.write_end), std::move(error_pipe.read_end)).run(told);
+  auto end = Watch(process, input, std::move(input_pipe.write_end), std::move(error_pipe.read_end)).run(told);
   const int status = process.reap();
   if (WIFEXITED(status)) {
     end.exit_code = WEXITSTATUS(status);

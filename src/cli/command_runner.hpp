@@ -14,6 +14,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -27,6 +28,7 @@ namespace dovetail::cli {
 struct CommandInput {
   std::string_view text;                 ///< For its standard input; must outlive the run.
   std::vector<std::string> environment;  ///< NAME=VALUE, all of them.
+  std::chrono::milliseconds timeout{0};  ///< Then it is told to stop; zero: it may run for ever.
 };
 
 struct CommandEnd {
@@ -38,6 +40,8 @@ struct CommandEnd {
 
 class CommandRunner {
  public:
+  static constexpr std::chrono::seconds grace{5};  ///< From SIGTERM to SIGKILL.
+
   explicit CommandRunner(std::string command) : command_(std::move(command)) {}
 
   /// Throws std::system_error when the command could not be started.

@@ -65,8 +65,7 @@ void explain(const Globals& globals, const CronArguments& arguments) {
 }  // namespace
 
 void add_cron(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("cron", "Cron expressions");
-  group.require_subcommand(1);
+  auto& group = add_group(app, globals, "cron", "Cron expressions");
   auto arguments = std::make_shared<CronArguments>();
   auto& command =
       *group.add_subcommand("explain", "What an expression means, and its next times; needs no database");

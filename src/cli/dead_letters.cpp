@@ -1,4 +1,5 @@
 #include <iostream>
+#include <set>
 
 #include "cli/cli.hpp"
 #include "cli/message_json.hpp"
@@ -17,6 +18,8 @@ struct DeadLetterArguments {
   std::string start_after;
   int limit = 100;
   bool all = false;
+  bool newest = false;
+  bool dry_run = false;
 
   [[nodiscard]] DeadLetterFilter filter() const {
     DeadLetterFilter filter{.failed_after = parse_time_if_given("--after", after),
@@ -26,6 +29,22 @@ struct DeadLetterArguments {
   }
   [[nodiscard]] bool has_filter() const { return !topic.empty() || !after.empty() || !before.empty(); }
 };
+
+constexpr int dry_run_page = 10'000;
+constexpr std::size_t dry_run_shown = 100;
+
+std::vector<std::string> row_of(const StoredMessage& letter) {
+  return {letter.message.message_id.to_string(), letter.message.topic,
+          std::to_string(letter.message.attempts), or_dash(letter.processed_at),
+          shortened(letter.last_error.value_or("-"), shown_error_characters)};
+}
+
+void print_letters(const std::vector<StoredMessage>& letters) {
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(letters.size());
+  for (const auto& each : letters) rows.push_back(row_of(each));
+  print_table({"MESSAGE", "TOPIC", "ATTEMPTS", "FAILED AT", "ERROR"}, rows);
+}
 
 // --- list
 
@@ -41,20 +60,15 @@ void print_list(const std::vector<StoredMessage>& letters, bool full) {
     std::cout << "no dead letters\n";
     return;
   }
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(letters.size());
-  for (const auto& each : letters) {
-    rows.push_back({each.message.message_id.to_string(), each.message.topic,
-                    std::to_string(each.message.attempts), or_dash(each.processed_at),
-                    shortened(each.last_error.value_or("-"), shown_error_characters)});
+  print_letters(letters);
+  if (full) {
+    std::cerr << "there may be more: --start-after " << letters.back().message.message_id.to_string() << '\n';
   }
-  print_table({"MESSAGE", "TOPIC", "ATTEMPTS", "FAILED AT", "ERROR"}, rows);
-  if (full) std::cerr << "there may be more: --start-after " << rows.back().front() << '\n';
 }
 
 void list(const Globals& globals, const DeadLetterArguments& arguments) {
   const auto filter = arguments.filter();
-  DeadLetterPage page{.size = arguments.limit};
+  DeadLetterPage page{.size = arguments.limit, .newest_first = arguments.newest};
   if (!arguments.start_after.empty()) {
     page.after = parse_id<OutboxMessageId>("--start-after", arguments.start_after);
   }
@@ -65,6 +79,55 @@ void list(const Globals& globals, const DeadLetterArguments& arguments) {
     print_list_as_json(letters, full);
   } else {
     print_list(letters, full);
+  }
+}
+
+// --- summary
+
+ordered_json summary_json(const DeadLetterSummary& summary) {
+  auto groups = ordered_json::array();
+  for (const auto& each : summary.groups) {
+    groups.push_back({{"topic", each.topic},
+                      {"error", each.error ? ordered_json(*each.error) : ordered_json()},
+                      {"count", each.count},
+                      {"oldest", to_string(each.oldest)},
+                      {"newest", to_string(each.newest)}});
+  }
+  return {{"groups", groups},
+          {"letters_read", summary.letters_read},
+          {"letters_cut", summary.letters_cut},
+          {"groups_cut", summary.groups_cut}};
+}
+
+void print_summary(const DeadLetterSummary& summary) {
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(summary.groups.size());
+  for (const auto& each : summary.groups) {
+    rows.push_back({std::to_string(each.count), each.topic,
+                    shortened(each.error.value_or("-"), shown_error_characters), to_string(each.oldest),
+                    to_string(each.newest)});
+  }
+  if (rows.empty()) {
+    std::cout << "no dead letters\n";
+  } else {
+    print_table({"COUNT", "TOPIC", "ERROR", "OLDEST", "NEWEST"}, rows);
+  }
+  if (summary.letters_cut) {
+    std::cerr << "only the newest " << summary.letters_read
+              << " dead letters were counted: --read reads more\n";
+  }
+  if (summary.groups_cut) std::cerr << "only the largest groups are shown: --limit shows more\n";
+}
+
+void summary(const Globals& globals, const DeadLetterArguments& arguments,
+             const DeadLetterSummaryLimits& limits) {
+  const auto filter = arguments.filter();
+  auto platform = globals.open();
+  const auto found = platform.outbox().dead_letter_summary(filter, limits);
+  if (globals.json) {
+    std::cout << summary_json(found).dump(2) << '\n';
+  } else {
+    print_summary(found);
   }
 }
 
@@ -121,28 +184,87 @@ Ids selected_ids(const DeadLetterArguments& arguments) {
   return ids;
 }
 
+/// The dead letters that a change would concern: how many, and the first of them.
+struct Concerned {
+  std::size_t count = 0;
+  std::vector<StoredMessage> first;
+
+  void add(StoredMessage letter) {
+    ++count;
+    if (first.size() < dry_run_shown) first.push_back(std::move(letter));
+  }
+};
+
+Concerned concerned(Outbox& outbox, const Ids& ids, const DeadLetterFilter& filter) {
+  Concerned found;
+  for (const auto& id : std::set<OutboxMessageId>(ids.begin(), ids.end())) {
+    auto letter = outbox.find(id);
+    if (letter && letter->status == OutboxStatus::failed) found.add(std::move(*letter));
+  }
+  if (!ids.empty()) return found;
+  DeadLetterPage page{.size = dry_run_page};
+  for (;;) {
+    auto letters = outbox.dead_letters(filter, page);
+    const bool last = letters.size() < static_cast<std::size_t>(dry_run_page);
+    if (!letters.empty()) page.after = letters.back().message.message_id;
+    for (auto& letter : letters) found.add(std::move(letter));
+    if (last) return found;
+  }
+}
+
+void print_dry_run(const Globals& globals, const std::string& verb, const Concerned& found) {
+  if (globals.json) {
+    ordered_json answer{{"would_" + verb, found.count}, {"message_ids", ordered_json::array()}};
+    for (const auto& each : found.first) {
+      answer["message_ids"].push_back(each.message.message_id.to_string());
+    }
+    std::cout << answer.dump(2) << '\n';
+    return;
+  }
+  if (found.count > 0) print_letters(found.first);
+  std::cout << "would " << verb << ' ' << found.count << '\n';
+  if (found.count > found.first.size()) {
+    std::cerr << "only the first " << found.first.size() << " are shown\n";
+  }
+}
+
+struct Verb {
+  std::string name;
+  std::string past;
+};
+
 /// `call(outbox, which)` is made with the ids or with the filter.
 template <class Call>
-void change(const Globals& globals, const DeadLetterArguments& arguments, const std::string& word,
+void change(const Globals& globals, const DeadLetterArguments& arguments, const Verb& verb,
             const Call& call) {
   const auto ids = selected_ids(arguments);
   const auto filter = arguments.filter();
   auto platform = globals.open();
   auto& outbox = platform.outbox();
+  const auto& word = verb.past;
+  if (arguments.dry_run) {
+    print_dry_run(globals, verb.name, concerned(outbox, ids, filter));
+    return;
+  }
   if (ids.empty()) {
     print_effect(globals, {.word = word, .count = call(outbox, filter)});
   } else {
-    print_effect(globals, {.word = word, .count = call(outbox, ids), .asked = ids.size()});
+    print_effect(
+        globals,
+        {.word = word,
+         .count = call(outbox, ids),
+         .asked = ids.size(),
+         .why_not = "there is no dead letter with this id, or a live message has taken its unique key"});
   }
 }
 
 void replay(const Globals& globals, const DeadLetterArguments& arguments) {
-  change(globals, arguments, "replayed",
+  change(globals, arguments, {"replay", "replayed"},
          [](Outbox& outbox, const auto& which) { return outbox.replay(which); });
 }
 
 void purge(const Globals& globals, const DeadLetterArguments& arguments) {
-  change(globals, arguments, "purged",
+  change(globals, arguments, {"purge", "purged"},
          [](Outbox& outbox, const auto& which) { return outbox.purge_dead_letters(which); });
 }
 
@@ -163,6 +285,22 @@ void add_list(CLI::App& group, Globals& globals) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   command.add_option("--start-after", arguments->start_after, "The last id of the page before");
+  command.add_flag("--newest", arguments->newest, "Newest messages first");
+  command.add_flag("--json", globals.json, "Answer in JSON");
+}
+
+void add_summary(CLI::App& group, Globals& globals) {
+  auto arguments = std::make_shared<DeadLetterArguments>();
+  auto limits = std::make_shared<DeadLetterSummaryLimits>();
+  auto& command = add_command(group, globals, "summary", "Count dead letters by topic and error",
+                              [&globals, arguments, limits] { summary(globals, *arguments, *limits); });
+  add_filter(command, *arguments);
+  command.add_option("--limit", limits->groups, "Show this many groups at most, the largest first")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command.add_option("--read", limits->letters, "Read this many dead letters at most, the newest first")
+      ->check(CLI::Range(1, 10'000'000))
+      ->capture_default_str();
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
@@ -182,15 +320,18 @@ void add_change(CLI::App& group, Globals& globals, const std::string& name, cons
   command.add_option("ID", arguments->ids, "The messages' UUIDs");
   add_filter(command, *arguments);
   command.add_flag("--all", arguments->all, "All dead letters");
+  command.add_flag("--dry-run", arguments->dry_run,
+                   "Show how many and which dead letters it concerns, and change nothing");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
 }  // namespace
 
 void add_dead_letters(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("dead-letters", "Messages that failed for good: see, replay, purge");
-  group.require_subcommand(1);
+  auto& group =
+      add_group(app, globals, "dead-letters", "Messages that failed for good: list, sum up, replay, purge");
   add_list(group, globals);
+  add_summary(group, globals);
   add_show(group, globals);
   add_change(group, globals, "replay", "Make dead letters ready again", replay);
   add_change(group, globals, "purge", "Delete dead letters", purge);

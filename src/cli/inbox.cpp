@@ -128,7 +128,8 @@ void list_dead(const Globals& globals, const InboxArguments& arguments) {
 void show(const Globals& globals, const InboxArguments& arguments) {
   auto platform = globals.open();
   const auto entry = platform.inbox().find(arguments.source, arguments.id);
-  if (!entry) throw std::runtime_error("nothing is known of " + arguments.id + " of " + arguments.source);
+  if (!entry)
+    throw std::runtime_error("there is no message " + arguments.id + " of the source " + arguments.source);
   if (globals.json) {
     std::cout << to_json(*entry).dump(2) << '\n';
     return;
@@ -243,8 +244,7 @@ void add_purge(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_inbox(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("inbox", "Messages that came in: count, see, revive, purge");
-  group.require_subcommand(1);
+  auto& group = add_group(app, globals, "inbox", "Messages that came in: count, see, revive, purge");
   auto& counting = add_command(group, globals, "status", "How many messages are in which state",
                                [&globals] { status(globals); });
   counting.add_flag("--json", globals.json, "Answer in JSON");

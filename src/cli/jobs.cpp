@@ -66,10 +66,15 @@ void list_jobs(const Globals& globals) {
   print_table({"JOB", "TOPIC", "CRON", "TIME ZONE", "NEXT", "LAST RUN", "STATUS"}, rows);
 }
 
+[[noreturn]] void no_such_job(const std::string& name) {
+  throw std::runtime_error("there is no job " + name + "; dovetail jobs list shows all");
+}
+
 void runs(const Globals& globals, const JobArguments& arguments) {
   const RunPage page{.before = parse_time_if_given("--before", arguments.before), .size = arguments.limit};
   auto platform = globals.open();
   const auto found = platform.jobs().runs(arguments.name, page);
+  if (found.empty() && !platform.jobs().get(arguments.name)) no_such_job(arguments.name);
   if (globals.json) {
     ordered_json answer{{"runs", ordered_json::array()}};
     for (const auto& run : found) answer["runs"].push_back(to_json(run));
@@ -88,10 +93,6 @@ void runs(const Globals& globals, const JobArguments& arguments) {
                     shortened(run.last_error.value_or("-"), shown_error_characters)});
   }
   print_table({"RUN", "SCHEDULED", "STATUS", "BY", "STARTED", "ENDED", "ERROR"}, rows);
-}
-
-[[noreturn]] void no_such_job(const std::string& name) {
-  throw std::runtime_error("there is no job " + name);
 }
 
 void trigger(const Globals& globals, const JobArguments& arguments) {
@@ -147,8 +148,7 @@ void add_create(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_jobs(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("jobs", "Messages that come again and again, by a cron expression");
-  group.require_subcommand(1);
+  auto& group = add_group(app, globals, "jobs", "Messages that come again and again, by a cron expression");
   auto& listing =
       add_command(group, globals, "list", "All jobs, by name", [&globals] { list_jobs(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");

@@ -132,7 +132,10 @@ void cancel(const Globals& globals, const std::vector<std::string>& texts) {
     if (!platform.joins().get(id)) throw std::runtime_error("there is no join " + id.to_string());
     count += platform.joins().cancel(id) ? 1 : 0;
   }
-  print_effect(globals, {.word = "cancelled", .count = count, .asked = ids.size()});
+  print_effect(globals, {.word = "cancelled",
+                         .count = count,
+                         .asked = ids.size(),
+                         .why_not = "a join that has ended cannot be cancelled"});
 }
 
 void purge(const Globals& globals, double age) {
@@ -162,8 +165,8 @@ void add_list(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_joins(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("joins", "Groups of messages that are waited for: see, cancel, purge");
-  group.require_subcommand(1);
+  auto& group =
+      add_group(app, globals, "joins", "Groups of messages that are waited for: see, cancel, purge");
   add_list(group, globals);
 
   auto id = std::make_shared<std::string>();

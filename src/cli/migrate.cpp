@@ -7,7 +7,10 @@ namespace {
 
 struct MigrateArguments {
   bool dry_run = false;
+  bool check = false;
 };
+
+constexpr int pending_code = 1;
 
 /// A script that does by hand what migrate does.
 void print_dry_run(const std::vector<SchemaChange>& changes) {
@@ -19,7 +22,20 @@ void print_dry_run(const std::vector<SchemaChange>& changes) {
   std::cout << "commit;\n";
 }
 
+void check(const Globals& globals) {
+  const auto changes = Platform::pending_changes(globals.database, globals.options());
+  if (changes.empty()) {
+    std::cout << "schema " << globals.schema << " is up to date\n";
+    return;
+  }
+  for (const auto& change : changes) std::cout << "pending " << change.number << " " << change.name << '\n';
+  std::cerr << "schema " << globals.schema << " is not up to date. Run: dovetail migrate --schema "
+            << globals.schema << '\n';
+  throw ExitCode{pending_code};
+}
+
 void migrate(const Globals& globals, const MigrateArguments& arguments) {
+  if (arguments.check) return check(globals);
   if (arguments.dry_run) {
     const auto changes = Platform::pending_changes(globals.database, globals.options());
     print_dry_run(changes);
@@ -37,7 +53,12 @@ void add_migrate(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<MigrateArguments>();
   auto& command = add_command(app, globals, "migrate", "Create or upgrade Dovetail's schema",
                               [&globals, arguments] { migrate(globals, *arguments); });
-  command.add_flag("--dry-run", arguments->dry_run, "Print the SQL that would run, and change nothing");
+  auto* dry_run =
+      command.add_flag("--dry-run", arguments->dry_run, "Print the SQL that would run, and change nothing");
+  command
+      .add_flag("--check", arguments->check,
+                "List the migrations that are pending, and change nothing; exit code 1 if there are any")
+      ->excludes(dry_run);
 }
 
 }  // namespace dovetail::cli

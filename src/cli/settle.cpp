@@ -46,7 +46,12 @@ void settle(const Globals& globals, const SettleArguments& arguments, const std:
   for (const auto& text : arguments.claims) claims.push_back(parse_claim(text));
   auto platform = globals.open();
   const auto count = call(platform.outbox(), owner, claims);
-  print_effect(globals, {.word = word, .count = count, .asked = claims.size()});
+  print_effect(globals,
+               {.word = word,
+                .count = count,
+                .asked = claims.size(),
+                .why_not = "a claim is ignored when it is unknown or settled, when another owner has "
+                           "the message, or when the lease has expired"});
 }
 
 struct Settlement {

@@ -6,23 +6,47 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <iostream>
 #include <system_error>
+#include <thread>
 
 namespace dovetail::cli {
 
-StopSignals::StopSignals() {
+namespace {
+
+constexpr std::chrono::milliseconds longest_wait = std::chrono::hours{1};  // poll() takes an int
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+[[noreturn]] void end_at_limit(std::chrono::milliseconds limit) {
+  std::cerr << "dovetail: the database gave no answer within " << std::chrono::duration<double>(limit).count()
+            << " seconds\n";
+  std::_Exit(1);
+}
+
+}  // namespace
+
+StopSignals::StopSignals(bool and_suspend) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
+  if (and_suspend && !is_ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = FileDescriptor{::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)};
   if (!signals_.is_open()) throw std::system_error(errno, std::generic_category(), "signalfd");
 }
 
-bool StopSignals::wait(std::optional<std::chrono::milliseconds> timeout, const std::stop_token& stop) {
+std::optional<int> StopSignals::wait(std::optional<std::chrono::milliseconds> timeout,
+                                     const std::stop_token& stop) {
   const Flag stopped;
   const std::stop_callback on_stop(stop, [&stopped] { stopped.raise(); });
   std::array<pollfd, 2> watched{{{signals_.number(), POLLIN, 0}, {stopped.number(), POLLIN, 0}}};
@@ -31,7 +55,36 @@ bool StopSignals::wait(std::optional<std::chrono::milliseconds> timeout, const s
     if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "poll");
   }
   signalfd_siginfo signal{};
-  return ::read(signals_.number(), &signal, sizeof signal) == sizeof signal;
+  if (::read(signals_.number(), &signal, sizeof signal) != sizeof signal) return std::nullopt;
+  return static_cast<int>(signal.ssi_signo);
+}
+
+std::optional<int> StopSignals::wait_for_end(std::optional<std::chrono::milliseconds> timeout,
+                                             const std::stop_token& stop) {
+  using Steady = std::chrono::steady_clock;
+  const auto start = Steady::now();
+  while (!stop.stop_requested()) {
+    auto left = longest_wait;
+    if (timeout) {
+      const auto passed = std::chrono::floor<std::chrono::milliseconds>(Steady::now() - start);
+      if (passed >= *timeout) return std::nullopt;
+      left = std::min(left, *timeout - passed);
+    }
+    const auto signal = wait(left, stop);
+    if (signal && *signal != SIGTSTP) return signal;
+    if (signal) ::kill(::getpid(), SIGSTOP);
+  }
+  return std::nullopt;
+}
+
+Platform open_unless_stopped(const std::string& url, PlatformOptions options, StopSignals& signals,
+                             std::optional<std::chrono::milliseconds> limit) {
+  const std::jthread watcher([&](const std::stop_token& done) {
+    const auto signal = signals.wait_for_end(limit, done);
+    if (signal) std::_Exit(exit_code_of_signal(*signal));
+    if (!done.stop_requested() && limit) end_at_limit(*limit);
+  });
+  return Platform::open(url, std::move(options));
 }
 
 }  // namespace dovetail::cli

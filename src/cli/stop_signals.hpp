@@ -1,6 +1,7 @@
-// SIGINT and SIGTERM as something to wait for.
+// The signals that ask this process to end, as something to wait for: SIGINT, SIGTERM and SIGHUP.
 //
-// Construct it before any thread is started: from then on neither signal interrupts anything in this process.
+// Construct it before any thread is started: from then on none of them interrupts anything in this process. A
+// SIGHUP or SIGTSTP that was ignored when the process started (nohup) stays ignored.
 //
 // Threads: one waits at a time.
 #pragma once
@@ -8,20 +9,39 @@
 #include <chrono>
 #include <optional>
 #include <stop_token>
+#include <string>
 
 #include "cli/file_descriptor.hpp"
+#include "dovetail/platform.hpp"
 
 namespace dovetail::cli {
 
 class StopSignals {
  public:
-  StopSignals();
+  /// With `and_suspend`, SIGTSTP (Ctrl-Z) is one of them.
+  explicit StopSignals(bool and_suspend = false);
 
-  /// True when a signal came; false after `timeout`, if there is one, or when `stop` is requested.
-  [[nodiscard]] bool wait(std::optional<std::chrono::milliseconds> timeout, const std::stop_token& stop = {});
+  /// The signal that came; nothing after `timeout`, if there is one, or when `stop` is requested.
+  [[nodiscard]] std::optional<int> wait(std::optional<std::chrono::milliseconds> timeout,
+                                        const std::stop_token& stop = {});
+
+  /// The same, but for SIGTSTP, which stops this process at once.
+  [[nodiscard]] std::optional<int> wait_for_end(std::optional<std::chrono::milliseconds> timeout,
+                                                const std::stop_token& stop = {});
 
  private:
   FileDescriptor signals_;
 };
+
+/// The exit code of a process that a signal ended, as a shell tells it.
+[[nodiscard]] constexpr int exit_code_of_signal(int signal) {
+  return 128 + signal;
+}
+
+/// Platform::open(), which may wait for a server that does not answer. Meanwhile a signal ends this process with
+/// its exit code; so does `limit`, with a message and exit code 1.
+[[nodiscard]] Platform open_unless_stopped(const std::string& url, PlatformOptions options,
+                                           StopSignals& signals,
+                                           std::optional<std::chrono::milliseconds> limit = {});
 
 }  // namespace dovetail::cli

@@ -50,7 +50,10 @@ void cancel(const Globals& globals, const TimerArguments& arguments) {
   auto platform = globals.open();
   std::size_t count = 0;
   for (const auto& id : ids) count += platform.timers().cancel(id) ? 1 : 0;
-  print_effect(globals, {.word = "cancelled", .count = count, .asked = ids.size()});
+  print_effect(globals, {.word = "cancelled",
+                         .count = count,
+                         .asked = ids.size(),
+                         .why_not = "there is no such timer, or it has fired"});
 }
 
 void list(const Globals& globals, const TimerArguments& arguments) {
@@ -88,7 +91,7 @@ void list(const Globals& globals, const TimerArguments& arguments) {
   }
 }
 
-void add_schedule(CLI::App& group, Globals& globals) {
+void add_timer_schedule(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<TimerArguments>();
   auto delay = std::make_shared<CLI::Option*>(nullptr);
   auto& command =
@@ -107,9 +110,8 @@ void add_schedule(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_timers(CLI::App& app, Globals& globals) {
-  auto& group = *app.add_subcommand("timers", "Messages that come once, at a time");
-  group.require_subcommand(1);
-  add_schedule(group, globals);
+  auto& group = add_group(app, globals, "timers", "Messages that come once, at a time");
+  add_timer_schedule(group, globals);
   auto cancelled = std::make_shared<TimerArguments>();
   auto& cancelling = add_command(group, globals, "cancel", "Remove timers that have not fired",
                                  [&globals, cancelled] { cancel(globals, *cancelled); });

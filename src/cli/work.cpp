@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -18,7 +19,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int snooze_code = 75;  // EX_TEMPFAIL of sysexits.h
+constexpr int snooze_code = 75;     // EX_TEMPFAIL of sysexits.h
+constexpr int permanent_code = 65;  // EX_DATAERR
+/// After the drain: what CommandRunner gives a command between SIGTERM and SIGKILL, and time to settle.
+constexpr milliseconds settle_time{CommandRunner::grace + std::chrono::seconds{5}};
+constexpr std::size_t shown_command_characters = 200;
 constexpr milliseconds idle_check_interval{100};
 /// How long a message that is not ours is left to others.
 constexpr milliseconds foreign_delay{1'000};
@@ -39,6 +44,21 @@ struct WorkArguments {
   double drain_seconds = 30;
   std::optional<int> max_attempts;
   bool once = false;
+  bool quiet = false;
+};
+
+/// What a worker that was told to end does with the commands that run: they go on until the drain is over.
+class Drain {
+ public:
+  /// Before the platform is stopped. Its stop tokens end no command from then on.
+  void begin() { begun_ = true; }
+  [[nodiscard]] bool has_begun() const { return begun_; }
+  void end() { over_.request_stop(); }
+  [[nodiscard]] std::stop_token over() const { return over_.get_token(); }
+
+ private:
+  std::atomic<bool> begun_ = false;
+  std::stop_source over_;
 };
 
 // --- the command's environment
@@ -91,17 +111,30 @@ std::string described(const CommandEnd& end) {
   return text;
 }
 
-HandlerFunction handler_for(CommandRunner& runner, milliseconds snooze) {
-  return [&runner, snooze](const OutboxMessage& message, HandlerContext& context) {
+struct CommandHandler {
+  CommandRunner& runner;
+  const Drain& drain;
+  milliseconds snooze;
+  milliseconds timeout;
+
+  void operator()(const OutboxMessage& message, HandlerContext& context) const {
+    std::stop_source stop;
+    const std::stop_callback on_stop(context.stop_token(), [&] {
+      if (!drain.has_begun()) stop.request_stop();
+    });
+    const std::stop_callback on_end_of_drain(drain.over(), [&] { stop.request_stop(); });
     const auto end =
-        runner.run({.text = message.payload, .environment = environment_of(message)}, context.stop_token());
+        runner.run({.text = message.payload, .environment = environment_of(message), .timeout = timeout},
+                   stop.get_token());
     if (end.exit_code == snooze_code) {
       context.snooze(snooze);
+    } else if (end.exit_code == permanent_code) {
+      throw PermanentFailure(described(end));
     } else if (end.exit_code != 0) {
       throw std::runtime_error(described(end));
     }
-  };
-}
+  }
+};
 
 void register_handlers(Platform& platform, const std::vector<std::string>& topics,
                        const HandlerFunction& handler, const HandlerOptions& options) {
@@ -146,21 +179,45 @@ void wait_for_end(StopSignals& signals, Outbox& outbox, CommandRunner& runner, b
   }
 }
 
-void stop(Platform& platform, StopSignals& signals, CommandRunner& runner) {
+void stop(Platform& platform, StopSignals& signals, CommandRunner& runner, Drain& drain,
+          milliseconds patience) {
+  drain.begin();
   const std::jthread impatient([&](const std::stop_token& done) {
     if (!signals.wait(std::nullopt, done)) return;
     runner.kill_all();
     std::_Exit(1);
   });
-  if (platform.stop()) return;
+  bool too_late = false;
+  bool ended = false;
+  {
+    const std::jthread timer([&](const std::stop_token& done) {
+      if (!system_clock()->sleep_for(patience, done)) return;
+      too_late = runner.running() > 0;
+      drain.end();
+    });
+    ended = platform.stop(patience + settle_time);
+  }
+  if (ended && !too_late) return;
   runner.kill_all();
-  throw std::runtime_error("commands were still running when the time to drain was over; they were killed");
+  throw std::runtime_error(
+      "commands were still running when the time to drain was over; they were told to stop, or killed");
+}
+
+void say_what_it_does(const Globals& globals, const WorkArguments& arguments, const Platform& platform) {
+  std::string topics;
+  for (const auto& topic : arguments.topics) topics += (topics.empty() ? "" : ", ") + topic;
+  std::cerr << "dovetail: working on " << platform.name() << " schema " << globals.schema << ", "
+            << (topics.empty() ? "all topics" : "topics " + topics) << ", "
+            << (arguments.threads == 0 ? "a thread per core" : std::to_string(arguments.threads) + " threads")
+            << ", batches of " << arguments.batch_size
+            << ", command: " << shortened(arguments.command, shown_command_characters) << '\n';
 }
 
 void work(const Globals& globals, const WorkArguments& arguments) {
   if (arguments.command.empty()) throw std::invalid_argument("--exec must not be empty");
   auto options = globals.options();
   options.worker = worker_options(arguments);
+  const auto patience = options.worker.drain;
   const auto snooze = parse_seconds("--snooze", arguments.snooze_seconds, delay_range);
   const HandlerOptions handler_options{
       .max_attempts = arguments.max_attempts,
@@ -168,11 +225,14 @@ void work(const Globals& globals, const WorkArguments& arguments) {
   StopSignals signals;
   ::signal(SIGPIPE, SIG_IGN);
   CommandRunner runner(arguments.command);
-  auto platform = Platform::open(globals.database, std::move(options));
-  register_handlers(platform, arguments.topics, handler_for(runner, snooze), handler_options);
+  Drain drain;
+  auto platform = open_unless_stopped(globals.database, std::move(options), signals);
+  register_handlers(platform, arguments.topics,
+                    CommandHandler{runner, drain, snooze, handler_options.timeout}, handler_options);
+  if (!arguments.quiet) say_what_it_does(globals, arguments, platform);
   platform.start();
   wait_for_end(signals, platform.outbox(), runner, arguments.once);
-  stop(platform, signals, runner);
+  stop(platform, signals, runner, drain, patience);
 }
 
 }  // namespace
@@ -185,8 +245,11 @@ void add_work(CLI::App& app, Globals& globals) {
       "The command gets the payload as its standard input, and in its environment DOVETAIL_TOPIC,\n"
       "DOVETAIL_MESSAGE_ID, DOVETAIL_CORRELATION_ID, DOVETAIL_ATTEMPT and a DOVETAIL_HEADER_<NAME> per "
       "header.\n"
-      "Exit code 0: the message is done. 75: not now, free of charge. Any other, or a signal: it is tried "
-      "again.");
+      "Exit code 0: the message is done. 75 (EX_TEMPFAIL): it is snoozed, and no attempt is charged. 65 "
+      "(EX_DATAERR):\n"
+      "it fails for good, and is a dead letter at once. Any other, or a signal: it is retried after a "
+      "backoff.\n"
+      "After SIGINT, SIGTERM or SIGHUP it starts no further command, and lets those that run finish.");
   command.add_option("--exec", arguments->command, "Run by /bin/sh -c for each message")->required();
   command
       .add_option("--topic", arguments->topics,
@@ -216,11 +279,14 @@ void add_work(CLI::App& app, Globals& globals) {
                   "Failed tries that make a dead letter; 10 if absent")
       ->check(CLI::Range(1, 1'000));
   command
-      .add_option("--drain", arguments->drain_seconds,
-                  "Seconds to wait for commands after SIGINT or SIGTERM; a second signal ends it at once")
+      .add_option(
+          "--drain", arguments->drain_seconds,
+          "Seconds that running commands may go on after SIGINT or SIGTERM, then SIGTERM, 5 seconds later "
+          "SIGKILL; a second signal kills them at once")
       ->capture_default_str();
   command.add_flag("--once", arguments->once,
                    "End when nothing is ready or in progress any more; what is scheduled does not count");
+  command.add_flag("-q,--quiet", arguments->quiet, "Do not say at the start what it does");
 }
 
 }  // namespace dovetail::cli

@@ -24,6 +24,7 @@ constexpr std::size_t max_error_bytes = 2048;
 constexpr std::size_t largest_claim_bytes = std::size_t{1} << 40;
 constexpr std::size_t most_topics = 1'000;
 constexpr int largest_max_attempts = 1'000;
+constexpr int most_summary_letters = 10'000'000;
 constexpr std::chrono::milliseconds max_lease = std::chrono::hours{24};
 constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 365};
 
@@ -263,6 +264,25 @@ std::vector<StoredMessage> WorkQueue::dead_letters(const DeadLetterFilter& filte
   database_->read(
       [&](storage::ReadSession& session) { found = store_->dead_letters(session, filter, page); });
   return found;
+}
+
+DeadLetterSummary WorkQueue::dead_letter_summary(const DeadLetterFilter& filter,
+                                                 const DeadLetterSummaryLimits& limits) {
+  require_filter(filter);
+  require_batch_size("groups", limits.groups);
+  if (limits.letters < 1 || limits.letters > most_summary_letters) {
+    throw std::out_of_range("letters must be 1 to " + std::to_string(most_summary_letters) + ", got " +
+                            std::to_string(limits.letters));
+  }
+  // One group more tells whether some are left out.
+  const DeadLetterSummaryLimits asked{.letters = limits.letters, .groups = limits.groups + 1};
+  DeadLetterSummary summary;
+  database_->read(
+      [&](storage::ReadSession& session) { summary = store_->dead_letter_summary(session, filter, asked); });
+  summary.letters_cut = summary.letters_read >= limits.letters;
+  summary.groups_cut = summary.groups.size() > static_cast<std::size_t>(limits.groups);
+  if (summary.groups_cut) summary.groups.pop_back();
+  return summary;
 }
 
 std::size_t WorkQueue::replay(std::span<const OutboxMessageId> ids) {

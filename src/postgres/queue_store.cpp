@@ -614,11 +614,29 @@ std::vector<StoredMessage> QueueStore::dead_letters(storage::ReadSession& sessio
   Params params;
   params.add(core::view_of(filter.topic)).add(filter.failed_after).add(filter.failed_before);
   params.add(page.after ? std::optional{page.after->uuid()} : std::nullopt).add(std::int64_t{page.size});
-  const auto result = ReadSession::of(session).run(texts_, sql_.dead_letters, params);
+  const auto result = ReadSession::of(session).run(
+      texts_, page.newest_first ? sql_.dead_letters_newest : sql_.dead_letters, params);
   std::vector<StoredMessage> found;
   found.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) found.push_back(read_stored(result, row));
   return found;
+}
+
+DeadLetterSummary QueueStore::dead_letter_summary(storage::ReadSession& session,
+                                                  const DeadLetterFilter& filter,
+                                                  const DeadLetterSummaryLimits& limits) {
+  Params params;
+  params.add(core::view_of(filter.topic)).add(filter.failed_after).add(filter.failed_before);
+  params.add(std::int64_t{limits.letters}).add(std::int64_t{limits.groups});
+  const auto result = ReadSession::of(session).run(texts_, sql_.dead_letter_summary, params);
+  DeadLetterSummary summary;
+  for (int row = 0; row + 1 < result.rows(); ++row) {
+    auto error = result.is_null(row, 1) ? std::nullopt : std::optional{result.text(row, 1)};
+    summary.groups.push_back({result.text(row, 0), std::move(error), result.integer(row, 2),
+                              result.time(row, 3), result.time(row, 4)});
+  }
+  summary.letters_read = result.integer(result.rows() - 1, 2);
+  return summary;
 }
 
 std::vector<PausedTopic> QueueStore::paused(storage::ReadSession& session) {

@@ -52,6 +52,8 @@ class QueueStore final : public storage::QueueStore {
   std::optional<StoredMessage> find(storage::ReadSession& session, OutboxMessageId id) override;
   std::vector<StoredMessage> dead_letters(storage::ReadSession& session, const DeadLetterFilter& filter,
                                           const DeadLetterPage& page) override;
+  DeadLetterSummary dead_letter_summary(storage::ReadSession& session, const DeadLetterFilter& filter,
+                                        const DeadLetterSummaryLimits& limits) override;
   std::vector<PausedTopic> paused(storage::ReadSession& session) override;
 
  private:

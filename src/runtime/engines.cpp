@@ -16,6 +16,21 @@ bool takes(const storage::Engine& engine, std::string_view scheme) {
   return false;
 }
 
+/// `postgresql:, postgres:` for `postgresql,postgres`.
+std::string with_colons(std::string_view schemes) {
+  std::string text;
+  for (const char c : schemes) text += c == ',' ? std::string{":, "} : std::string{c};
+  return text + ":";
+}
+
+/// A path without a scheme is shown as it has to be written; anything else may hold a password.
+std::string suggestion(std::string_view url) {
+  if (url.empty() || url.find_first_of(":=@") != std::string_view::npos) {
+    return ", such as sqlite:orders.db or postgresql://localhost/orders";
+  }
+  return "; for the file write sqlite:" + std::string{url};
+}
+
 }  // namespace
 
 std::unique_ptr<storage::Database> open_database(std::string_view url, storage::DatabaseOptions options) {
@@ -23,10 +38,9 @@ std::unique_ptr<storage::Database> open_database(std::string_view url, storage::
   std::string known;
   for (const auto* engine : engines()) {
     if (takes(*engine, scheme)) return engine->open(url, std::move(options));
-    known += (known.empty() ? "" : ", ") + std::string{engine->schemes};
+    known += (known.empty() ? "" : ", ") + with_colons(engine->schemes);
   }
-  throw std::invalid_argument("a database URL starts with one of: " + known +
-                              " (then a colon), such as sqlite:orders.db or postgresql://localhost/orders");
+  throw std::invalid_argument("a database URL starts with one of " + known + suggestion(url));
 }
 
 }  // namespace dovetail::runtime

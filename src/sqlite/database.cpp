@@ -1,5 +1,7 @@
 #include "sqlite/database.hpp"
 
+#include <sqlite3.h>
+
 #include <condition_variable>
 #include <filesystem>
 
@@ -20,7 +22,21 @@ std::string path_of(std::string_view url) {
     throw std::invalid_argument(
         "an SQLite URL is sqlite:<path of a file>; a database in memory cannot be shared");
   }
+  if (path.starts_with("//") && !path.starts_with("///")) {
+    throw std::invalid_argument(
+        "an SQLite URL has no host: write sqlite:orders.db for a file in this directory, or "
+        "sqlite:/var/lib/orders.db");
+  }
   return std::string{path};
+}
+
+/// SQLite itself only says that it cannot open the file.
+void require_directory(const std::string& path) {
+  const auto directory = std::filesystem::path{path}.parent_path();
+  std::error_code ignored;
+  if (directory.empty() || std::filesystem::exists(directory, ignored)) return;
+  throw Error({ErrorKind::other, std::to_string(SQLITE_CANTOPEN), "open " + path},
+              "the directory " + directory.string() + " does not exist");
 }
 
 const std::string& checked(const std::string& schema) {
@@ -137,7 +153,10 @@ bool Database::exists() const {
 
 Writer& Database::writer() {
   std::lock_guard lock(writer_mutex_);
-  if (!writer_) writer_ = std::make_unique<Writer>(path_, options_.busy_timeout, options_.log);
+  if (!writer_) {
+    require_directory(path_);
+    writer_ = std::make_unique<Writer>(path_, options_.busy_timeout, options_.log);
+  }
   return *writer_;
 }
 

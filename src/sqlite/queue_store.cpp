@@ -731,7 +731,8 @@ std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, Out
 std::vector<StoredMessage> QueueStore::dead_letters(storage::ReadSession& session,
                                                     const DeadLetterFilter& filter,
                                                     const DeadLetterPage& page) {
-  auto cursor = ReadSession::of(session).run(texts_, sql_.dead_letters);
+  auto cursor =
+      ReadSession::of(session).run(texts_, page.newest_first ? sql_.dead_letters_newest : sql_.dead_letters);
   cursor.bind(core::view_of(filter.topic))
       .bind(filter.failed_after)
       .bind(filter.failed_before)
@@ -740,6 +741,28 @@ std::vector<StoredMessage> QueueStore::dead_letters(storage::ReadSession& sessio
   std::vector<StoredMessage> found;
   while (cursor.step()) found.push_back(read_stored(cursor));
   return found;
+}
+
+DeadLetterSummary QueueStore::dead_letter_summary(storage::ReadSession& session,
+                                                  const DeadLetterFilter& filter,
+                                                  const DeadLetterSummaryLimits& limits) {
+  auto cursor = ReadSession::of(session).run(texts_, sql_.dead_letter_summary);
+  cursor.bind(core::view_of(filter.topic))
+      .bind(filter.failed_after)
+      .bind(filter.failed_before)
+      .bind(std::int64_t{limits.letters})
+      .bind(std::int64_t{limits.groups});
+  DeadLetterSummary summary;
+  while (cursor.step()) {
+    if (cursor.is_null(0)) {
+      summary.letters_read = cursor.integer(2);
+      continue;
+    }
+    auto error = cursor.is_null(1) ? std::nullopt : std::optional{cursor.text(1)};
+    summary.groups.push_back(
+        {cursor.text(0), std::move(error), cursor.integer(2), cursor.time(3), cursor.time(4)});
+  }
+  return summary;
 }
 
 std::vector<PausedTopic> QueueStore::paused(storage::ReadSession& session) {

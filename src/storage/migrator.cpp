@@ -76,9 +76,10 @@ void verify_schema(Database& database) {
   const auto missing = pending_migrations(database);
   if (missing.empty()) return;
   const auto total = database.migrations().known().size();
-  const auto state = missing.size() == total ? std::string{"is missing"}
-                                             : "is old: " + std::to_string(missing.size()) + " of " +
-                                                   std::to_string(total) + " migrations are not applied";
+  const auto state = !database.exists()        ? std::string{"is missing: there is no such file"}
+                     : missing.size() == total ? std::string{"is missing"}
+                                               : "is old: " + std::to_string(missing.size()) + " of " +
+                                                     std::to_string(total) + " migrations are not applied";
   throw SchemaMismatch("schema \"" + database.schema() + "\" of " + database.name() + " " + state +
                        ". Run: dovetail migrate --schema " + database.schema() + " --database <url>");
 }

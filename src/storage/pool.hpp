@@ -109,7 +109,7 @@ class Pool {
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
         log_.write(LogLevel::warn, "storage.reconnect",
-                   {{"code", error.native_code()}, {"tries", tries + 1}});
+                   {{"code", error.native_code()}, {"tries", tries + 1}, {"error", error.what()}});
         if (!clock_->sleep_for(pause, stop)) throw;
       }
     }

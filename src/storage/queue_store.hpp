@@ -196,6 +196,8 @@ class QueueStore {
   virtual std::optional<StoredMessage> find(ReadSession& session, OutboxMessageId id) = 0;
   virtual std::vector<StoredMessage> dead_letters(ReadSession& session, const DeadLetterFilter& filter,
                                                   const DeadLetterPage& page) = 0;
+  virtual DeadLetterSummary dead_letter_summary(ReadSession& session, const DeadLetterFilter& filter,
+                                                const DeadLetterSummaryLimits& limits) = 0;
   virtual std::vector<PausedTopic> paused(ReadSession& session) = 0;
 };
 

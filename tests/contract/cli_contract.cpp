@@ -56,7 +56,10 @@ TEST_P(CliContract, AMessageIsEnqueuedClaimedAndAcked) {
   EXPECT_EQ(message["epoch"], 1);
 
   const auto claim = id + ":1";
-  EXPECT_EQ(dovetail({"ack", "--owner", OwnerToken::generate().to_string(), claim}).out, "acked 0 of 1\n");
+  const auto foreign = dovetail({"ack", "--owner", OwnerToken::generate().to_string(), claim});
+  EXPECT_EQ(foreign.code, 1);
+  EXPECT_EQ(foreign.out, "acked 0 of 1\n");
+  EXPECT_THAT(foreign.err, HasSubstr("nothing was acked"));
   EXPECT_EQ(dovetail({"ack", "--owner", claimed["owner"], claim}).out, "acked 1 of 1\n");
   const auto status = json::parse(dovetail({"status", "--json"}).out);
   EXPECT_EQ(status["outbox"]["done"], 1);
@@ -73,6 +76,28 @@ TEST_P(CliContract, StatusIsATableForPeople) {
               HasSubstr("QUEUE   READY  SCHEDULED  IN PROGRESS  DONE  FAILED  PAUSED  OLDEST DUE"));
   EXPECT_THAT(status.out, HasSubstr("outbox  1      0          0            0     0       0       "));
   EXPECT_THAT(status.out, Not(HasSubstr("PAUSED TOPIC")));
+}
+
+TEST_P(CliContract, StatusShowsEveryQueueJobsAndJoins) {
+  dovetail({"migrate"});
+  {
+    auto platform = backend.open();
+    platform.inbox().enqueue({.topic = "t", .source = "s", .message_id = "m"});
+    EXPECT_TRUE(platform.inbox().queue().pause("p"));
+    platform.joins().start({.expected_steps = 2});
+  }
+  dovetail({"timers", "schedule", "t", "--due-at", "2150-01-31T09:30:00Z"});
+  dovetail({"jobs", "create", "a", "t", "@daily"});
+  dovetail({"jobs", "create", "b", "t", "@daily", "--disabled"});
+  const auto answer = ask({"status"});
+  EXPECT_EQ(answer["inbox"]["ready"], 1);
+  EXPECT_EQ(answer["inbox"]["paused_topics"][0]["topic"], "p");
+  EXPECT_EQ(answer["timers"]["scheduled"], 1);
+  EXPECT_EQ(answer["jobs"], (json{{"total", 2}, {"enabled", 1}}));
+  EXPECT_EQ(answer["joins"]["pending"], 1);
+  EXPECT_THAT(dovetail({"status"}).out,
+              AllOf(HasSubstr("\ninbox   1      0 "), HasSubstr("\ntimers  0      1 "),
+                    HasSubstr("JOBS  ENABLED  PENDING JOINS\n2     1        1\n")));
 }
 
 TEST_P(CliContract, APayloadComesFromStandardInputAndADueTimeIsKept) {
@@ -101,6 +126,19 @@ TEST_P(CliContract, ADryRunPrintsTheSqlAndChangesNothing) {
   EXPECT_THAT(dovetail({"migrate"}).out, HasSubstr("applied 1 outbox"));
   EXPECT_THAT(dovetail({"migrate"}).out, HasSubstr("is up to date"));
   EXPECT_EQ(dovetail({"migrate", "--dry-run"}).out, "");
+}
+
+TEST_P(CliContract, MigrateCheckListsPendingMigrationsAndChangesNothing) {
+  const auto before = dovetail({"migrate", "--check"});
+  EXPECT_EQ(before.code, 1);
+  EXPECT_THAT(before.out, AllOf(StartsWith("pending 1 outbox\n"), HasSubstr("pending 6 jobs\n")));
+  EXPECT_THAT(before.err, HasSubstr("Run: dovetail migrate --schema " + backend.schema()));
+  EXPECT_EQ(dovetail({"migrate", "--check"}).out, before.out) << "nothing was applied";
+  EXPECT_THAT(dovetail({"migrate"}).out, HasSubstr("applied 1 outbox"));
+  const auto after = dovetail({"migrate", "--check"});
+  EXPECT_EQ(after.code, 0);
+  EXPECT_EQ(after.out, "schema " + backend.schema() + " is up to date\n");
+  EXPECT_EQ(dovetail({"migrate", "--check", "--dry-run"}).code, 2);
 }
 
 // --- enqueue
@@ -161,6 +199,34 @@ TEST_P(CliContract, AnAbandonedMessageIsChargedAnAttemptAndComesBack) {
   EXPECT_EQ(again.claim, id + ":2");
   EXPECT_EQ(ask({"abandon", "--owner", again.owner, again.claim}), (json{{"abandoned", 1}, {"asked", 1}}));
   EXPECT_EQ(status()["scheduled"], 1) << "without --delay it waits for its backoff";
+}
+
+TEST_P(CliContract, ASettlementThatChangesNothingExitsWithOneAndSaysWhy) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t");
+  const auto [owner, claim] = claim_one();
+  const auto nobody = OwnerToken::generate().to_string();
+  for (const auto& words :
+       std::vector<Words>{{"ack"}, {"abandon"}, {"fail", "--error", "x"}, {"snooze"}, {"renew"}}) {
+    Words arguments = words;
+    arguments.insert(arguments.end(), {"--owner", nobody, claim});
+    const auto result = dovetail(arguments);
+    EXPECT_EQ(result.code, 1) << words[0];
+    EXPECT_THAT(result.out, HasSubstr(" 0 of 1\n"));
+    EXPECT_THAT(result.err, AllOf(HasSubstr("nothing was "), HasSubstr("another owner")));
+    arguments.emplace_back("--json");
+    const auto json_result = dovetail(arguments);
+    EXPECT_EQ(json_result.code, 1) << words[0];
+    EXPECT_EQ(json::parse(json_result.out)["asked"], 1);
+  }
+  const auto some = dovetail({"ack", "--owner", owner, claim, id + ":7"});
+  EXPECT_EQ(some.code, 0);
+  EXPECT_EQ(some.out, "acked 1 of 2\n");
+  EXPECT_THAT(some.err, HasSubstr("not everything was acked"));
+  const auto replayed = dovetail({"dead-letters", "replay", id});
+  EXPECT_EQ(replayed.code, 1);
+  EXPECT_THAT(replayed.err, HasSubstr("there is no dead letter with this id"));
+  EXPECT_EQ(dovetail({"timers", "cancel", id}).code, 1);
 }
 
 TEST_P(CliContract, AFailedMessageIsADeadLetterWithItsError) {
@@ -253,6 +319,57 @@ TEST_P(CliContract, DeadLettersAreListedByTopicTimeAndPage) {
   EXPECT_THAT(table.err, HasSubstr("--start-after " + b));
 }
 
+TEST_P(CliContract, DeadLettersAreListedNewestFirst) {
+  dovetail({"migrate"});
+  const auto a = dead_letter("a");
+  const auto b = dead_letter("b");
+  const auto page = ask({"dead-letters", "list", "--newest", "--limit", "1"});
+  EXPECT_EQ(page["dead_letters"][0]["message_id"], b);
+  EXPECT_EQ(page["next_start_after"], b);
+  const auto next = ask({"dead-letters", "list", "--newest", "--start-after", b});
+  ASSERT_EQ(next["dead_letters"].size(), 1U);
+  EXPECT_EQ(next["dead_letters"][0]["message_id"], a);
+}
+
+TEST_P(CliContract, DeadLettersAreSummedUpByTopicAndError) {
+  dovetail({"migrate"});
+  EXPECT_EQ(dovetail({"dead-letters", "summary"}).out, "no dead letters\n");
+  dead_letter("mail", "bounced");
+  dead_letter("sms", "no signal");
+  dead_letter("mail", "bounced");
+  const auto answer = ask({"dead-letters", "summary"});
+  ASSERT_EQ(answer["groups"].size(), 2U);
+  EXPECT_EQ(answer["groups"][0]["topic"], "mail");
+  EXPECT_EQ(answer["groups"][0]["error"], "bounced");
+  EXPECT_EQ(answer["groups"][0]["count"], 2);
+  EXPECT_LT(answer["groups"][0]["oldest"], answer["groups"][0]["newest"]);
+  EXPECT_EQ(answer["letters_cut"], false);
+  EXPECT_EQ(ask({"dead-letters", "summary", "--topic", "sms"})["groups"].size(), 1U);
+  const auto table = dovetail({"dead-letters", "summary", "--read", "2", "--limit", "1"});
+  EXPECT_THAT(table.out, AllOf(StartsWith("COUNT  TOPIC  ERROR"), HasSubstr("\n1      mail   bounced")));
+  EXPECT_THAT(table.err, AllOf(HasSubstr("only the newest 2 dead letters were counted"),
+                               HasSubstr("only the largest groups are shown")));
+}
+
+TEST_P(CliContract, ADryRunOfReplayAndPurgeShowsWhichAndChangesNothing) {
+  dovetail({"migrate"});
+  const auto a = dead_letter("a");
+  const auto b = dead_letter("b");
+  const auto ready = enqueue("c");
+  for (const std::string verb : {"replay", "purge"}) {
+    const auto all = dovetail({"dead-letters", verb, "--all", "--dry-run"});
+    EXPECT_EQ(all.code, 0) << all.err;
+    EXPECT_THAT(all.out, AllOf(HasSubstr(a), HasSubstr(b), HasSubstr("would " + verb + " 2\n")));
+    EXPECT_EQ(ask({"dead-letters", verb, "--topic", "b", "--dry-run"}),
+              (json{{"would_" + verb, 1}, {"message_ids", {b}}}));
+    EXPECT_EQ(ask({"dead-letters", verb, a, a, ready, "--dry-run"}),
+              (json{{"would_" + verb, 1}, {"message_ids", {a}}}));
+    EXPECT_EQ(dovetail({"dead-letters", verb, "--topic", "x", "--dry-run"}).out, "would " + verb + " 0\n");
+    EXPECT_EQ(dovetail({"dead-letters", verb, "--dry-run"}).code, 2);
+  }
+  EXPECT_EQ(status()["failed"], 2);
+}
+
 TEST_P(CliContract, AMessageIsShownInAnyStateWithItsPayload) {
   dovetail({"migrate"});
   const auto id =
@@ -335,7 +452,8 @@ TEST_P(CliContract, ACommandThatSucceedsHasDoneItsMessage) {
                       .get<std::string>();
   const auto worked = work_once(
       "cat; echo; echo \"$DOVETAIL_TOPIC $DOVETAIL_MESSAGE_ID $DOVETAIL_CORRELATION_ID $DOVETAIL_ATTEMPT\"; "
-      "echo \"$DOVETAIL_HEADER_TRACE_ID $DOVETAIL_HEADER_GR__E\"; echo aside >&2");
+      "echo \"$DOVETAIL_HEADER_TRACE_ID $DOVETAIL_HEADER_GR__E\"; echo aside >&2",
+      {"--quiet"});
   EXPECT_EQ(worked.code, 0);
   EXPECT_EQ(worked.out, "the payload\nemail.send " + id + " c-1 1\na=b 2\n");
   EXPECT_EQ(worked.err, "aside\n");
@@ -361,6 +479,25 @@ TEST_P(CliContract, ExitCode75SnoozesTheMessage) {
   EXPECT_EQ(stored["status"], "ready");
   EXPECT_EQ(stored["attempts"], 0);
   EXPECT_EQ(status()["scheduled"], 1);
+}
+
+TEST_P(CliContract, ExitCode65IsAPermanentFailure) {
+  dovetail({"migrate"});
+  const auto id = enqueue("t");
+  EXPECT_EQ(work_once("echo malformed >&2; exit 65").code, 0);
+  const auto stored = show(id);
+  EXPECT_EQ(stored["status"], "failed");
+  EXPECT_EQ(stored["attempts"], 1);
+  EXPECT_EQ(stored["last_error"], "exit code 65: malformed");
+}
+
+TEST_P(CliContract, AWorkerSaysWhatItDoesWhenItStarts) {
+  dovetail({"migrate"});
+  const auto all = work_once("true", {"--threads", "2", "--batch", "7"});
+  EXPECT_THAT(all.err, AllOf(StartsWith("dovetail: working on "), HasSubstr("schema " + backend.schema()),
+                             HasSubstr("all topics, 2 threads, batches of 7, command: true\n")));
+  EXPECT_THAT(work_once("true", {"--topic", "a", "--topic", "b"}).err, HasSubstr("topics a, b"));
+  EXPECT_EQ(work_once("true", {"--quiet"}).err, "");
 }
 
 TEST_P(CliContract, AnyOtherExitCodeAbandonsTheMessageWithItsLastWords) {
@@ -402,7 +539,7 @@ TEST_P(CliContract, ALargePayloadNeitherBlocksNorKillsTheWorker) {
   EXPECT_EQ(work_once("exec <&-; exit 3", {"--max-attempts", "1"}).code, 0);
   EXPECT_EQ(show(second)["last_error"], "exit code 3");
   enqueue("t", payload);
-  const auto echoed = work_once("cat >&2");
+  const auto echoed = work_once("cat >&2", {"--quiet"});
   EXPECT_EQ(echoed.code, 0);
   EXPECT_EQ(echoed.err, payload);
 }
@@ -438,34 +575,49 @@ TEST_P(CliContract, ACommandThatTakesTooLongIsToldToStop) {
   EXPECT_EQ(show(id)["attempts"], 1);
 }
 
-TEST_P(CliContract, ASignalStopsTheWorkerAndCostsNoAttempt) {
+TEST_P(CliContract, AfterASignalRunningCommandsFinish) {
+  dovetail({"migrate"});
+  const Fifo begun(directory.path() / "begun");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const auto proceed = directory.path() / ("proceed-" + std::to_string(signal));
+    const auto id = enqueue("t");
+    auto worker = work_in_background("echo begun > " + begun.path() + "; while [ ! -e " + proceed.string() +
+                                     " ]; do sleep 0.02; done");
+    EXPECT_EQ(begun.read(), "begun");
+    worker.signal(signal);
+    std::ofstream{proceed} << "go";
+    EXPECT_EQ(worker.wait(), 0);
+    EXPECT_EQ(show(id)["status"], "done") << "signal " << signal;
+  }
+}
+
+TEST_P(CliContract, CommandsThatOutliveTheDrainAreToldToStopAndCostNoAttempt) {
   dovetail({"migrate"});
   const Fifo begun(directory.path() / "begun");
   const auto id = enqueue("t");
-  for (const int signal : {SIGTERM, SIGINT}) {
-    auto worker = work_in_background("echo begun > " + begun.path() + "; exec sleep 600");
-    EXPECT_EQ(begun.read(), "begun");
-    worker.signal(signal);
-    EXPECT_EQ(worker.wait(), 0);
-    const auto stored = show(id);
-    EXPECT_EQ(stored["status"], "ready");
-    EXPECT_EQ(stored["attempts"], 0);
-  }
+  auto worker = work_in_background("echo begun > " + begun.path() + "; exec sleep 600", {"--drain", "0.1"});
+  EXPECT_EQ(begun.read(), "begun");
+  worker.signal(SIGTERM);
+  EXPECT_EQ(worker.wait(), 1);
+  const auto stored = show(id);
+  EXPECT_EQ(stored["status"], "ready");
+  EXPECT_EQ(stored["attempts"], 0);
 }
 
 TEST_P(CliContract, ACommandMayFinishItsWorkWhenItIsToldToStop) {
   dovetail({"migrate"});
   const Fifo begun(directory.path() / "begun");
   const auto id = enqueue("t");
-  auto worker = work_in_background("trap 'exit 0' TERM; echo begun > " + begun.path() +
-                                   "; while :; do sleep 0.05; done");
+  auto worker = work_in_background(
+      "trap 'exit 0' TERM; echo begun > " + begun.path() + "; while :; do sleep 0.05; done",
+      {"--drain", "0.1"});
   EXPECT_EQ(begun.read(), "begun");
   worker.signal(SIGTERM);
-  EXPECT_EQ(worker.wait(), 0);
+  EXPECT_EQ(worker.wait(), 1);
   EXPECT_EQ(show(id)["status"], "done");
 }
 
-TEST_P(CliContract, CommandsThatOutliveTheDrainAreKilledAndTheExitCodeTells) {
+TEST_P(CliContract, CommandsThatIgnoreTheEndOfTheDrainAreKilled) {
   dovetail({"migrate"});
   const Fifo begun(directory.path() / "begun");
   const auto id = enqueue("t");
@@ -477,17 +629,25 @@ TEST_P(CliContract, CommandsThatOutliveTheDrainAreKilledAndTheExitCodeTells) {
   EXPECT_NE(show(id)["status"], "done");
 }
 
+TEST_P(CliContract, ATimeoutHoldsAlsoWhileTheWorkerDrains) {
+  dovetail({"migrate"});
+  const Fifo begun(directory.path() / "begun");
+  enqueue("t");
+  auto worker = work_in_background("echo begun > " + begun.path() + "; exec sleep 600",
+                                   {"--drain", "600", "--timeout", "0.5"});
+  EXPECT_EQ(begun.read(), "begun");
+  worker.signal(SIGTERM);
+  EXPECT_EQ(worker.wait(), 0);
+}
+
 TEST_P(CliContract, ASecondSignalEndsTheWorkerAtOnce) {
   dovetail({"migrate"});
   const Fifo begun(directory.path() / "begun");
-  const Fifo asked(directory.path() / "asked");
   enqueue("t");
-  auto worker = work_in_background("trap 'echo asked > " + asked.path() + "' TERM; echo begun > " +
-                                       begun.path() + "; while :; do sleep 0.05; done",
-                                   {"--drain", "600"});
+  auto worker =
+      work_in_background("trap '' TERM; echo begun > " + begun.path() + "; sleep 600", {"--drain", "600"});
   EXPECT_EQ(begun.read(), "begun");
   worker.signal(SIGTERM);
-  EXPECT_EQ(asked.read(), "asked");
   worker.signal(SIGINT);
   EXPECT_EQ(worker.wait(), 1);
 }

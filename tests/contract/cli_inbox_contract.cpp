@@ -60,7 +60,7 @@ TEST_P(CliInboxContract, ShowTellsAllThatIsKnown) {
   EXPECT_THAT(dovetail({"inbox", "show", "shop", "4"}).out, HasSubstr("queued"));
   const auto missing = dovetail({"inbox", "show", "shop", "none"});
   EXPECT_EQ(missing.code, 1);
-  EXPECT_THAT(missing.err, HasSubstr("nothing is known of none of shop"));
+  EXPECT_THAT(missing.err, HasSubstr("there is no message none of the source shop"));
 }
 
 TEST_P(CliInboxContract, ReviveNeedsToBeToldWhich) {

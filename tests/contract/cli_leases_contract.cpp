@@ -1,7 +1,10 @@
 // Leases on the command line.
+#include <arpa/inet.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "support/cli_test.hpp"
@@ -14,6 +17,22 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+[[noreturn]] void exec(const Words& words) {
+  std::vector<char*> argv;
+  for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execv(argv[0], argv.data());
+  ::_exit(127);
+}
+
+/// The letter of ps: T is stopped, Z a zombie; - when there is no such process.
+char process_state(int pid) {
+  std::ifstream in{"/proc/" + std::to_string(pid) + "/stat"};
+  const std::string text{std::istreambuf_iterator<char>{in}, {}};
+  const auto name_end = text.rfind(')');
+  return name_end == std::string::npos ? '-' : text[name_end + 2];
+}
 
 class CliLeasesContract : public CliTest {
  protected:
@@ -35,15 +54,34 @@ class CliLeasesContract : public CliTest {
   }
   [[nodiscard]] ChildProcess lock_in_background(const std::string& name, const Words& options,
                                                 const Words& command) const {
-    return ChildProcess([words = lock_words(name, options, command)] {
-      std::vector<char*> argv;
-      for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-      argv.push_back(nullptr);
-      ::execv(argv[0], argv.data());
-      ::_exit(127);
-    });
+    return ChildProcess([words = lock_words(name, options, command)] { exec(words); });
   }
   Leases& leases() { return platform->leases(); }
+
+  /// The command of a lock in the background: it says who it is, and makes steps until `finish()`.
+  [[nodiscard]] Words steps(const std::string& before = ":") const {
+    return {"sh", "-c",
+            before + "; echo $PPID $$ > " + path("new") + "; mv " + path("new") + " " + path("pids") +
+                "; while [ ! -e " + path("finish") + " ]; do echo step >> " + path("steps") +
+                "; sleep 0.02; done"};
+  }
+  [[nodiscard]] std::string path(const std::string& name) const { return (directory.path() / name).string(); }
+  struct Pids {
+    int lock = 0;
+    int command = 0;
+  };
+  [[nodiscard]] Pids pids() const {
+    EXPECT_TRUE(eventually([&] { return std::filesystem::exists(path("pids")); }));
+    Pids pids;
+    std::ifstream{path("pids")} >> pids.lock >> pids.command;
+    return pids;
+  }
+  void finish() const { std::ofstream{path("finish")} << "now"; }
+  [[nodiscard]] std::uintmax_t steps_made() const {
+    std::error_code none;
+    const auto size = std::filesystem::file_size(path("steps"), none);
+    return none ? 0 : size;
+  }
   std::optional<Platform> platform;
 };
 DOVETAIL_CONTRACT(CliLeasesContract);
@@ -60,7 +98,10 @@ TEST_P(CliLeasesContract, LeasesAreListedAndTakenAway) {
   EXPECT_EQ(json["leases"][1]["name"], "report");
   EXPECT_EQ(json["leases"][1]["token"], lease->token);
   EXPECT_EQ(dovetail({"leases", "release", "report"}).out, "released 1 of 1\n");
-  EXPECT_EQ(dovetail({"leases", "release", "report"}).out, "released 0 of 1\n");
+  const auto again = dovetail({"leases", "release", "report"});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(again.out, "released 0 of 1\n");
+  EXPECT_THAT(again.err, HasSubstr("nobody holds report"));
   EXPECT_EQ(ask({"leases", "release", "api", "--slot", "1"})["released"], 1);
   EXPECT_EQ(dovetail({"leases", "list"}).out, "no leases are held\n");
 }
@@ -73,7 +114,6 @@ TEST_P(CliLeasesContract, ACommandRunsUnderItsLease) {
   EXPECT_FALSE(leases().get("job")) << "it is given back";
   EXPECT_EQ(lock("job", {}, {"true"}).code, 0);
   EXPECT_EQ(lock("job", {}, {"sh", "-c", "kill -9 $$"}).code, 128 + SIGKILL);
-  EXPECT_EQ(lock("job", {}, {"/no/such/program"}).code, 127);
   const auto nested = lock("a", {}, lock_words("b", {}, {"sh", "-c", "echo $DOVETAIL_LEASE_NAME"}));
   EXPECT_EQ(nested.out, "b\n") << nested.err;
   EXPECT_EQ(lock("", {}, {"true"}).code, 2);
@@ -116,6 +156,127 @@ TEST_P(CliLeasesContract, ASignalEndsTheCommand) {
   locked.signal(SIGTERM);
   EXPECT_EQ(locked.wait(), 9);
   EXPECT_FALSE(leases().get("job"));
+}
+
+TEST_P(CliLeasesContract, ACommandThatCannotBeRunLeavesNoLease) {
+  const auto missing = lock("job", {}, {"nosuchcmd"});
+  EXPECT_EQ(missing.code, 127);
+  EXPECT_EQ(missing.err, "dovetail: cannot run nosuchcmd: command not found\n");
+  EXPECT_EQ(lock("job", {}, {"/no/such/program"}).code, 127);
+  const auto quoted = lock("job", {}, {"echo hello"});
+  EXPECT_EQ(quoted.code, 127);
+  EXPECT_THAT(quoted.err, HasSubstr("as separate words"));
+  std::ofstream{path("text")} << "no program";
+  const auto text = lock("job", {}, {path("text")});
+  EXPECT_EQ(text.code, 126);
+  EXPECT_THAT(text.err, HasSubstr("cannot run " + path("text")));
+  EXPECT_FALSE(leases().get("job"));
+}
+
+TEST_P(CliLeasesContract, AHangupIsPassedOn) {
+  auto locked = lock_in_background("job", {}, steps("trap 'exit 7' HUP"));
+  static_cast<void>(pids());
+  locked.signal(SIGHUP);
+  EXPECT_EQ(locked.wait(), 7);
+  EXPECT_FALSE(leases().get("job"));
+}
+
+TEST_P(CliLeasesContract, ASuspendedLockSuspendsItsCommandAndBothAreResumed) {
+  auto locked = lock_in_background("job", {}, steps());
+  const auto [lock, command] = pids();
+  locked.signal(SIGTSTP);
+  ASSERT_TRUE(eventually([&, lock = lock] { return process_state(lock) == 'T'; }));
+  EXPECT_EQ(process_state(command), 'T') << "the command does not run without the lock";
+  EXPECT_TRUE(leases().get("job"));
+  const auto made = steps_made();
+  locked.signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return steps_made() > made; }));
+  finish();
+  EXPECT_EQ(locked.wait(), 0);
+  EXPECT_FALSE(leases().get("job"));
+}
+
+TEST_P(CliLeasesContract, ACommandWhoseLeaseEndedWhileItWasSuspendedMakesNoFurtherStep) {
+  auto locked = lock_in_background("job", {"--duration", "1"}, steps("trap '' TERM"));
+  const auto [lock, command] = pids();
+  ASSERT_TRUE(eventually([&] { return steps_made() > 0; }));
+  locked.signal(SIGTSTP);
+  ASSERT_TRUE(eventually([&, lock = lock] { return process_state(lock) == 'T'; }));
+  ASSERT_TRUE(eventually([&] { return !leases().get("job"); })) << "others follow a suspended holder";
+  const auto made = steps_made();
+  locked.signal(SIGCONT);
+  EXPECT_EQ(locked.wait(), 1);
+  EXPECT_EQ(steps_made(), made);
+}
+
+TEST_P(CliLeasesContract, NothingOfACommandOutlivesAKilledLock) {
+  auto locked = lock_in_background("job", {}, steps("sleep 600 & echo $! > " + path("grandchild")));
+  const auto [lock, command] = pids();
+  int grandchild = 0;
+  std::ifstream{path("grandchild")} >> grandchild;
+  ASSERT_GT(grandchild, 0);
+  locked.signal(SIGKILL);
+  locked.wait();
+  for (const auto pid : {command, grandchild}) {
+    EXPECT_TRUE(eventually([&] {
+      const auto state = process_state(pid);
+      return state == '-' || state == 'Z' || state == 'X';
+    })) << pid;
+  }
+}
+
+// --- a server that does not answer
+
+/// Accepts connections and says nothing.
+class MuteServer {
+ public:
+  MuteServer() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(socket_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(socket_, 100), 0);
+    EXPECT_EQ(::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    url_ = "postgresql://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/orders";
+  }
+  ~MuteServer() {
+    for (const int each : accepted_) ::close(each);
+    ::close(socket_);
+  }
+  MuteServer(const MuteServer&) = delete;
+  MuteServer& operator=(const MuteServer&) = delete;
+  [[nodiscard]] const std::string& url() const { return url_; }
+  /// Returns when somebody has connected.
+  void accept() { accepted_.push_back(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC)); }
+
+ private:
+  int socket_;
+  std::vector<int> accepted_;
+  std::string url_;
+};
+
+TEST(CliSignals, EndACommandThatStillConnects) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    for (const auto& words :
+         std::vector<Words>{{"lock", "job", "--", "true"}, {"work", "--exec", "true"}, {"schedule"}}) {
+      MuteServer server;
+      Words call{DOVETAIL_COMMAND, "--database", server.url()};
+      call.insert(call.end(), words.begin(), words.end());
+      ChildProcess command([&] { exec(call); });
+      server.accept();
+      command.signal(signal);
+      EXPECT_EQ(command.wait(), 128 + signal) << words[0];
+    }
+  }
+}
+
+TEST(CliSignals, TheWaitOfALockIsALimitForConnectingToo) {
+  MuteServer server;
+  const auto result =
+      run_command({DOVETAIL_COMMAND, "lock", "job", "--wait", "0.2", "-d", server.url(), "--", "true"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("gave no answer within 0.2 seconds"));
 }
 
 }  // namespace

@@ -1,5 +1,11 @@
 // Timers, jobs and cron expressions by the command.
+#include <signal.h>
+
+#include <fstream>
+#include <iterator>
+
 #include "support/cli_test.hpp"
+#include "support/eventually.hpp"
 
 namespace dovetail::testing {
 namespace {
@@ -13,6 +19,21 @@ class CliScheduleContract : public CliTest {
     auto options = backend.options();
     options.clock = nullptr;  // the command's
     platform.emplace(Platform::open(backend.url(), options));
+  }
+  [[nodiscard]] ChildProcess schedule_in_background() const {
+    return ChildProcess([words = call({"schedule", "--poll", "0.05"}), log = log_path()] {
+      if (std::freopen(log.c_str(), "w", stderr) == nullptr) ::_exit(126);
+      std::vector<char*> argv;
+      for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+      argv.push_back(nullptr);
+      ::execv(argv[0], argv.data());
+      ::_exit(127);
+    });
+  }
+  [[nodiscard]] std::string log_path() const { return (directory.path() / "log").string(); }
+  [[nodiscard]] std::string printed() const {
+    std::ifstream in{log_path()};
+    return {std::istreambuf_iterator<char>{in}, {}};
   }
   std::optional<Platform> platform;
 };
@@ -67,6 +88,46 @@ TEST_P(CliScheduleContract, JobsAreCreatedTriggeredDisabledAndDeleted) {
   const auto wrong = dovetail({"jobs", "create", "x", "t", "61 * * * *"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("minute"));
+}
+
+TEST_P(CliScheduleContract, ScheduleRunsTimersAndJobs) {
+  const std::string timer = ask({"timers", "schedule", "remind", "hello", "--in", "0"})["timer_id"];
+  EXPECT_EQ(dovetail({"jobs", "create", "often", "tick", "* * * * * *"}).code, 0);
+  auto scheduler = schedule_in_background();
+  EXPECT_TRUE(
+      eventually([&] { return platform->outbox().find(*OutboxMessageId::parse(timer)).has_value(); }));
+  EXPECT_EQ(show(timer)["topic"], "remind");
+  EXPECT_EQ(show(timer)["payload"], "hello");
+  EXPECT_TRUE(eventually([&] { return !platform->jobs().runs("often").empty(); }));
+  scheduler.signal(SIGTERM);
+  EXPECT_EQ(scheduler.wait(), 0);
+  EXPECT_THAT(printed(), HasSubstr("running timers, jobs and joins of"));
+}
+
+TEST_P(CliScheduleContract, ScheduleContinuesJoins) {
+  const auto join = platform->joins().start({.expected_steps = 1});
+  const auto step = ask({"enqueue", "step", "--due-at", "2150-01-31T09:30:00Z", "--join", join.to_string()});
+  platform->joins().enqueue_wait(join, {.on_complete_topic = "next"});
+  auto scheduler = schedule_in_background();
+  platform->joins().report_step_completed(join,
+                                          *OutboxMessageId::parse(step["message_id"].get<std::string>()));
+  EXPECT_TRUE(eventually([&] {
+    return backend.number("select count(*) from " + backend.table("outbox") + " where topic = 'next'") == 1;
+  }));
+}
+
+TEST_P(CliScheduleContract, ScheduleLeavesMessagesToWorkers) {
+  const auto foreign = enqueue("email.send");
+  const std::string timer = ask({"timers", "schedule", "remind", "--in", "0"})["timer_id"];
+  auto scheduler = schedule_in_background();
+  ASSERT_TRUE(
+      eventually([&] { return platform->outbox().find(*OutboxMessageId::parse(timer)).has_value(); }));
+  scheduler.signal(SIGINT);
+  EXPECT_EQ(scheduler.wait(), 0);
+  for (const auto& id : {foreign, timer}) {
+    EXPECT_EQ(show(id)["status"], "ready");
+    EXPECT_EQ(show(id)["attempts"], 0);
+  }
 }
 
 TEST(CliCron, ExplainsAnExpressionAndItsNextTimes) {

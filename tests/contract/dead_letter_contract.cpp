@@ -48,6 +48,64 @@ TEST_P(DeadLetterContract, AreListedInPagesAndByFilter) {
   EXPECT_THROW((void)outbox.dead_letters({}, {.size = 0}), std::out_of_range);
 }
 
+TEST_P(DeadLetterContract, AreListedNewestFirstInPages) {
+  std::vector<OutboxMessageId> ids;
+  for (int i = 0; i < 3; ++i) ids.push_back(failed_one("mail"));
+  const auto sms = failed_one("sms");
+  std::ranges::sort(ids, std::greater{});
+  EXPECT_EQ(ids_of(outbox.dead_letters({.topic = "mail"}, {.newest_first = true})), ids);
+  EXPECT_EQ(outbox.dead_letters({}, {.size = 1, .newest_first = true}).at(0).message.message_id, sms);
+  EXPECT_THAT(ids_of(outbox.dead_letters({}, {.after = ids[1], .newest_first = true})), ElementsAre(ids[2]));
+}
+
+TEST_P(DeadLetterContract, AreSummedUpByTopicAndError) {
+  EXPECT_THAT(outbox.dead_letter_summary().groups, IsEmpty());
+  EXPECT_EQ(outbox.dead_letter_summary().letters_read, 0);
+  failed_one("sms", "no signal");
+  backend.advance(seconds{1});
+  const auto first = backend.now();
+  failed_one("mail", "bounced");
+  backend.advance(hours{1});
+  const auto between = backend.now();
+  failed_one("mail", "full");
+  failed_one("mail", "bounced");
+
+  const auto all = outbox.dead_letter_summary();
+  ASSERT_THAT(all.groups, SizeIs(3));
+  EXPECT_EQ(all.groups[0].topic, "mail");
+  EXPECT_EQ(all.groups[0].error, "bounced");
+  EXPECT_EQ(all.groups[0].count, 2);
+  EXPECT_GE(all.groups[0].oldest, first);
+  EXPECT_LT(all.groups[0].oldest, between);
+  EXPECT_GE(all.groups[0].newest, between);
+  EXPECT_EQ(all.groups[1].error, "full");
+  EXPECT_EQ(all.groups[2].topic, "sms");
+  EXPECT_EQ(all.letters_read, 4);
+  EXPECT_FALSE(all.letters_cut);
+  EXPECT_FALSE(all.groups_cut);
+
+  EXPECT_THAT(outbox.dead_letter_summary({.topic = "sms"}).groups, SizeIs(1));
+  EXPECT_THAT(outbox.dead_letter_summary({.failed_after = between}).groups, SizeIs(2));
+  EXPECT_THAT(outbox.dead_letter_summary({.failed_before = first}).groups, SizeIs(1));
+}
+
+TEST_P(DeadLetterContract, TheSummaryIsBoundedAndSaysSo) {
+  failed_one("sms");
+  for (int i = 0; i < 2; ++i) failed_one("mail");
+  const auto newest = outbox.dead_letter_summary({}, {.letters = 2});
+  ASSERT_THAT(newest.groups, SizeIs(1));
+  EXPECT_EQ(newest.groups[0].topic, "mail");
+  EXPECT_EQ(newest.groups[0].count, 2);
+  EXPECT_TRUE(newest.letters_cut);
+  const auto largest = outbox.dead_letter_summary({}, {.groups = 1});
+  ASSERT_THAT(largest.groups, SizeIs(1));
+  EXPECT_EQ(largest.groups[0].topic, "mail");
+  EXPECT_TRUE(largest.groups_cut);
+  EXPECT_FALSE(largest.letters_cut);
+  EXPECT_THROW((void)outbox.dead_letter_summary({}, {.letters = 0}), std::out_of_range);
+  EXPECT_THROW((void)outbox.dead_letter_summary({}, {.groups = 10'001}), std::out_of_range);
+}
+
 TEST_P(DeadLetterContract, AreInspectedWithEverythingThatIsKnown) {
   const auto due = backend.now() - seconds{60};
   const auto id = outbox.enqueue({.topic = "mail",

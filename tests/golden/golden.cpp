@@ -40,10 +40,12 @@ TEST(Golden, HelpOfEveryCommand) {
                                              {"renew"},
                                              {"reap"},
                                              {"work"},
+                                             {"schedule"},
                                              {"status"},
                                              {"instances"},
                                              {"dead-letters"},
                                              {"dead-letters", "list"},
+                                             {"dead-letters", "summary"},
                                              {"dead-letters", "show"},
                                              {"dead-letters", "replay"},
                                              {"dead-letters", "purge"},
@@ -119,6 +121,7 @@ TEST(Golden, WrongCallsExitWithTwoAndSayWhy) {
   const auto without_database = run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, "status"});
   EXPECT_EQ(without_database.code, 2);
   EXPECT_THAT(without_database.err, HasSubstr("--database is required"));
+  EXPECT_THAT(without_database.err, HasSubstr("DOVETAIL_DATABASE"));
   const auto unknown = run_command({DOVETAIL_COMMAND, "status", "-d", "mysql:x"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("a database URL starts with one of"));

@@ -112,6 +112,28 @@ select id, topic, null::text, correlation_id, headers::text, created_at, due_at,
    and ($3::timestamptz is null or processed_at < $3) and ($4::uuid is null or id > $4)
  order by id limit $5::bigint;
 
+-- name: {queue}_dead_letters_newest
+select id, topic, null::text, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
+       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz
+  from {schema}.{queue}_archive
+ where status = 3 and ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
+   and ($3::timestamptz is null or processed_at < $3) and ($4::uuid is null or id < $4)
+ order by id desc limit $5::bigint;
+
+-- name: {queue}_dead_letter_summary
+-- The last row has no topic: it counts the dead letters that were read. The filter comes after that limit, so that a
+-- topic without dead letters does not read all those of the others.
+with newest as materialized (
+  select topic, last_error, processed_at from {schema}.{queue}_archive where status = 3 order by id desc limit $4::bigint
+)
+(select topic, last_error, count(*), min(processed_at), max(processed_at)
+   from newest
+  where ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
+    and ($3::timestamptz is null or processed_at < $3)
+  group by topic, last_error order by count(*) desc, topic, last_error limit $5::bigint)
+union all
+select null, null, count(*), null, null from newest;
+
 -- name: {queue}_replay
 select {schema}.{queue}_replay(ids => $1::uuid[], only_topic => $2::text, failed_after => $3::timestamptz,
                               failed_before => $4::timestamptz, most => $5::integer);

@@ -211,6 +211,28 @@ select id, topic, null, correlation_id, headers, created_at, due_at, expires_at,
    and (?4 is null or id > ?4)
  order by id limit ?5;
 
+-- name: {queue}_dead_letters_newest
+select id, topic, null, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
+       processed_at, nullif(owner_token, zeroblob(16)), last_error, past_attempts, unique_key, null
+  from {schema}_{queue}
+ where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
+   and (?4 is null or id < ?4)
+ order by id desc limit ?5;
+
+-- name: {queue}_dead_letter_summary
+-- The last row has no topic: it counts the dead letters that were read. The filter comes after that limit, so that a
+-- topic without dead letters does not read all those of the others.
+with newest as materialized (
+  select topic, last_error, processed_at from {schema}_{queue} where status = 3 order by id desc limit ?4
+)
+select * from (
+  select topic, last_error, count(*), min(processed_at), max(processed_at)
+    from newest
+   where (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
+   group by topic, last_error order by count(*) desc, topic, last_error limit ?5)
+union all
+select null, null, count(*), null, null from newest;
+
 -- name: {queue}_replay
 -- The next ones that the filter leaves; not those whose unique key is taken.
 update or ignore {schema}_{queue}

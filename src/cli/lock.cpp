@@ -1,0 +1,234 @@
+// A command under a lease: it runs only while this process holds the lease.
+#include <signal.h>
+
+#include <atomic>
+#include <cerrno>
+#include <iostream>
+#include <system_error>
+#include <thread>
+
+#include "cli/child.hpp"
+#include "cli/cli.hpp"
+#include "cli/stop_signals.hpp"
+#include "dovetail/error.hpp"
+
+namespace dovetail::cli {
+namespace {
+
+using LockClock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int busy_code = 75;
+constexpr int lost_code = 1;
+constexpr int not_found_code = 127;
+constexpr int not_runnable_code = 126;
+constexpr milliseconds look_interval{20};
+constexpr milliseconds retry_interval{200};
+constexpr SecondsRange duration_range{milliseconds{1'000}, std::chrono::hours{24}};
+
+struct LockArguments {
+  std::string name;
+  std::vector<std::string> command;
+  std::string owner;
+  double duration_seconds = 30;
+  double wait_seconds = 0;
+  int limit = 0;
+};
+
+[[noreturn]] void cannot_run(const LockArguments& arguments, int error) {
+  const auto& program = arguments.command.front();
+  std::cerr << "dovetail: cannot run " << program << ": ";
+  if (error == ENOENT) {
+    std::cerr << "command not found";
+  } else {
+    std::cerr << std::generic_category().message(error);
+  }
+  if (program.find(' ') != std::string::npos) {
+    std::cerr << "; give the command and its arguments as separate words, or use sh -c 'COMMAND'";
+  }
+  if (error == ENOENT && program_exists(arguments.name)) {
+    std::cerr << "; the lease's name stands before the command: dovetail lock NAME -- " << arguments.name
+              << " " << program;
+  }
+  std::cerr << '\n';
+  throw ExitCode{error == ENOENT ? not_found_code : not_runnable_code};
+}
+
+/// Waits for the lease, and gives up at a signal or at the end of the wait.
+class LeaseWait {
+ public:
+  LeaseWait(StopSignals& signals, milliseconds wait) : give_up_at_(LockClock::now() + wait), wait_(wait) {
+    listener_ = std::jthread([this, &signals](const std::stop_token& done) { listen(signals, done); });
+  }
+
+  /// Nothing when others hold it. Throws ExitCode after a signal, and std::runtime_error when the database gave no
+  /// answer for as long as we wait.
+  [[nodiscard]] std::optional<LeaseRunner> run(Leases& leases, const std::string& name,
+                                               LeaseRunnerOptions options) {
+    options.stop = give_up_.get_token();
+    std::optional<LeaseRunner> runner;
+    bool answered = false;
+    try {
+      for (;;) {
+        runner = LeaseRunner::try_start(leases, name, options);
+        answered = true;
+        if (runner || LockClock::now() >= give_up_at_) break;
+        if (!system_clock()->sleep_for(retry_interval, options.stop)) break;
+      }
+    } catch (const Error&) {
+      if (!give_up_.stop_requested()) throw;
+    }
+    listener_.request_stop();
+    listener_.join();
+    if (signal_ != 0) throw ExitCode{exit_code_of_signal(signal_)};
+    if (give_up_.stop_requested()) runner.reset();
+    if (!answered) throw std::runtime_error("the database gave no answer within the time of --wait");
+    return runner;
+  }
+
+ private:
+  /// A single try, without --wait, takes as long as it takes.
+  void listen(StopSignals& signals, const std::stop_token& done) {
+    const auto limit = wait_.count() > 0 ? std::optional{wait_} : std::nullopt;
+    if (const auto signal = signals.wait_for_end(limit, done)) signal_ = *signal;
+    if (!done.stop_requested()) give_up_.request_stop();
+  }
+
+  LockClock::time_point give_up_at_;
+  milliseconds wait_;
+  std::atomic<int> signal_ = 0;
+  std::stop_source give_up_;
+  std::jthread listener_;
+};
+
+/// Looks after the command from its start to its end.
+class LockWatch {
+ public:
+  LockWatch(StopSignals& signals, Child& child, const LeaseRunner& runner, milliseconds duration)
+      : signals_(signals), child_(child), runner_(runner), duration_(duration) {}
+
+  /// Returns the command's exit code.
+  int run() {
+    for (;;) {
+      if (const auto code = child_.ended()) {
+        if (!kill_at_ && !runner_.is_lost()) return *code;
+        std::cerr << "dovetail: the lease " << runner_.lease().name << " was lost\n";
+        return lost_code;
+      }
+      if (!kill_at_ && runner_.is_lost()) {
+        child_.ask_to_end();
+        kill_at_ = LockClock::now() + std::min<milliseconds>(duration_ / 20, milliseconds{500});
+      }
+      if (kill_at_ && LockClock::now() >= *kill_at_) child_.signal(SIGKILL);
+      if (const auto stop = child_.stopped()) note_stopped(*stop);
+      if (const auto signal = signals_.wait(look_interval)) pass_on(*signal);
+    }
+  }
+
+ private:
+  void pass_on(int signal) {
+    if (signal == SIGTSTP) {
+      suspending_ = true;
+      child_.signal(SIGTSTP);
+    } else if (signal == SIGHUP) {
+      child_.signal(SIGHUP);
+      child_.signal(SIGCONT);
+    } else {
+      child_.ask_to_end();
+    }
+  }
+
+  /// By Ctrl-Z the command and we are suspended together. A command that somebody else has stopped is not our
+  /// business: we go on and renew the lease.
+  void note_stopped(int signal) {
+    const bool by_terminal = signal != SIGSTOP && Child::has_job_control();
+    if (!by_terminal && !std::exchange(suspending_, false)) return;
+    suspending_ = false;
+    std::cerr << "dovetail: suspended; the lease " << runner_.lease().name
+              << " is not renewed until the command is resumed\n";
+    child_.suspend_with_us();
+    if (runner_.is_lost()) {
+      child_.signal(SIGKILL);  // a stopped command makes no further step
+      kill_at_ = LockClock::now();
+    } else {
+      child_.resume();
+    }
+  }
+
+  StopSignals& signals_;
+  Child& child_;
+  const LeaseRunner& runner_;
+  milliseconds duration_;
+  std::optional<LockClock::time_point> kill_at_;
+  bool suspending_ = false;  // SIGTSTP was passed on
+};
+
+int run_under(const LeaseRunner& runner, const Guard& guard, StopSignals& signals,
+              const LockArguments& arguments, milliseconds duration) {
+  try {
+    Child child(
+        guard, arguments.command,
+        {"DOVETAIL_LEASE_NAME=" + arguments.name, "DOVETAIL_LEASE_TOKEN=" + std::to_string(runner.token())});
+    return LockWatch(signals, child, runner, duration).run();
+  } catch (const std::system_error& error) {
+    cannot_run(arguments, error.code().value());
+  }
+}
+
+void lock(const Globals& globals, const LockArguments& arguments) {
+  const auto duration = parse_seconds("--duration", arguments.duration_seconds, duration_range);
+  const auto wait = parse_seconds("--wait", arguments.wait_seconds, delay_range);
+  if (!program_exists(arguments.command.front())) cannot_run(arguments, ENOENT);
+  const Guard guard;
+  StopSignals signals(true);
+  ::signal(SIGPIPE, SIG_IGN);
+  const auto started = LockClock::now();
+  auto platform = open_unless_stopped(globals.database, globals.options(), signals,
+                                      wait.count() > 0 ? std::optional{wait} : std::nullopt);
+  const auto left = wait - std::chrono::floor<milliseconds>(LockClock::now() - started);
+  LeaseWait lease_wait(signals, std::max(left, milliseconds{0}));
+  const auto runner =
+      lease_wait.run(platform.leases(), arguments.name,
+                     {.owner = arguments.owner, .duration = duration, .limit = arguments.limit});
+  if (!runner) {
+    std::cerr << "dovetail: " << arguments.name << " is locked\n";
+    throw ExitCode{busy_code};
+  }
+  const int code = run_under(*runner, guard, signals, arguments, duration);
+  if (code != 0) throw ExitCode{code};
+}
+
+}  // namespace
+
+void add_lock(CLI::App& app, Globals& globals) {
+  auto arguments = std::make_shared<LockArguments>();
+  auto& command =
+      add_command(app, globals, "lock", "Run a command under a lease: dovetail lock NAME -- COMMAND…",
+                  [&globals, arguments] { lock(globals, *arguments); });
+  command.footer(
+      "The command finds its name and fencing token in DOVETAIL_LEASE_NAME and DOVETAIL_LEASE_TOKEN. When "
+      "the\n"
+      "lease cannot be kept, the command gets SIGTERM and then SIGKILL, before the lease ends. SIGINT and "
+      "SIGTERM\n"
+      "end the command; SIGHUP is passed on to it. Ctrl-Z suspends the command and the renewal of its lease: "
+      "when\n"
+      "it is resumed after the lease has ended, the command is killed. The command's process group ends with "
+      "it.\n"
+      "Exit code: the command's; 75 when the name is locked, 1 when the lease was lost or the database gave "
+      "no\n"
+      "answer, 126 or 127 when the command cannot be run, 128 + signal when a signal came before it ran.");
+  command.add_option("NAME", arguments->name, "1 to 255 characters")->required();
+  command.add_option("COMMAND", arguments->command, "After --: the command and its arguments")->required();
+  command.add_option("--owner", arguments->owner, "Who is said to hold it; this host and process if absent");
+  command.add_option("--duration", arguments->duration_seconds, "Seconds until others follow a dead holder")
+      ->capture_default_str();
+  command
+      .add_option("--wait", arguments->wait_seconds,
+                  "Seconds to wait for the database and the lease; 0: one try for the lease")
+      ->capture_default_str();
+  command.add_option("--limit", arguments->limit, "Run as one of so many at the same time; 0: alone")
+      ->check(CLI::Range(0, 10'000))
+      ->capture_default_str();
+}
+
+}  // namespace dovetail::cli

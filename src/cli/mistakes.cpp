@@ -1,0 +1,183 @@
+#include "cli/mistakes.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dovetail::cli {
+namespace {
+
+using Names = std::vector<std::string>;
+
+Names command_names(const CLI::App& app) {
+  Names names;
+  for (const auto* each : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(each->get_name());
+  }
+  return names;
+}
+
+Names option_names(const CLI::App& app) {
+  Names names;
+  for (const auto* option : app.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string listed(const Names& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// Such as `dovetail dead-letters`.
+std::string path_of(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : path_of(*app.get_parent()) + " " + app.get_name();
+}
+
+const CLI::App* command_named(const CLI::App& app, const std::string& name) {
+  const auto found = app.get_subcommands([&](const CLI::App* each) { return each->get_name() == name; });
+  return found.empty() ? nullptr : found.front();
+}
+
+/// Whether the next word is this option's value.
+bool takes_next_word(const CLI::App& app, const std::string& word) {
+  if (word.find('=') != std::string::npos) return false;
+  const auto* option = app.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_max() > 0;
+}
+
+/// The command that CLI11 has come to.
+const CLI::App& chosen_command(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : chosen_command(*chosen.front());
+}
+
+std::string quoted(const std::string& call) {
+  return "`" + call + "`";
+}
+
+/// Commands of that name in groups, such as `dovetail joins show` for `show`.
+Names commands_in_groups(const CLI::App& app, const std::string& word) {
+  Names found;
+  for (const auto* group : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const auto* command = command_named(*group, word);
+    if (command != nullptr) found.push_back(quoted(path_of(*command)));
+  }
+  return found;
+}
+
+std::string unknown_name(const CLI::App& parent, const std::string& word) {
+  const auto path = path_of(parent);
+  const auto names = command_names(parent);
+  const auto text = "there is no command " + quoted(path + " " + word);
+  const auto did_you_mean = [&](const std::string& call) { return text + "; did you mean " + call + "?"; };
+  if (parent.get_option_no_throw("--" + word) != nullptr) return did_you_mean(quoted(path + " --" + word));
+  if (const auto meant = nearest(word, names)) return did_you_mean(quoted(path + " " + *meant));
+  if (const auto found = commands_in_groups(parent, word); !found.empty()) return did_you_mean(listed(found));
+  if (names.size() == 1) return did_you_mean(quoted(path + " " + names.front()));
+  return text + "; there are: " + listed(names);
+}
+
+std::string unknown_option(const CLI::App& command, const std::string& word) {
+  const auto name = word.substr(0, word.find('='));
+  auto text = "there is no option " + name;
+  if (const auto meant = nearest(name, option_names(command))) text += "; did you mean " + *meant + "?";
+  return text;
+}
+
+/// `-dvalue` and `--database=value` are known as well.
+bool has_option(const CLI::App& app, const std::string& word) {
+  const auto name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
+  return app.get_option_no_throw(name) != nullptr;
+}
+
+std::string with_help(const CLI::App& command, const std::string& text) {
+  return text + "\nRun " + quoted(path_of(command) + " --help") + " for its arguments and options.";
+}
+
+/// All that is missing, with what it is for: CLI11 names the first one only.
+std::string missing_options(const CLI::App& command) {
+  std::string text;
+  for (const auto* option : command.get_options()) {
+    if (!option->get_required() || option->count() > 0) continue;
+    text += (text.empty() ? "" : ", ") + option->get_name() + " (" + option->get_description() + ")";
+  }
+  return text;
+}
+
+std::string unexpected(const CLI::App& app, const CLI::App& command) {
+  const auto extras = app.remaining(true);
+  const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
+  const auto option = std::ranges::find_if(extras, is_option);
+  if (option != extras.end()) return unknown_option(command, *option);
+  return "one argument too many: " + listed(extras) + "; a text with spaces or * needs quotes";
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> above(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(above.begin(), above.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    std::swap(before, above);
+    std::swap(above, row);
+  }
+  return above[b.size()];
+}
+
+std::optional<std::string> nearest(const std::string& word, const Names& candidates) {
+  std::optional<std::string> best;
+  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const auto& each : candidates) {
+    const bool begins = word.size() >= 3 && each.starts_with(word);
+    const auto distance = begins ? 1 : edit_distance(word, each);
+    if (distance < least) {
+      least = distance;
+      best = each;
+    }
+  }
+  return best;
+}
+
+std::optional<std::string> unknown_command(const CLI::App& app, std::span<const std::string> words) {
+  const auto* at = &app;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const auto& word = words[i];
+    if (command_names(*at).empty() || word == "--" || word == "-h" || word == "--help") return std::nullopt;
+    if (word.starts_with("-")) {
+      if (!has_option(*at, word)) return with_help(*at, unknown_option(*at, word));
+      if (takes_next_word(*at, word)) ++i;
+    } else if (const auto* next = command_named(*at, word)) {
+      at = next;
+    } else {
+      return unknown_name(*at, word);
+    }
+  }
+  if (at == &app || command_names(*at).empty()) return std::nullopt;
+  return "`" + path_of(*at) + "` needs one of: " + listed(command_names(*at));
+}
+
+std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
+  const auto& command = chosen_command(app);
+  std::string text = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    text = unexpected(app, command);
+  } else if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    text += " (a number is expected; times are in seconds)";
+  } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const auto missing = missing_options(command);
+    if (!missing.empty()) text = "missing: " + missing;
+  }
+  return with_help(command, text);
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,25 @@
+// Answers to calls that CLI11 does not understand: they name the nearest command or option.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace dovetail::cli {
+
+/// The number of characters to insert, delete, replace or swap with their neighbour to turn `a` into `b`.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The candidate that `word` was most likely meant to be; nothing when none is similar.
+[[nodiscard]] std::optional<std::string> nearest(const std::string& word,
+                                                 const std::vector<std::string>& candidates);
+
+/// The answer to words that name no command, such as `stauts` or `dead-letters lst`; nothing when they do.
+[[nodiscard]] std::optional<std::string> unknown_command(const CLI::App& app,
+                                                         std::span<const std::string> words);
+
+/// The answer to a call that CLI11 has refused.
+[[nodiscard]] std::string refusal(const CLI::App& app, const CLI::ParseError& error);
+
+}  // namespace dovetail::cli
