@@ -49,7 +49,7 @@ struct InboxArguments {
 
 // --- status
 
-void status(const Globals& globals) {
+void inbox_status(const Globals& globals) {
   auto platform = globals.open();
   const auto counts = platform.inbox().counts();
   const auto& queue = counts.queue;
@@ -125,7 +125,7 @@ void list_dead(const Globals& globals, const InboxArguments& arguments) {
   }
 }
 
-void show(const Globals& globals, const InboxArguments& arguments) {
+void show_received(const Globals& globals, const InboxArguments& arguments) {
   auto platform = globals.open();
   const auto entry = platform.inbox().find(arguments.source, arguments.id);
   if (!entry)
@@ -158,7 +158,7 @@ void revive(const Globals& globals, const InboxArguments& arguments) {
   print_effect(globals, {.word = "revived", .count = platform.inbox().revive(filter, options)});
 }
 
-void purge(const Globals& globals, const InboxArguments& arguments, bool has_age) {
+void purge_received(const Globals& globals, const InboxArguments& arguments, bool has_age) {
   if (has_age == arguments.dead) throw std::invalid_argument("give either --older-than or --dead");
   if (has_age && (arguments.has_filter() || arguments.all)) {
     throw std::invalid_argument("--source, --id, --topic, --after, --before and --all go with --dead");
@@ -184,7 +184,7 @@ CLI::Validator not_empty() {
       ""};
 }
 
-void add_filter(CLI::App& command, InboxArguments& arguments) {
+void add_inbox_filter(CLI::App& command, InboxArguments& arguments) {
   command.add_option("--source", arguments.source, "Only those of this source")->check(not_empty());
   command.add_option("--id", arguments.id, "Only those with this id")->check(not_empty());
   command.add_option("--topic", arguments.topic, "Only this topic's, of the queue")->check(topic_rule());
@@ -196,7 +196,7 @@ void add_dead(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
   auto& command = add_command(group, globals, "dead", "Messages that were given up, by source and id",
                               [&globals, arguments] { list_dead(globals, *arguments); });
-  add_filter(command, *arguments);
+  add_inbox_filter(command, *arguments);
   command.add_option("--limit", arguments->limit, "How many at most")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
@@ -206,10 +206,10 @@ void add_dead(CLI::App& group, Globals& globals) {
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
-void add_show(CLI::App& group, Globals& globals) {
+void add_inbox_show(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
   auto& command = add_command(group, globals, "show", "What is known of one message",
-                              [&globals, arguments] { show(globals, *arguments); });
+                              [&globals, arguments] { show_received(globals, *arguments); });
   command.add_option("SOURCE", arguments->source, "Where it came from")->required();
   command.add_option("ID", arguments->id, "As the source calls it")->required();
   command.add_flag("--json", globals.json, "Answer in JSON");
@@ -219,7 +219,7 @@ void add_revive(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
   auto& command = add_command(group, globals, "revive", "Let dead messages live again",
                               [&globals, arguments] { revive(globals, *arguments); });
-  add_filter(command, *arguments);
+  add_inbox_filter(command, *arguments);
   command.add_flag("--all", arguments->all, "All of them");
   command.add_option("--reason", arguments->reason, "Stored in place of their last errors")
       ->check(not_empty());
@@ -232,11 +232,11 @@ void add_purge(CLI::App& group, Globals& globals) {
   auto has_age = std::make_shared<CLI::Option*>(nullptr);
   auto& command = add_command(
       group, globals, "purge", "Forget old messages, or dead ones: when they come again, they are new",
-      [&globals, arguments, has_age] { purge(globals, *arguments, (*has_age)->count() > 0); });
+      [&globals, arguments, has_age] { purge_received(globals, *arguments, (*has_age)->count() > 0); });
   *has_age = command.add_option("--older-than", arguments->older_than,
                                 "Seconds since they were processed, given up or last seen");
   command.add_flag("--dead", arguments->dead, "Dead ones, with the queue's dead letters");
-  add_filter(command, *arguments);
+  add_inbox_filter(command, *arguments);
   command.add_flag("--all", arguments->all, "All dead ones");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
@@ -246,10 +246,10 @@ void add_purge(CLI::App& group, Globals& globals) {
 void add_inbox(CLI::App& app, Globals& globals) {
   auto& group = add_group(app, globals, "inbox", "Messages that came in: count, see, revive, purge");
   auto& counting = add_command(group, globals, "status", "How many messages are in which state",
-                               [&globals] { status(globals); });
+                               [&globals] { inbox_status(globals); });
   counting.add_flag("--json", globals.json, "Answer in JSON");
   add_dead(group, globals);
-  add_show(group, globals);
+  add_inbox_show(group, globals);
   add_revive(group, globals);
   add_purge(group, globals);
 }

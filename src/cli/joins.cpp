@@ -37,7 +37,7 @@ const std::map<std::string, JoinStatus>& statuses() {
   return all;
 }
 
-void list(const Globals& globals, const ListArguments& arguments) {
+void list_joins(const Globals& globals, const ListArguments& arguments) {
   JoinFilter filter{.created_after = parse_time_if_given("--after", arguments.after),
                     .created_before = parse_time_if_given("--before", arguments.before)};
   if (!arguments.group.empty()) filter.grouping_key = arguments.group;
@@ -107,7 +107,7 @@ void print_join(const Join& join, const std::vector<JoinMember>& members) {
   print_table({"MESSAGE", "STEP", "ATTACHED AT"}, rows);
 }
 
-void show(const Globals& globals, const std::string& text) {
+void show_join(const Globals& globals, const std::string& text) {
   const auto id = parse_id<JoinId>("ID", text);
   auto platform = globals.open();
   const auto join = platform.joins().get(id);
@@ -122,7 +122,7 @@ void show(const Globals& globals, const std::string& text) {
 
 // --- cancel and purge
 
-void cancel(const Globals& globals, const std::vector<std::string>& texts) {
+void cancel_joins(const Globals& globals, const std::vector<std::string>& texts) {
   std::vector<JoinId> ids;
   ids.reserve(texts.size());
   for (const auto& text : texts) ids.push_back(parse_id<JoinId>("ID", text));
@@ -138,16 +138,16 @@ void cancel(const Globals& globals, const std::vector<std::string>& texts) {
                          .why_not = "a join that has ended cannot be cancelled"});
 }
 
-void purge(const Globals& globals, double age) {
+void purge_joins(const Globals& globals, double age) {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(parse_seconds("--older-than", age, age_range));
   auto platform = globals.open();
   print_effect(globals, {.word = "purged", .count = platform.joins().purge(seconds)});
 }
 
-void add_list(CLI::App& group, Globals& globals) {
+void add_joins_list(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<ListArguments>();
   auto& command = add_command(group, globals, "list", "Joins in the order of their ids, oldest first",
-                              [&globals, arguments] { list(globals, *arguments); });
+                              [&globals, arguments] { list_joins(globals, *arguments); });
   std::vector<std::string> words;
   for (const auto& [word, status] : statuses()) words.push_back(word);
   command.add_option("--group", arguments->group, "Only those with this grouping key");
@@ -167,23 +167,23 @@ void add_list(CLI::App& group, Globals& globals) {
 void add_joins(CLI::App& app, Globals& globals) {
   auto& group =
       add_group(app, globals, "joins", "Groups of messages that are waited for: see, cancel, purge");
-  add_list(group, globals);
+  add_joins_list(group, globals);
 
   auto id = std::make_shared<std::string>();
   auto& showing = add_command(group, globals, "show", "One join with its members",
-                              [&globals, id] { show(globals, *id); });
+                              [&globals, id] { show_join(globals, *id); });
   showing.add_option("ID", *id, "The join's UUID")->required();
   showing.add_flag("--json", globals.json, "Answer in JSON");
 
   auto ids = std::make_shared<std::vector<std::string>>();
   auto& cancelling = add_command(group, globals, "cancel", "End pending joins without a continuation",
-                                 [&globals, ids] { cancel(globals, *ids); });
+                                 [&globals, ids] { cancel_joins(globals, *ids); });
   cancelling.add_option("ID", *ids, "The joins' UUIDs")->required();
   cancelling.add_flag("--json", globals.json, "Answer in JSON");
 
   auto age = std::make_shared<double>(0);
   auto& purging = add_command(group, globals, "purge", "Delete joins that have ended, with their members",
-                              [&globals, age] { purge(globals, *age); });
+                              [&globals, age] { purge_joins(globals, *age); });
   purging.add_option("--older-than", *age, "Seconds since they ended")->required();
   purging.add_flag("--json", globals.json, "Answer in JSON");
 }

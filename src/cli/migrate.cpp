@@ -13,7 +13,7 @@ struct MigrateArguments {
 constexpr int pending_code = 1;
 
 /// A script that does by hand what migrate does.
-void print_dry_run(const std::vector<SchemaChange>& changes) {
+void print_scripts(const std::vector<SchemaChange>& changes) {
   if (changes.empty()) return;
   std::cout << "begin;\n\n";
   for (const auto& change : changes) {
@@ -38,7 +38,7 @@ void migrate(const Globals& globals, const MigrateArguments& arguments) {
   if (arguments.check) return check(globals);
   if (arguments.dry_run) {
     const auto changes = Platform::pending_changes(globals.database, globals.options());
-    print_dry_run(changes);
+    print_scripts(changes);
     std::cerr << changes.size() << " migration(s) would be applied\n";
     return;
   }

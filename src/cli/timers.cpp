@@ -43,7 +43,7 @@ void schedule(const Globals& globals, const TimerArguments& arguments, bool has_
   if (!answer.stored()) std::cerr << "already there: nothing was stored\n";
 }
 
-void cancel(const Globals& globals, const TimerArguments& arguments) {
+void cancel_timers(const Globals& globals, const TimerArguments& arguments) {
   std::vector<TimerId> ids;
   ids.reserve(arguments.ids.size());
   for (const auto& text : arguments.ids) ids.push_back(parse_id<TimerId>("ID", text));
@@ -56,7 +56,7 @@ void cancel(const Globals& globals, const TimerArguments& arguments) {
                          .why_not = "there is no such timer, or it has fired"});
 }
 
-void list(const Globals& globals, const TimerArguments& arguments) {
+void list_timers(const Globals& globals, const TimerArguments& arguments) {
   TimerPage page{.size = arguments.limit};
   if (arguments.start_after_time.empty() != arguments.start_after_id.empty()) {
     throw std::invalid_argument("--start-after-time and --start-after-id go together");
@@ -114,12 +114,12 @@ void add_timers(CLI::App& app, Globals& globals) {
   add_timer_schedule(group, globals);
   auto cancelled = std::make_shared<TimerArguments>();
   auto& cancelling = add_command(group, globals, "cancel", "Remove timers that have not fired",
-                                 [&globals, cancelled] { cancel(globals, *cancelled); });
+                                 [&globals, cancelled] { cancel_timers(globals, *cancelled); });
   cancelling.add_option("ID", cancelled->ids, "The timers' UUIDs")->required();
   cancelling.add_flag("--json", globals.json, "Answer in JSON");
   auto listed = std::make_shared<TimerArguments>();
   auto& listing = add_command(group, globals, "list", "Timers that wait, the next one first",
-                              [&globals, listed] { list(globals, *listed); });
+                              [&globals, listed] { list_timers(globals, *listed); });
   listing.add_option("--topic", listed->topic, "Only this topic's")->check(topic_rule());
   listing.add_option("--limit", listed->limit, "How many at most")
       ->check(CLI::Range(1, 10'000))

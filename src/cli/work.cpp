@@ -102,7 +102,7 @@ std::vector<std::string> environment_of(const OutboxMessage& message) {
 
 // --- the handler
 
-std::string described(const CommandEnd& end) {
+std::string described_end(const CommandEnd& end) {
   std::string text = end.told_to_stop ? "told to stop: " : "";
   text += end.exit_code ? "exit code " + std::to_string(*end.exit_code)
                         : "killed by signal " + std::to_string(end.signal);
@@ -129,9 +129,9 @@ struct CommandHandler {
     if (end.exit_code == snooze_code) {
       context.snooze(snooze);
     } else if (end.exit_code == permanent_code) {
-      throw PermanentFailure(described(end));
+      throw PermanentFailure(described_end(end));
     } else if (end.exit_code != 0) {
-      throw std::runtime_error(described(end));
+      throw std::runtime_error(described_end(end));
     }
   }
 };
