@@ -10,8 +10,10 @@
 //     many processes at once.
 //   * No secret of the URL appears in a log line or an error.
 //
-// Threads: a Platform may be shared between threads. Transactions must end before it is destroyed. After
-// fork(), the child must open its own.
+// Threads: a Platform may be shared between threads. Transactions must end before it is destroyed.
+//
+// Processes: after fork(), the child must open a Platform of its own. It may destroy the parent's, which closes
+// nothing; each other use of it is InvalidOperation.
 #pragma once
 
 #include <chrono>
@@ -67,6 +69,14 @@ struct PlatformOptions {
   bool pooled = false;
   /// How long a write to SQLite waits for another writer.
   std::chrono::milliseconds busy_timeout{10'000};
+  /// PostgreSQL: the limit of one attempt to connect, 100 ms to 10 min. `connect_timeout` in the URL overrides
+  /// it. Opening a Platform and migrating repeat failed attempts for as long, and then throw the last one's
+  /// reason. They do not repeat attempts that cannot succeed: an unknown host or database, a wrong password.
+  std::chrono::milliseconds connect_timeout{4'000};
+  /// How long a call of an open Platform repeats work that failed as transient (a lost connection, a deadlock):
+  /// 0 to 24 h. Then it throws the last Error. The call may take longer by one attempt to connect. A transaction
+  /// that fails ten times fails the call earlier. SQLite tries three times, each up to `busy_timeout`.
+  std::chrono::milliseconds retry_for{30'000};
   OutboxOptions outbox{};
   InboxOptions inbox{};
   JoinOptions joins{};
@@ -128,8 +138,10 @@ class Platform {
 
   /// Claims nothing more, fires the handlers' stop tokens, gives back what none of them has begun, and waits
   /// for the others up to `deadline` (absent: WorkerOptions::drain). Answers whether all have ended; those
-  /// that have not lose their messages when the leases end. The destructor does the same, and then waits for
-  /// them.
+  /// that have not lose their messages when the leases end. A database that does not answer (server down or
+  /// frozen, a locked table) delays it by some seconds at most: settlements are then given up, and their messages
+  /// are delivered again when the leases end. The destructor does the same, cancels the database calls of the
+  /// handlers that are left (PostgreSQL), and waits for them.
   bool stop(std::optional<std::chrono::milliseconds> deadline = {});
 
   /// What logs call this database.

@@ -56,7 +56,7 @@ class Dispatcher {
 
   void start();
   /// Claims nothing more, gives back what no handler has begun, waits for the rest up to `deadline`. Answers
-  /// whether all handlers have ended.
+  /// whether all handlers have ended. A database that does not answer delays it by some seconds at most.
   bool stop(std::chrono::milliseconds deadline);
 
  private:
@@ -95,7 +95,10 @@ class Dispatcher {
   void note_places(const storage::QueueMarks& places);
   void plan_next(const Trip& trip, MonoTime sent_at);
   void put_back(Trip& trip);
-  void settle_the_late();
+  void settle_the_late(MonoTime give_up_at);
+  /// Waits until the fetchers have settled the rest and ended; from `give_up_at` on their I/O is cancelled.
+  /// False when that was necessary.
+  bool join_fetchers(MonoTime give_up_at);
   [[nodiscard]] bool scan_is_due(MonoTime now, MonoDuration interval) const;
 
   // --- the workers

@@ -56,17 +56,22 @@ storage::QueueMarks places_of(const std::vector<storage::ClaimedEntry>& entries)
 }  // namespace
 
 /// What handlers finished when the fetcher had gone already; if their leases still hold.
-void Dispatcher::settle_the_late() {
+void Dispatcher::settle_the_late(MonoTime give_up_at) {
   Settlements late;
   {
     std::lock_guard lock(mutex_);
     late = std::exchange(finished_, {});
   }
   if (late.empty()) return;
+  std::stop_source limit;
+  const std::jthread timer([&](const std::stop_token& done) {
+    if (system_clock()->sleep_until(give_up_at, done)) limit.request_stop();
+  });
   try {
-    database_.write({.single_statement = true, .service = true}, [&](storage::WriteSession& session) {
-      store_.work(session, owner_, late, scope_.keep_done, nullptr);
-    });
+    database_.write({.single_statement = true, .service = true, .stop = limit.get_token()},
+                    [&](storage::WriteSession& session) {
+                      store_.work(session, owner_, late, scope_.keep_done, nullptr);
+                    });
   } catch (const std::exception& error) {
     log_error("round_trip_failed", error);
   }

@@ -31,6 +31,8 @@ class Scheduler {
   ~Scheduler() { stop(); }
 
   void start();
+  /// Returns at once; stop() waits.
+  void request_stop() { thread_.request_stop(); }
   void stop();
 
  private:

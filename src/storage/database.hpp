@@ -29,6 +29,10 @@ struct DatabaseOptions {
   std::size_t service_connections = 4;
   bool pooled = false;
   std::chrono::milliseconds busy_timeout{10'000};
+  /// The limit of one attempt to connect, and of the first connection in all.
+  std::chrono::milliseconds connect_timeout{4'000};
+  /// How long a call repeats what failed as transient.
+  std::chrono::milliseconds retry_for{30'000};
   std::shared_ptr<Clock> clock{};
   Logger log{};
 };
@@ -74,6 +78,10 @@ class Database {
 
   /// True when an open transaction keeps everybody else from writing.
   [[nodiscard]] virtual bool transactions_exclude_writers() const = 0;
+
+  /// Ends calls that carry no stop token of their own, those under way and those to come: the database is about
+  /// to be closed. An engine whose calls have time limits anyway does nothing.
+  virtual void cancel_calls() {}
 
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;
