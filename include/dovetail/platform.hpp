@@ -5,9 +5,9 @@
 // A URL is `sqlite:<path>` or `postgresql://…` (anything libpq takes as a URL).
 //
 // Guarantees
-//   * Opening checks the schema: one that is missing, old or newer than this library is a SchemaMismatch
-//     that names the command to run. With `deploy_schema`, what is missing is created first, safely also by
-//     many processes at once.
+//   * Opening checks the schema: one that is missing, old or too new for this library is a SchemaMismatch
+//     that names the command to run. A newer schema that is compatible with this library is used. With
+//     `deploy_schema`, what is missing is created first, safely also by many processes at once.
 //   * No secret of the URL appears in a log line or an error.
 //
 // Threads: a Platform may be shared between threads. Transactions must end before it is destroyed.
@@ -61,9 +61,9 @@ struct PlatformOptions {
   std::string schema = "infra";
   /// Creates or upgrades the schema while opening.
   bool deploy_schema = false;
-  /// Connections to hold at most (SQLite: for reading; it has one for writing). A started Platform holds up
-  /// to WorkerOptions::fetchers + 4 more of its own on PostgreSQL, and as many again with handlers for the inbox: handlers
-  /// cannot keep it from renewing leases.
+  /// Connections to hold at most (SQLite: for reading; it has one for writing). On PostgreSQL a started Platform
+  /// holds up to 2 * WorkerOptions::fetchers + 8 more of its own (12 by default): handlers cannot keep it from
+  /// renewing leases.
   std::size_t max_connections = 8;
   /// PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;
@@ -94,6 +94,11 @@ struct SchemaChange {
   std::string sql;  ///< What applying it does, as a script.
 };
 
+enum class RolePurpose {
+  worker,    ///< Everything that a started Platform does, and everything that a producer does.
+  producer,  ///< Enqueues into the outbox and schedules timers; cannot read payloads.
+};
+
 class Platform {
  public:
   [[nodiscard]] static Platform open(std::string_view url, PlatformOptions options = {});
@@ -104,6 +109,11 @@ class Platform {
   /// What migrate() would apply. Writes nothing, and creates no file.
   [[nodiscard]] static std::vector<SchemaChange> pending_changes(std::string_view url,
                                                                  const PlatformOptions& options = {});
+
+  /// The GRANT statements, to be run by the role that migrates, that let `role` use the schema. Empty for SQLite,
+  /// which has no roles. Reads only the URL's scheme; does not connect.
+  [[nodiscard]] static std::string grants(std::string_view url, std::string_view role, RolePurpose purpose,
+                                          const PlatformOptions& options = {});
 
   Platform(Platform&&) noexcept;
   Platform& operator=(Platform&&) noexcept;

@@ -34,6 +34,7 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
 
 void add_bench(CLI::App& app, Globals& globals);
 void add_migrate(CLI::App& app, Globals& globals);
+void add_grants(CLI::App& app, Globals& globals);
 void add_enqueue(CLI::App& app, Globals& globals);
 void add_claim(CLI::App& app, Globals& globals);
 void add_settlements(CLI::App& app, Globals& globals);

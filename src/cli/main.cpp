@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   cli::Globals globals;
   cli::add_migrate(app, globals);
+  cli::add_grants(app, globals);
   cli::add_enqueue(app, globals);
   cli::add_claim(app, globals);
   cli::add_settlements(app, globals);

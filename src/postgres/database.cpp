@@ -256,12 +256,35 @@ void Database::listen_once(const std::stop_token& stop, const std::function<void
   }
 }
 
+extern const std::string_view worker_grants;
+extern const std::string_view producer_grants;
+
+namespace {
+
+void replace_all(std::string& text, std::string_view mark, const std::string& value) {
+  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size())) {
+    text.replace(at, mark.size(), value);
+  }
+}
+
+std::string grants(const storage::GrantRequest& request) {
+  std::string role = request.role;
+  replace_all(role, "\"", "\"\"");
+  std::string text{request.purpose == storage::GrantPurpose::worker ? worker_grants : producer_grants};
+  replace_all(text, "{schema}", quoted(request.schema));
+  replace_all(text, "{role}", '"' + role + '"');
+  return text;
+}
+
+}  // namespace
+
 const storage::Engine engine{
     .name = "postgres",
     .schemes = "postgresql,postgres",
     .open = [](std::string_view url, storage::DatabaseOptions options) -> std::unique_ptr<storage::Database> {
       return std::make_unique<Database>(url, std::move(options));
-    }};
+    },
+    .grants = &grants};
 
 }  // namespace dovetail::postgres
 

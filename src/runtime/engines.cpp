@@ -18,15 +18,19 @@ bool takes(const storage::Engine& engine, std::string_view scheme) {
 
 }  // namespace
 
-std::unique_ptr<storage::Database> open_database(std::string_view url, storage::DatabaseOptions options) {
+const storage::Engine& engine_for(std::string_view url) {
   const auto scheme = url.substr(0, std::min(url.find(':'), url.size()));
   std::string known;
   for (const auto* engine : engines()) {
-    if (takes(*engine, scheme)) return engine->open(url, std::move(options));
+    if (takes(*engine, scheme)) return *engine;
     known += (known.empty() ? "" : ", ") + std::string{engine->schemes};
   }
   throw std::invalid_argument("a database URL starts with one of: " + known +
                               " (then a colon), such as sqlite:orders.db or postgresql://localhost/orders");
+}
+
+std::unique_ptr<storage::Database> open_database(std::string_view url, storage::DatabaseOptions options) {
+  return engine_for(url).open(url, std::move(options));
 }
 
 }  // namespace dovetail::runtime

@@ -204,6 +204,19 @@ std::vector<SchemaChange> Platform::pending_changes(std::string_view url, const 
   return described(*database, storage::pending_migrations(*database));
 }
 
+std::string Platform::grants(std::string_view url, std::string_view role, RolePurpose purpose,
+                             const PlatformOptions& options) {
+  if (role.empty() || role.find('\0') != std::string_view::npos) {
+    throw std::invalid_argument("role must not be empty and must not contain NUL");
+  }
+  const auto& engine = runtime::engine_for(url);
+  if (engine.grants == nullptr) return {};
+  return engine.grants({.schema = options.schema,
+                        .role = std::string{role},
+                        .purpose = purpose == RolePurpose::worker ? storage::GrantPurpose::worker
+                                                                  : storage::GrantPurpose::producer});
+}
+
 Platform::Platform(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Platform::Platform(Platform&&) noexcept = default;
 Platform& Platform::operator=(Platform&& other) noexcept {

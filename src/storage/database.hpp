@@ -114,11 +114,20 @@ class Database {
   Doorbell doorbell_;
 };
 
+enum class GrantPurpose { worker, producer };
+struct GrantRequest {
+  std::string schema;
+  std::string role;
+  GrantPurpose purpose = GrantPurpose::worker;
+};
+
 /// What an engine brings along: the schemes of its URLs and how to open one.
 struct Engine {
   std::string_view name;
   std::string_view schemes;  // comma-separated: "postgresql,postgres"
   std::unique_ptr<Database> (*open)(std::string_view url, DatabaseOptions options);
+  /// The statements that let a role use the schema; null for an engine without roles.
+  std::string (*grants)(const GrantRequest& request) = nullptr;
 };
 
 }  // namespace dovetail::storage

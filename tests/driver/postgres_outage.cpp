@@ -201,8 +201,8 @@ TEST_F(PostgresOutage, AStatementThatTheFrozenServerDoesNotCancelIsGivenUp) {
     eventually([&] { return proxy.holds_something_back(); });
     source.request_stop();
   });
-  EXPECT_EQ(failure_of([&] { platform.outbox().reap_expired({.stop = source.get_token()}); }).kind(),
-            ErrorKind::cancelled);
+  const auto error = failure_of([&] { platform.outbox().reap_expired({.stop = source.get_token()}); });
+  EXPECT_TRUE(error.is_in_doubt()) << error.what();  // a statement by itself: it took effect, or not
   proxy.thaw();
   EXPECT_NO_THROW(platform.outbox().enqueue({.topic = "t"})) << "on a new connection";
 }

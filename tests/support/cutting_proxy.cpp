@@ -83,8 +83,8 @@ void CuttingProxy::serve(int client) {
   std::array<char, 65536> buffer{};
   while (open && !stopping_) {
     if (frozen_) {
-      pollfd sent{client, POLLIN, 0};
-      if (::poll(&sent, 1, 0) > 0) holds_back_ = true;
+      std::array<pollfd, 2> held{{{client, POLLIN, 0}, {server, POLLIN, 0}}};
+      if (::poll(held.data(), held.size(), 0) > 0) holds_back_ = true;
       ::usleep(5'000);
       continue;
     }

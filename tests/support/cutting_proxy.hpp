@@ -28,7 +28,7 @@ class CuttingProxy {
   /// Forwards nothing any more, neither on old connections nor on new ones, like a server that was frozen.
   void freeze() { frozen_ = true; }
   void thaw() { frozen_ = false; }
-  /// True once a client has sent something to the frozen proxy.
+  /// True once the frozen proxy has kept something from a client or the server.
   [[nodiscard]] bool holds_something_back() const { return holds_back_; }
 
  private:
