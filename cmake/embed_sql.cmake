@@ -8,6 +8,9 @@
 #
 # A migration's line `-- template: queue_1 queue=inbox` stands for migrations/templates/queue_1.sql with `inbox` in place
 # of `{queue}`. Its checksum is that of the whole text.
+#
+# A migration's line `-- compatible-with: 7` says that a library which knows the migrations up to 7 works with it, too.
+# Without that line a migration needs a library that knows it.
 cmake_minimum_required(VERSION 3.25)
 file(MAKE_DIRECTORY ${OUTPUT_DIR})
 file(GLOB sql_files ${SOURCE_DIR}/sql/*.sql)
@@ -103,6 +106,18 @@ string(APPEND source "\nstd::span<const storage::Statement* const> statements() 
 file(WRITE ${OUTPUT_DIR}/sql.hpp "${header}")
 file(WRITE ${OUTPUT_DIR}/sql.cpp "${source}")
 
+# grants/worker.sql and grants/producer.sql, with {schema} and {role} where the names go.
+file(GLOB grant_files ${SOURCE_DIR}/grants/*.sql)
+set(source "// Generated from src/${ENGINE}/grants/*.sql.\n#include <string_view>\n\nnamespace dovetail::${ENGINE} {\n")
+foreach(file IN LISTS grant_files)
+  get_filename_component(stem ${file} NAME_WE)
+  read_text(${file} text)
+  show_text("${text}" text)
+  string(APPEND source "extern const std::string_view ${stem}_grants;\nconst std::string_view ${stem}_grants{R\"__sql__(${text})__sql__\"};\n")
+endforeach()
+string(APPEND source "}  // namespace dovetail::${ENGINE}\n")
+file(WRITE ${OUTPUT_DIR}/grants.cpp "${source}")
+
 # A migration may be longer than what the standard asks of compilers; those that we use take it.
 set(source "// Generated from src/${ENGINE}/migrations/*.sql.\n#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n#include \"storage/migrator.hpp\"\n\nnamespace dovetail::${ENGINE} {\nstd::span<const storage::Migration> migrations();\nstd::span<const storage::Migration> migrations() {\n  static const storage::Migration all[] = {\n")
 set(expected 1)
@@ -126,9 +141,16 @@ foreach(file IN LISTS migration_files)
     string(REPLACE "{queue}" "${queue}" template "${template}")
     string(REPLACE "${line}" "${template}" text "${text}")
   endwhile()
+  set(compatible_with ${value})
+  if(text MATCHES "(^|\n)-- compatible-with: ([0-9]+)\n")
+    set(compatible_with ${CMAKE_MATCH_2})
+  endif()
+  if(compatible_with LESS 1 OR compatible_with GREATER value)
+    message(FATAL_ERROR "${file}: compatible-with must be 1 to ${value}")
+  endif()
   show_text("${text}" text)
   string(SHA256 checksum "${text}")
-  string(APPEND source "    {${value}, \"${name}\", \"${checksum}\", R\"__sql__(${text})__sql__\"},\n")
+  string(APPEND source "    {${value}, \"${name}\", \"${checksum}\", ${compatible_with}, R\"__sql__(${text})__sql__\"},\n")
 endforeach()
 string(APPEND source "  };\n  return all;\n}\n}  // namespace dovetail::${ENGINE}\n")
 file(WRITE ${OUTPUT_DIR}/migrations.cpp "${source}")

@@ -5,13 +5,15 @@
 // A URL is `sqlite:<path>` or `postgresql://…` (anything libpq takes as a URL).
 //
 // Guarantees
-//   * Opening checks the schema: one that is missing, old or newer than this library is a SchemaMismatch
-//     that names the command to run. With `deploy_schema`, what is missing is created first, safely also by
-//     many processes at once.
+//   * Opening checks the schema: one that is missing, old or too new for this library is a SchemaMismatch
+//     that names the command to run. A newer schema that is compatible with this library is used. With
+//     `deploy_schema`, what is missing is created first, safely also by many processes at once.
 //   * No secret of the URL appears in a log line or an error.
 //
-// Threads: a Platform may be shared between threads. Transactions must end before it is destroyed. After
-// fork(), the child must open its own.
+// Threads: a Platform may be shared between threads. Transactions must end before it is destroyed.
+//
+// Processes: after fork(), the child must open a Platform of its own. It may destroy the parent's, which closes
+// nothing; each other use of it is InvalidOperation.
 #pragma once
 
 #include <chrono>
@@ -70,14 +72,22 @@ struct PlatformOptions {
   std::string schema = "infra";
   /// Creates or upgrades the schema while opening.
   bool deploy_schema = false;
-  /// Connections to hold at most (SQLite: for reading; it has one for writing). A started Platform holds up
-  /// to WorkerOptions::fetchers + 5 more of its own on PostgreSQL, and as many again with handlers for the inbox: handlers
-  /// cannot keep it from renewing leases.
+  /// Connections to hold at most (SQLite: for reading; it has one for writing). On PostgreSQL a started Platform
+  /// holds up to 2 * WorkerOptions::fetchers + 10 more of its own (14 by default): handlers cannot keep it from
+  /// renewing leases.
   std::size_t max_connections = 8;
   /// PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;
   /// How long a write to SQLite waits for another writer.
   std::chrono::milliseconds busy_timeout{10'000};
+  /// PostgreSQL: the limit of one attempt to connect, 100 ms to 10 min. `connect_timeout` in the URL overrides
+  /// it. Opening a Platform and migrating repeat failed attempts for as long, and then throw the last one's
+  /// reason. They do not repeat attempts that cannot succeed: an unknown host or database, a wrong password.
+  std::chrono::milliseconds connect_timeout{4'000};
+  /// How long a call of an open Platform repeats work that failed as transient (a lost connection, a deadlock):
+  /// 0 to 24 h. Then it throws the last Error. The call may take longer by one attempt to connect. A transaction
+  /// that fails ten times fails the call earlier. SQLite tries three times, each up to `busy_timeout`.
+  std::chrono::milliseconds retry_for{30'000};
   OutboxOptions outbox{};
   InboxOptions inbox{};
   JoinOptions joins{};
@@ -95,6 +105,11 @@ struct SchemaChange {
   std::string sql;  ///< What applying it does, as a script.
 };
 
+enum class RolePurpose {
+  worker,    ///< Everything that a started Platform does, and everything that a producer does.
+  producer,  ///< Enqueues into the outbox and schedules timers; cannot read payloads.
+};
+
 class Platform {
  public:
   [[nodiscard]] static Platform open(std::string_view url, PlatformOptions options = {});
@@ -105,6 +120,11 @@ class Platform {
   /// What migrate() would apply. Writes nothing, and creates no file.
   [[nodiscard]] static std::vector<SchemaChange> pending_changes(std::string_view url,
                                                                  const PlatformOptions& options = {});
+
+  /// The GRANT statements, to be run by the role that migrates, that let `role` use the schema. Empty for SQLite,
+  /// which has no roles. Reads only the URL's scheme; does not connect.
+  [[nodiscard]] static std::string grants(std::string_view url, std::string_view role, RolePurpose purpose,
+                                          const PlatformOptions& options = {});
 
   Platform(Platform&&) noexcept;
   Platform& operator=(Platform&&) noexcept;
@@ -140,8 +160,10 @@ class Platform {
 
   /// Claims nothing more, fires the handlers' stop tokens, gives back what none of them has begun, and waits
   /// for the others up to `deadline` (absent: WorkerOptions::drain). Answers whether all have ended; those
-  /// that have not lose their messages when the leases end. The destructor does the same, and then waits for
-  /// them.
+  /// that have not lose their messages when the leases end. A database that does not answer (server down or
+  /// frozen, a locked table) delays it by some seconds at most: settlements are then given up, and their messages
+  /// are delivered again when the leases end. The destructor does the same, cancels the database calls of the
+  /// handlers that are left (PostgreSQL), and waits for them.
   bool stop(std::optional<std::chrono::milliseconds> deadline = {});
 
   /// What logs call this database.

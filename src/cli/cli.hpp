@@ -45,6 +45,7 @@ CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name, co
 
 void add_bench(CLI::App& app, Globals& globals);
 void add_migrate(CLI::App& app, Globals& globals);
+void add_grants(CLI::App& app, Globals& globals);
 void add_enqueue(CLI::App& app, Globals& globals);
 void add_claim(CLI::App& app, Globals& globals);
 void add_settlements(CLI::App& app, Globals& globals);

@@ -23,6 +23,7 @@ int main(int argc, char** argv) {
   cli::Globals globals;
   cli::add_global_options(app, globals);
   cli::add_migrate(app, globals);
+  cli::add_grants(app, globals);
   cli::add_enqueue(app, globals);
   cli::add_claim(app, globals);
   cli::add_settlements(app, globals);

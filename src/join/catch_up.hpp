@@ -22,6 +22,8 @@ class CatchUp {
       : database_(database), log_(std::move(log)), metrics_(std::move(metrics)) {}
 
   void start();
+  /// Does not wait.
+  void request_stop() { thread_.request_stop(); }
   void stop();
 
   /// A message waits for a join, or will when its handler's transaction commits.

@@ -8,10 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <future>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 
 #include "core/assert.hpp"
 #include "dovetail/error.hpp"
@@ -21,51 +22,9 @@ namespace dovetail::postgres {
 namespace {
 
 constexpr std::size_t copy_chunk_bytes = std::size_t{256} << 10;
-
-constexpr std::chrono::seconds default_connect_timeout{10};
-constexpr int cancel_grace_ms = 5'000;
-
-/// What we add where the user said nothing. Together the four TCP settings notice a half-open connection in
-/// 15 s.
-constexpr std::array<std::pair<const char*, const char*>, 8> default_settings{{
-    {"application_name", "dovetail"},
-    {"client_encoding", "UTF8"},
-    {"target_session_attrs", "read-write"},
-    {"keepalives", "1"},
-    {"keepalives_idle", "10"},
-    {"keepalives_interval", "5"},
-    {"keepalives_count", "3"},
-    {"tcp_user_timeout", "15000"},
-}};
-
-void discard_notice(void*, const char*) {}
-
-/// The SQLSTATE in the verbose text of a failed connection attempt: `FATAL:  28P01: …`. libpq offers no other
-/// access.
-std::string sqlstate_of_connect_failure(std::string_view verbose) {
-  std::string found;
-  for (std::size_t at = 0; (at = verbose.find(":  ", at)) != std::string_view::npos; ++at) {
-    const auto code = verbose.substr(at + 3, 6);
-    const auto is_code_character = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); };
-    if (code.size() == 6 && code.back() == ':' && std::ranges::all_of(code.substr(0, 5), is_code_character)) {
-      found = code.substr(0, 5);
-    }
-  }
-  return found;
-}
-
-/// A connection attempt that failed did nothing yet; without an answer from a server it may be tried again.
-/// libpq's own refusals have no SQLSTATE, only words; a second try does not change their mind.
-ErrorKind classify_connect_failure(const std::string& sqlstate, std::string_view message) {
-  if (sqlstate == "3D000") return ErrorKind::schema;  // no such database
-  if (sqlstate.empty()) {
-    for (const auto* word :
-         {"does not support SSL", "no password supplied", "certificate", "SSL is not enabled"}) {
-      if (message.find(word) != std::string_view::npos) return ErrorKind::permission;
-    }
-  }
-  return classify(sqlstate, false);
-}
+/// How long the server may take to answer a cancel request or a ROLLBACK, or a COMMIT once a stop was
+/// requested.
+constexpr std::chrono::seconds answer_grace{2};
 
 std::string first_line(std::string_view text) {
   return std::string{text.substr(0, text.find('\n'))};
@@ -75,84 +34,87 @@ std::string first_line(std::string_view text) {
 
 // ---------------------------------------------------------------------------------------------------------------------
 
-ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed) {
-  char* message = nullptr;
-  const std::string text{url};
-  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options{
-      PQconninfoParse(text.c_str(), &message), &PQconninfoFree};
-  PQfreemem(message);  // it may quote the string, secrets included
-  if (!options) {
-    throw std::invalid_argument(
-        "libpq cannot read the PostgreSQL connection string (not shown: it may hold a password)");
+/// A cancel request, sent by a thread of its own: PQcancel() has no time limit, and a frozen server never
+/// answers it.
+class Connection::CancelRequest {
+ public:
+  explicit CancelRequest(PGconn* connection) {
+    std::unique_ptr<PGcancel, decltype(&PQfreeCancel)> handle{PQgetCancel(connection), &PQfreeCancel};
+    if (!handle) return;
+    std::promise<void> promise;
+    auto answered = promise.get_future();
+    try {
+      std::thread([handle = std::move(handle), promise = std::move(promise)]() mutable {
+        std::array<char, 256> message{};
+        PQcancel(handle.get(), message.data(), static_cast<int>(message.size()));
+        promise.set_value();
+      }).detach();
+      answered_ = std::move(answered);
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): no thread is available: the
+    }                                     // connection is given up after the same time instead
   }
-  for (const auto* option = options.get(); option->keyword != nullptr; ++option) {
-    if (option->val != nullptr) values_.emplace_back(option->keyword, option->val);
+  /// True once the server has processed it. Until then it may hit the connection's next statement.
+  [[nodiscard]] bool answered_by(std::chrono::steady_clock::time_point time) const {
+    return !answered_.valid() || answered_.wait_until(time) == std::future_status::ready;
   }
-  for (const auto& [key, value] : default_settings) {
-    if (get(key).empty()) values_.emplace_back(key, value);
-  }
-  if (read_committed) {
-    const std::string isolation = "-c default_transaction_isolation=read\\ committed";
-    const auto given = std::ranges::find(values_, "options", [](const auto& entry) { return entry.first; });
-    if (given == values_.end()) {
-      values_.emplace_back("options", isolation);
-    } else {
-      given->second += " " + isolation;
-    }
-  }
-}
 
-std::string_view ConnectionSettings::get(std::string_view key) const {
-  const auto found =
-      std::ranges::find(values_, key, [](const auto& entry) -> std::string_view { return entry.first; });
-  return found == values_.end() ? std::string_view{} : std::string_view{found->second};
-}
-
-std::string ConnectionSettings::describe() const {
-  const auto or_else = [this](std::string_view key, std::string_view fallback) {
-    const auto value = get(key);
-    return std::string{value.empty() ? fallback : value};
-  };
-  return "postgresql:" + or_else("host", "local") + ":" + or_else("port", "5432") + "/" +
-         or_else("dbname", "default");
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
+ private:
+  std::future<void> answered_;
+};
 
 /// One exchange with the server: waits for the socket, and turns a stop request into a cancel request.
 class Connection::Call {
  public:
-  Call(PGconn* connection, int& wake_fd, const std::stop_token& stop)
-      : connection_(connection), wake_fd_(wake_fd) {
-    if (!stop.stop_possible()) return;
-    if (stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "send"}, "stopped before it was sent");
-    if (wake_fd_ < 0) wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake_fd_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-    const int fd = wake_fd_;
-    wake_.emplace(stop, [fd] {
-      const std::uint64_t one = 1;
-      [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
-    });
+  using AtStop = Command::AtStop;
+
+  Call(Connection& owner, const std::stop_token& stop, AtStop at_stop = AtStop::cancel)
+      : owner_(owner), connection_(owner.connection_), at_stop_(at_stop) {
+    owner.process_.require();
+    if (owner.broken_) {
+      throw Error({ErrorKind::connection_lost, "", "send"}, "the connection was given up before");
+    }
+    if (at_stop_ == AtStop::hurry) limit_wait();
+    if (!stop.stop_possible() || deadline_) return;
+    if (stop.stop_requested()) {
+      if (at_stop_ == AtStop::cancel) {
+        throw Error({ErrorKind::cancelled, "", "send"}, "stopped before it was sent");
+      }
+      limit_wait();
+      return;
+    }
+    auto& fd = owner.wake_fd_;
+    if (fd < 0) fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (fd < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    stop_ = stop;
+    wake_.emplace(stop, Wake{fd});
   }
   ~Call() {
-    if (!wake_) return;
-    wake_.reset();
-    std::uint64_t pending = 0;
-    [[maybe_unused]] const auto drained = ::read(wake_fd_, &pending, sizeof pending);
+    if (wake_) {
+      wake_.reset();
+      std::uint64_t pending = 0;
+      if (stop_.stop_requested()) {
+        [[maybe_unused]] const auto drained = ::read(owner_.wake_fd_, &pending, sizeof pending);
+      }
+    }
+    if (cancel_ && !cancel_->answered_by(*deadline_)) owner_.broken_ = true;
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// Waits for any of `events`; false when the server did not even answer our cancel request.
+  /// Waits for any of `events`; false when the server did not answer in the time that a stop request leaves.
   bool wait(short events) {
     std::array<pollfd, 2> fds{
-        {{PQsocket(connection_), events, 0}, {wake_ && !cancelled_ ? wake_fd_ : -1, POLLIN, 0}}};
+        {{PQsocket(connection_), events, 0}, {wake_ && !deadline_ ? owner_.wake_fd_ : -1, POLLIN, 0}}};
     for (;;) {
-      const int ready = ::poll(fds.data(), fds.size(), cancelled_ ? cancel_grace_ms : -1);
+      const int ready = ::poll(fds.data(), fds.size(), milliseconds_left());
       if (ready < 0 && errno == EINTR) continue;
-      if (ready <= 0) return false;
+      if (ready <= 0) {
+        owner_.abandoned_ = ready == 0;
+        return false;
+      }
       if (fds[1].revents != 0) {
-        cancel();
+        limit_wait();
+        if (at_stop_ == AtStop::cancel) cancel_.emplace(connection_);
         fds[1].fd = -1;
         if (fds[0].revents == 0) continue;
       }
@@ -176,17 +138,28 @@ class Connection::Call {
   }
 
  private:
-  void cancel() {
-    cancelled_ = true;
-    const std::unique_ptr<PGcancel, decltype(&PQfreeCancel)> handle{PQgetCancel(connection_), &PQfreeCancel};
-    std::array<char, 256> message{};
-    if (handle) PQcancel(handle.get(), message.data(), static_cast<int>(message.size()));
+  struct Wake {
+    int fd;
+    void operator()() const {
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
+    }
+  };
+  void limit_wait() { deadline_ = std::chrono::steady_clock::now() + answer_grace; }
+  [[nodiscard]] int milliseconds_left() const {
+    if (!deadline_) return -1;
+    const auto left = *deadline_ - std::chrono::steady_clock::now();
+    return static_cast<int>(
+        std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
   }
 
+  Connection& owner_;
   PGconn* connection_;
-  int& wake_fd_;
-  bool cancelled_ = false;
-  std::optional<std::stop_callback<std::function<void()>>> wake_;
+  AtStop at_stop_;
+  std::stop_token stop_;
+  std::optional<std::chrono::steady_clock::time_point> deadline_;
+  std::optional<CancelRequest> cancel_;
+  std::optional<std::stop_callback<Wake>> wake_;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -195,48 +168,8 @@ Connection::Connection(PGconn* connection, bool owned) : connection_(connection)
 
 Connection::~Connection() {
   if (wake_fd_ >= 0) ::close(wake_fd_);
-  if (owned_) PQfinish(connection_);
-}
-
-std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings,
-                                             const std::stop_token& stop) {
-  std::vector<const char*> keys;
-  std::vector<const char*> values;
-  for (const auto& [key, value] : settings.values()) {
-    keys.push_back(key.c_str());
-    values.push_back(value.c_str());
-  }
-  keys.push_back(nullptr);
-  values.push_back(nullptr);
-  auto* native = PQconnectStartParams(keys.data(), values.data(), 0);
-  if (native == nullptr) throw std::bad_alloc();
-  std::unique_ptr<Connection> connection{new Connection(native, true)};
-  PQsetNoticeProcessor(native, &discard_notice, nullptr);
-  PQsetErrorVerbosity(native, PQERRORS_VERBOSE);
-
-  const auto asked = settings.get("connect_timeout");
-  const auto patience = asked.empty()
-                            ? default_connect_timeout
-                            : std::chrono::seconds{std::max(1, std::atoi(std::string{asked}.c_str()))};
-  const auto give_up_at = std::chrono::steady_clock::now() + patience;
-  // PQconnectPoll knows neither time limits nor stop tokens: look up often enough to honour both.
-  auto state = PQstatus(native) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
-  bool in_time = true;
-  while (state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED && in_time && !stop.stop_requested()) {
-    pollfd fd{PQsocket(native), static_cast<short>(state == PGRES_POLLING_READING ? POLLIN : POLLOUT), 0};
-    if (::poll(&fd, 1, 50) > 0) state = PQconnectPoll(native);
-    in_time = std::chrono::steady_clock::now() < give_up_at;
-  }
-  if (stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
-  if (state != PGRES_POLLING_OK) {
-    const std::string message = in_time ? PQerrorMessage(native) : "no answer within the connect timeout";
-    const auto sqlstate = sqlstate_of_connect_failure(message);
-    throw Error({classify_connect_failure(sqlstate, message), sqlstate, "connect"},
-                settings.describe() + ": " + first_line(message));
-  }
-  PQsetErrorVerbosity(native, PQERRORS_DEFAULT);
-  PQsetnonblocking(native, 1);
-  return connection;
+  // A forked child leaves the connection alone: PQfinish() would end the parent's session.
+  if (owned_ && process_.is_this_one()) PQfinish(connection_);
 }
 
 std::unique_ptr<Connection> Connection::borrow(PGconn* connection) {
@@ -245,7 +178,7 @@ std::unique_ptr<Connection> Connection::borrow(PGconn* connection) {
 }
 
 bool Connection::usable() const {
-  if (broken_ || PQstatus(connection_) != CONNECTION_OK) return false;
+  if (broken_ || !process_.is_this_one() || PQstatus(connection_) != CONNECTION_OK) return false;
   if (transaction_status() != PQTRANS_IDLE || PQpipelineStatus(connection_) != PQ_PIPELINE_OFF) return false;
   pollfd fd{PQsocket(connection_), POLLIN | POLLRDHUP, 0};
   if (::poll(&fd, 1, 0) == 0) return true;
@@ -303,7 +236,7 @@ Result Connection::run(const Command& command, const std::stop_token& stop) {
     auto results = run_pipelined({&command, 1}, stop);
     return std::move(results.back());
   }
-  Call call(connection_, wake_fd_, stop);
+  Call call(*this, stop, command.at_stop);
   send(command);
   if (!call.flush()) fail(command, nullptr);
   return wait_for_last_result(command, call);
@@ -312,7 +245,7 @@ Result Connection::run(const Command& command, const std::stop_token& stop) {
 std::vector<Result> Connection::run_pipelined(std::span<const Command> commands,
                                               const std::stop_token& stop) {
   DOVETAIL_ASSERT(!commands.empty());
-  Call call(connection_, wake_fd_, stop);
+  Call call(*this, stop);
   if (PQenterPipelineMode(connection_) == 0) fail(commands.front(), nullptr);
   std::vector<std::string> preparing;
   std::vector<std::pair<std::size_t, bool>> expected;  // which command, and whether this is its Prepare
@@ -373,7 +306,7 @@ void Connection::send_copy_data(const Command& command, std::string_view data, C
 }
 
 void Connection::copy_in(const Command& command, std::string_view data, const std::stop_token& stop) {
-  Call call(connection_, wake_fd_, stop);
+  Call call(*this, stop);
   if (PQsendQuery(connection_, command.text.data()) == 0 || !call.flush()) fail(command, nullptr);
   if (!call.wait_until_result_is_there()) fail(command, nullptr);
   // The server is ready for the data, or says why not.
@@ -390,7 +323,7 @@ void Connection::copy_in(const Command& command, std::string_view data, const st
 
 void Connection::run_script(std::string_view name, const std::string& text) {
   const Command command{.name = name, .text = text};
-  Call call(connection_, wake_fd_, {});
+  Call call(*this, {});
   if (PQsendQuery(connection_, text.c_str()) == 0 || !call.flush()) fail(command, nullptr);
   wait_for_last_result(command, call);
 }
@@ -412,7 +345,7 @@ bool Connection::wait_for_notification(std::chrono::steady_clock::time_point dea
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
-    Call call(connection_, wake_fd_, stop);
+    Call call(*this, stop);
     std::array<pollfd, 2> fds{{{PQsocket(connection_), POLLIN, 0}, {wake_fd_, POLLIN, 0}}};
     if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) <= 0 || fds[0].revents == 0) continue;
     if (PQconsumeInput(connection_) == 0 || PQstatus(connection_) != CONNECTION_OK) {
@@ -429,8 +362,13 @@ void Connection::fail(const Command& command, const Result* result) {
   // Without an SQLSTATE from the server, what failed is the connection.
   const std::string sqlstate = code != nullptr ? code : "";
   const bool broken = sqlstate.empty() || PQstatus(connection_) == CONNECTION_BAD;
-  const std::string message = primary != nullptr ? primary : first_line(PQerrorMessage(connection_));
-  const auto kind = classify(broken ? "" : sqlstate, command.decides);
+  std::string message = primary != nullptr ? primary : first_line(PQerrorMessage(connection_));
+  auto kind = classify(broken ? "" : sqlstate, command.decides);
+  if (abandoned_) {
+    message = "stopped; the server did not answer, and its connection was given up";
+    if (kind == ErrorKind::connection_lost) kind = ErrorKind::cancelled;
+    broken_ = true;
+  }
   broken_ = broken_ || kind == ErrorKind::connection_lost || kind == ErrorKind::commit_in_doubt;
   // Somebody deallocated our prepared statements, or changed what they return: start over on a new
   // connection.

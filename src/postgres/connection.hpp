@@ -2,7 +2,8 @@
 //
 // Guarantees
 //   * Every call can be ended by a stop_token: connecting, and each statement (by a cancel request to the
-//     server).
+//     server). When the server does not answer the cancel request either, the connection is given up after
+//     2 s.
 //   * A failure names the statement, carries the SQLSTATE, and is classified once, in error.cpp.
 //   * A connection that broke says so (usable() is false) and is never handed out again.
 //
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/owner_process.hpp"
 #include "postgres/params.hpp"
 #include "postgres/result.hpp"
 #include "storage/statement.hpp"
@@ -37,11 +39,24 @@ class ConnectionSettings {
 
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& values() const { return values_; }
   [[nodiscard]] std::string_view get(std::string_view key) const;
+  /// The limit of one attempt to connect: that of the connection string, or else `fallback`.
+  [[nodiscard]] std::chrono::milliseconds connect_timeout(std::chrono::milliseconds fallback) const;
+  /// True when connecting sends startup options of ours, which poolers refuse.
+  [[nodiscard]] bool sends_options() const { return sends_options_; }
   /// host:port/database, for logs.
   [[nodiscard]] std::string describe() const;
 
  private:
   std::vector<std::pair<std::string, std::string>> values_;
+  bool sends_options_ = false;
+};
+
+/// One attempt to connect.
+struct ConnectOptions {
+  std::chrono::milliseconds timeout{4'000};
+  /// No connection with these settings has succeeded yet. An unknown host name or a refused SSL connection is
+  /// then an error that is not transient.
+  bool first = false;
 };
 
 /// A statement on its way to the server.
@@ -51,12 +66,19 @@ struct Command {
   const Params* params = nullptr;
   bool prepare = false;  // keep it prepared under its name
   bool decides = false;  // losing the connection while it runs leaves the transaction in doubt
+  enum class AtStop {
+    cancel,  // a stop request sends a cancel request
+    finish,  // a stop request only limits how long we wait for the answer: COMMIT
+    hurry,   // we wait for the answer for a limited time in any case: ROLLBACK
+  };
+  AtStop at_stop = AtStop::cancel;
 };
 
 class Connection {
  public:
   [[nodiscard]] static std::unique_ptr<Connection> open(const ConnectionSettings& settings,
-                                                        const std::stop_token& stop = {});
+                                                        const std::stop_token& stop = {},
+                                                        const ConnectOptions& options = {});
   /// Wraps a connection of the user's, which stays open and in the mode it was in.
   [[nodiscard]] static std::unique_ptr<Connection> borrow(PGconn* connection);
 
@@ -91,6 +113,7 @@ class Connection {
   [[nodiscard]] PGconn* native() const { return connection_; }
 
  private:
+  class CancelRequest;
   class Call;
   Connection(PGconn* connection, bool owned);
 
@@ -107,6 +130,8 @@ class Connection {
   PGconn* connection_;
   bool owned_;
   bool broken_ = false;
+  bool abandoned_ = false;  // a call ended without the server's answer
+  core::OwnerProcess process_;
   int wake_fd_ = -1;
   std::unordered_map<std::string, std::string> prepared_;  // name → text
 };

@@ -19,6 +19,14 @@ constexpr std::string_view jobs_payload = "jobs";
 
 using Scope = SessionCore::Scope;
 
+/// A call that has almost used up its time still gets an attempt of this length.
+constexpr std::chrono::milliseconds least_connect_timeout{100};
+
+/// How long a call waits until one of the connections is free.
+std::chrono::milliseconds slot_patience(const storage::DatabaseOptions& options) {
+  return std::max(options.retry_for, options.connect_timeout);
+}
+
 std::string quoted(const std::string& schema) {
   core::require_identifier("schema", schema);
   return '"' + schema + '"';
@@ -27,10 +35,11 @@ std::string quoted(const std::string& schema) {
 /// A transaction on a connection of the pool, which gets it back as soon as the transaction ends.
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
-  OwnedTransaction(Database& database, storage::Pool<Connection>::Lease connection, bool prepare)
+  OwnedTransaction(Database& database, storage::Pool<Connection>::Lease connection, bool prepare,
+                   std::stop_token stop)
       : database_(database),
         connection_(std::move(connection)),
-        session_({**connection_, Scope::transaction, prepare, {}}) {}
+        session_({**connection_, Scope::transaction, prepare, std::move(stop)}) {}
   ~OwnedTransaction() override {
     if (!connection_) return;
     try {
@@ -116,11 +125,14 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
     : options_(std::move(options)),
       settings_(url, !options_.pooled),
       name_(settings_.describe()),
+      connect_timeout_(settings_.connect_timeout(options_.connect_timeout)),
       texts_(sql::statements(), quoted(options_.schema)),
-      pool_({.max_size = options_.max_connections}, options_.clock, options_.log,
-            [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
-      service_pool_({.max_size = options_.service_connections}, options_.clock, options_.log,
-                    [this](const std::stop_token& stop) { return Connection::open(settings_, stop); }),
+      pool_({.max_size = options_.max_connections, .patience = slot_patience(options_)}, options_.clock,
+            options_.log,
+            [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
+      service_pool_({.max_size = options_.service_connections, .patience = slot_patience(options_)},
+                    options_.clock, options_.log,
+                    [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
       outbox_(texts_, sql::outbox),
       inbox_(texts_),
       inbox_queue_(texts_, sql::inbox),
@@ -131,25 +143,50 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       leases_(texts_),
       instances_(texts_),
       migrations_(texts_, quoted(options_.schema)),
-      notifier_([this](const std::stop_token& stop) { notify("", stop); }),
-      schedule_notifier_([this](const std::stop_token& stop) { notify(timers_payload, stop); }) {}
+      notifier_(options_.log, name_, [this](const std::stop_token& stop) { notify("", stop); }),
+      schedule_notifier_(options_.log, name_,
+                         [this](const std::stop_token& stop) { notify(timers_payload, stop); }) {}
+
+std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(give_up_at - std::chrono::steady_clock::now());
+  const auto timeout = std::min(connect_timeout_, std::max(left, least_connect_timeout));
+  auto connection = Connection::open(settings_, stop, {.timeout = timeout, .first = !connected_});
+  connected_ = true;
+  return connection;
+}
+
+void Database::require_connected(const std::stop_token& stop) {
+  process_.require();
+  if (connected_) return;
+  const auto first = pool_.acquire(stop, std::chrono::steady_clock::now() + connect_timeout_);
+}
 
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
-  const auto& stop = options.stop;
-  storage::run_with_retry(*options_.clock, options_.log, {}, {.repeatable = true, .stop = stop}, [&] {
-    auto connection = (options.service ? service_pool_ : pool_).acquire(stop);
-    ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
-    body(session);
-    session.core().rollback();
-  });
+  const auto stop = or_closing(options.stop);
+  require_connected(stop);
+  const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
+  storage::run_with_retry(*options_.clock, options_.log, {.patience = options_.retry_for},
+                          {.repeatable = true, .stop = stop}, [&] {
+                            auto connection =
+                                (options.service ? service_pool_ : pool_).acquire(stop, give_up_at);
+                            ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
+                            body(session);
+                            session.core().rollback();
+                          });
 }
 
-void Database::write(const storage::WriteOptions& options, const WriteBody& body) {
-  storage::run_with_retry(*options_.clock, options_.log, {}, options, [&] { write_once(options, body); });
+void Database::write(const storage::WriteOptions& given, const WriteBody& body) {
+  auto options = given;
+  options.stop = or_closing(given.stop);
+  require_connected(options.stop);
+  const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
+  storage::run_with_retry(*options_.clock, options_.log, {.patience = options_.retry_for}, options,
+                          [&] { write_once(options, body, give_up_at); });
 }
 
-void Database::write_once(const storage::WriteOptions& options, const WriteBody& body) {
-  auto connection = (options.service ? service_pool_ : pool_).acquire(options.stop);
+void Database::write_once(const storage::WriteOptions& options, const WriteBody& body, TimePoint give_up_at) {
+  auto connection = (options.service ? service_pool_ : pool_).acquire(options.stop, give_up_at);
   // Behind a pooler the isolation level of a lone statement is the server's default; BEGIN says which one we
   // need.
   const auto scope = options.single_statement && !options_.pooled ? Scope::autocommit : Scope::transaction;
@@ -168,7 +205,10 @@ void Database::write_once(const storage::WriteOptions& options, const WriteBody&
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
-  return std::make_unique<OwnedTransaction>(*this, pool_.acquire(), !options_.pooled);
+  const auto stop = closing_.get_token();
+  require_connected(stop);
+  const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
+  return std::make_unique<OwnedTransaction>(*this, pool_.acquire(stop, give_up_at), !options_.pooled, stop);
 }
 
 std::optional<std::chrono::microseconds> Database::clock_lead(storage::ReadSession& session) {
@@ -194,10 +234,11 @@ void Database::announce_schedule() {
   schedule_notifier_.announce();
 }
 
+/// Makes one attempt: workers that miss the hint find the message by polling.
 void Database::notify(std::string_view queue, const std::stop_token& stop) {
   Params params;
   params.add(std::string_view{channel()}).add(queue);
-  auto connection = service_pool_.acquire(stop);
+  auto connection = service_pool_.acquire(stop, std::chrono::steady_clock::now());
   // A hint need not be on disk before it is sent: without that wait it is there some milliseconds sooner.
   connection->run({.name = "notify",
                    .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
@@ -226,7 +267,8 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
 }
 
 void Database::listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected) {
-  const auto connection = Connection::open(settings_, stop);
+  const auto connection =
+      connect(stop, std::chrono::steady_clock::now() + std::max(connect_timeout_, least_connect_timeout));
   const std::string text = "listen \"" + channel() + '"';  // the schema's name was checked: it has no quotes
   connection->run({.name = "listen", .text = text}, stop);
   connected(true);
@@ -245,12 +287,35 @@ void Database::listen_once(const std::stop_token& stop, const std::function<void
   }
 }
 
+extern const std::string_view worker_grants;
+extern const std::string_view producer_grants;
+
+namespace {
+
+void replace_all(std::string& text, std::string_view mark, const std::string& value) {
+  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size())) {
+    text.replace(at, mark.size(), value);
+  }
+}
+
+std::string grants(const storage::GrantRequest& request) {
+  std::string role = request.role;
+  replace_all(role, "\"", "\"\"");
+  std::string text{request.purpose == storage::GrantPurpose::worker ? worker_grants : producer_grants};
+  replace_all(text, "{schema}", quoted(request.schema));
+  replace_all(text, "{role}", '"' + role + '"');
+  return text;
+}
+
+}  // namespace
+
 const storage::Engine engine{
     .name = "postgres",
     .schemes = "postgresql,postgres",
     .open = [](std::string_view url, storage::DatabaseOptions options) -> std::unique_ptr<storage::Database> {
       return std::make_unique<Database>(url, std::move(options));
-    }};
+    },
+    .grants = &grants};
 
 }  // namespace dovetail::postgres
 

@@ -1,6 +1,8 @@
 // A PostgreSQL database behind the storage seam.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -30,9 +32,10 @@ class Database final : public storage::Database {
   void read(const ReadBody& body, const storage::ReadOptions& options) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return false; }
+  void cancel_calls() override { closing_.request_stop(); }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
-  bool announces_inside() override { return notifier_.take_turn(); }
+  bool announces_inside() override { return process_.is_this_one() && notifier_.take_turn(); }
   void announce() override;
   void announce_schedule() override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
@@ -53,11 +56,22 @@ class Database final : public storage::Database {
   [[nodiscard]] std::string channel() const;
   /// Sends a NOTIFY whose payload names the queue.
   void notify(std::string_view queue, const std::stop_token& stop);
-  void write_once(const storage::WriteOptions& options, const WriteBody& body);
+  using TimePoint = std::chrono::steady_clock::time_point;
+  void write_once(const storage::WriteOptions& options, const WriteBody& body, TimePoint give_up_at);
+  [[nodiscard]] std::unique_ptr<Connection> connect(const std::stop_token& stop, TimePoint give_up_at);
+  /// Makes the first connection, within connect_timeout. Throws InvalidOperation in a forked child.
+  void require_connected(const std::stop_token& stop);
+  [[nodiscard]] std::stop_token or_closing(const std::stop_token& stop) const {
+    return stop.stop_possible() ? stop : closing_.get_token();
+  }
 
   storage::DatabaseOptions options_;
   ConnectionSettings settings_;
   std::string name_;
+  std::chrono::milliseconds connect_timeout_;
+  core::OwnerProcess process_;
+  std::stop_source closing_;
+  std::atomic<bool> connected_{false};
   storage::StatementTexts texts_;
   storage::Pool<Connection> pool_;
   storage::Pool<Connection> service_pool_;  // for the dispatcher: handlers may hold all of the other

@@ -12,7 +12,8 @@ std::vector<storage::AppliedMigration> list(SessionCore& session, const storage:
   std::vector<storage::AppliedMigration> applied;
   applied.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
-    applied.push_back({result.integer(row, 0), result.text(row, 1), result.text(row, 2)});
+    applied.push_back(
+        {result.integer(row, 0), result.text(row, 1), result.text(row, 2), result.integer(row, 3)});
   }
   return applied;
 }
@@ -40,7 +41,7 @@ void MigrationStore::apply(storage::WriteSession& session, const storage::Migrat
   auto& core = WriteSession::of(session);
   core.run_script(migration.name, core::with_schema(migration.sql, quoted_schema_));
   Params params;
-  params.add(migration.number).add(migration.name).add(migration.checksum);
+  params.add(migration.number).add(migration.name).add(migration.checksum).add(migration.compatible_with);
   core.run(texts_, sql::migration_record, params);
 }
 

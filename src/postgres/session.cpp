@@ -7,6 +7,8 @@
 namespace dovetail::postgres {
 namespace {
 
+constexpr Command rollback_command{.name = "rollback", .text = "rollback", .at_stop = Command::AtStop::hurry};
+
 [[noreturn]] void wrong_engine() {
   throw InvalidOperation("the transaction belongs to another engine than this PostgreSQL database");
 }
@@ -100,17 +102,18 @@ void SessionCore::commit() {
   begun_ = false;
   // COMMIT of a failed transaction answers ROLLBACK, and no error: that is no commit.
   if (connection_.transaction_status() == PQTRANS_INERROR) {
-    connection_.run({.name = "rollback", .text = "rollback"});
+    connection_.run(rollback_command);
     throw InvalidOperation("a statement of this transaction failed: it was rolled back instead of committed");
   }
   // A commit is not cancelled: whether it took effect would be anybody's guess.
-  connection_.run({.name = "commit", .text = "commit", .decides = true});
+  connection_.run({.name = "commit", .text = "commit", .decides = true, .at_stop = Command::AtStop::finish},
+                  stop_);
 }
 
 void SessionCore::rollback() {
   if (!begun_) return;
   begun_ = false;
-  connection_.run({.name = "rollback", .text = "rollback"});
+  connection_.run(rollback_command);
 }
 
 SessionCore& ReadSession::of(storage::ReadSession& session) {

@@ -8,6 +8,11 @@ namespace {
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
+/// How long the settlements of a stopped dispatcher may take, whatever the deadline was.
+constexpr milliseconds least_settling_time{500};
+/// The same for those of handlers that outlived the deadline.
+constexpr milliseconds late_patience{1'000};
+
 void require(bool good, const char* message) {
   if (!good) throw std::out_of_range(message);
 }
@@ -46,7 +51,7 @@ Dispatcher::Dispatcher(storage::Database& database, storage::QueueStore& store, 
 Dispatcher::~Dispatcher() {
   stop(milliseconds{0});
   workers_.clear();  // joins
-  settle_the_late();
+  settle_the_late(Steady::now() + late_patience);
 }
 
 void Dispatcher::start() {
@@ -107,24 +112,32 @@ bool Dispatcher::stop(milliseconds deadline) {
     fetcher_wakes_.notify_all();
     worker_wakes_.notify_all();
   }
-  if (!fetchers_.empty()) {
-    // The fetchers settle what is left and end; they have at least a moment for that.
-    const auto patience = std::max<MonoDuration>(give_up_at - Steady::now(), milliseconds{500});
-    const std::jthread hurry([&](const std::stop_token& done) {
-      if (system_clock()->sleep_for(patience, done)) hurry_.request_stop();
-    });
-    fetchers_.clear();  // joins
-  }
+  for (auto& service : services_) service.request_stop();
+  // The fetchers settle what is left and end; they have at least a moment for that.
+  const auto settle_until = std::max<MonoTime>(give_up_at, Steady::now() + least_settling_time);
+  const bool settled = join_fetchers(settle_until);
   bell_.reset();
   hearing_.reset();
   hurry_.request_stop();
-  for (auto& service : services_) service.request_stop();
   services_.clear();
   if (drained) {
     workers_.clear();
-    settle_the_late();
+    if (settled) settle_the_late(settle_until);
   }
   return drained;
+}
+
+bool Dispatcher::join_fetchers(MonoTime give_up_at) {
+  if (fetchers_.empty()) return true;
+  std::atomic<bool> in_time{true};
+  const std::jthread hurry([&](const std::stop_token& done) {
+    if (!system_clock()->sleep_until(give_up_at, done)) return;
+    in_time = false;
+    hurry_.request_stop();
+  });
+  for (auto& fetcher : fetchers_) fetcher.join();
+  fetchers_.clear();
+  return in_time;
 }
 
 void Dispatcher::log_error(std::string_view what, const std::exception& error) const {

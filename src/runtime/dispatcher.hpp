@@ -57,7 +57,7 @@ class Dispatcher {
 
   void start();
   /// Claims nothing more, gives back what no handler has begun, waits for the rest up to `deadline`. Answers
-  /// whether all handlers have ended.
+  /// whether all handlers have ended. A database that does not answer delays it by some seconds at most.
   bool stop(std::chrono::milliseconds deadline);
 
  private:
@@ -101,7 +101,7 @@ class Dispatcher {
   [[nodiscard]] std::size_t window_left() const;
   void travel(Trip& trip);
   [[nodiscard]] storage::WorkAnswer make_trip(const Trip& trip);
-  storage::WorkAnswer make_careful_trip(Trip& trip);
+  storage::WorkAnswer make_careful_trip(Trip& trip, const std::stop_token& stop);
   [[nodiscard]] std::vector<storage::ClaimOrder> orders_of(const Trip& trip) const;
   void put_aside(Trip& trip, const std::vector<Claim>& settleable);
   void settle_one_by_one(std::vector<Finished> finished);
@@ -114,7 +114,10 @@ class Dispatcher {
   JobPtr to_job(storage::ClaimedEntry&& entry, Subscription& subscription, MonoTime sent_at,
                 std::vector<Finished>& unfit) const;
   void put_back(Trip& trip);
-  void settle_the_late();
+  void settle_the_late(MonoTime give_up_at);
+  /// Waits until the fetchers have settled the rest and ended; from `give_up_at` on their I/O is cancelled.
+  /// False when that was necessary.
+  bool join_fetchers(MonoTime give_up_at);
 
   // --- the workers
   void work();

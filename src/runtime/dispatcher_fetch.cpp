@@ -46,7 +46,7 @@ bool may_pass(const std::exception& error) {
 }  // namespace
 
 /// What handlers finished when the fetcher had gone already; if their leases still hold.
-void Dispatcher::settle_the_late() {
+void Dispatcher::settle_the_late(MonoTime give_up_at) {
   Trip trip;
   {
     std::lock_guard lock(mutex_);
@@ -54,8 +54,12 @@ void Dispatcher::settle_the_late() {
     std::ranges::move(std::exchange(aside_, {}), std::back_inserter(trip.finished));
   }
   if (trip.finished.empty()) return;
+  std::stop_source limit;
+  const std::jthread timer([&](const std::stop_token& done) {
+    if (system_clock()->sleep_until(give_up_at, done)) limit.request_stop();
+  });
   try {
-    make_careful_trip(trip);
+    make_careful_trip(trip, limit.get_token());
   } catch (const std::exception& error) {
     log_error("round_trip_failed", error);
   }
@@ -212,14 +216,14 @@ storage::WorkAnswer Dispatcher::make_trip(const Trip& trip) {
 }
 
 /// Settles only those that need no lock of somebody else, and puts the others aside.
-storage::WorkAnswer Dispatcher::make_careful_trip(Trip& trip) {
+storage::WorkAnswer Dispatcher::make_careful_trip(Trip& trip, const std::stop_token& stop) {
   const auto orders = orders_of(trip);
   std::vector<Claim> claims;
   for (const auto& each : trip.finished) claims.push_back(each.settlement.claim);
   std::ranges::sort(claims, {}, &Claim::id);
   storage::WorkAnswer answer;
   std::vector<Claim> settleable;
-  database_.write({.service = true, .stop = hurry_.get_token()}, [&](storage::WriteSession& session) {
+  database_.write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
     settleable = claims.empty() ? claims : store_.settleable(session, owner_, claims);
     Settlements settlements;
     for (const auto& each : trip.finished) {
@@ -257,11 +261,11 @@ void Dispatcher::travel(Trip& trip) {
   storage::WorkAnswer answer;
   try {
     try {
-      answer = trip.careful ? make_careful_trip(trip) : make_trip(trip);
+      answer = trip.careful ? make_careful_trip(trip, hurry_.get_token()) : make_trip(trip);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::lock_timeout) throw;
       metrics_.count(event("settlement_blocked"), 1, {{"store", database_.name()}});
-      answer = make_careful_trip(trip);
+      answer = make_careful_trip(trip, hurry_.get_token());
     }
   } catch (const std::exception& error) {
     log_error("round_trip_failed", error);
@@ -297,7 +301,7 @@ void Dispatcher::settle_one_by_one(std::vector<Finished> finished) {
     const auto id = each.settlement.claim.id;
     single.finished.push_back(std::move(each));
     try {
-      const auto settled = make_careful_trip(single).settled;
+      const auto settled = make_careful_trip(single, hurry_.get_token()).settled;
       note_settled(single, settled);
     } catch (const std::exception& error) {
       if (may_pass(error)) {

@@ -126,7 +126,8 @@ void Dispatcher::give_up(const JobPtr& job) {
       job->replaced = true;
       ++replacements_;
     }
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): without it there is one thread less
+  } catch (const std::exception& error) {
+    log_error("worker_not_replaced", error);
   }
   if (!job->replaced) unreplaced_.push_back(job);
   if (live_workers_ == 0) give_back_waiting();

@@ -33,14 +33,18 @@ std::string suggestion(std::string_view url) {
 
 }  // namespace
 
-std::unique_ptr<storage::Database> open_database(std::string_view url, storage::DatabaseOptions options) {
+const storage::Engine& engine_for(std::string_view url) {
   const auto scheme = url.substr(0, std::min(url.find(':'), url.size()));
   std::string known;
   for (const auto* engine : engines()) {
-    if (takes(*engine, scheme)) return engine->open(url, std::move(options));
+    if (takes(*engine, scheme)) return *engine;
     known += (known.empty() ? "" : ", ") + with_colons(engine->schemes);
   }
   throw std::invalid_argument("a database URL starts with one of " + known + suggestion(url));
+}
+
+std::unique_ptr<storage::Database> open_database(std::string_view url, storage::DatabaseOptions options) {
+  return engine_for(url).open(url, std::move(options));
 }
 
 }  // namespace dovetail::runtime

@@ -28,6 +28,8 @@ class Listener {
   };
 
   void start();
+  /// Returns at once; stop() waits.
+  void request_stop() { thread_.request_stop(); }
   void stop();
   /// While it is true, the database's doorbell rings for what others announce.
   [[nodiscard]] bool hears_others() const { return hears_others_; }

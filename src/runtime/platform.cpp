@@ -4,6 +4,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/owner_process.hpp"
 #include "dovetail/error.hpp"
 #include "join/catch_up.hpp"
 #include "join/wait_handler.hpp"
@@ -24,7 +25,18 @@ constexpr std::chrono::hours stale_instances_kept{1};
 constexpr int most_stuck = 1'000;  // counted at once
 constexpr int reaper_looks_at = 10'000;
 
+void require_time_limits(const PlatformOptions& options) {
+  using std::chrono::milliseconds;
+  if (options.connect_timeout < milliseconds{100} || options.connect_timeout > std::chrono::minutes{10}) {
+    throw std::out_of_range("connect_timeout must be 100 ms to 10 min");
+  }
+  if (options.retry_for < milliseconds{0} || options.retry_for > std::chrono::hours{24}) {
+    throw std::out_of_range("retry_for must be 0 to 24 h");
+  }
+}
+
 std::unique_ptr<storage::Database> open_database(std::string_view url, const PlatformOptions& options) {
+  require_time_limits(options);
   return runtime::open_database(
       url,
       {.schema = options.schema,
@@ -34,6 +46,8 @@ std::unique_ptr<storage::Database> open_database(std::string_view url, const Pla
        .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 9,
        .pooled = options.pooled,
        .busy_timeout = options.busy_timeout,
+       .connect_timeout = options.connect_timeout,
+       .retry_for = options.retry_for,
        .clock = options.clock ? options.clock : system_clock(),
        .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)}});
 }
@@ -115,7 +129,7 @@ struct Platform::State {
          }},
         {"inbox",
          [this](const std::stop_token& stop) {
-           if (!inbox_dispatcher) keep_house(inbox.queue(), stop);
+           if (inbox_handlers.empty()) keep_house(inbox.queue(), stop);
            inbox.forget(inbox.options().remember, stop);
            warn_of_stuck(stop);
          }},
@@ -159,9 +173,17 @@ struct Platform::State {
     return queues;
   }
 
-  void require_not_started() const {
+  /// Calls `function` while no other thread starts the platform. Throws InvalidOperation when it was started.
+  template <class Function>
+  void before_start(const Function& function) {
+    process.require();
+    const std::lock_guard lock(start_mutex);
     if (dispatcher) throw InvalidOperation("the platform has been started: register handlers before");
+    function();
   }
+
+  void start();
+  void choose_threads();
 
   PlatformOptions options;
   Logger log;
@@ -176,7 +198,9 @@ struct Platform::State {
   Jobs jobs;
   Instances instances;
   runtime::ClockCheck clock_check;
-  std::mutex stop_mutex;
+  core::OwnerProcess process;
+  std::mutex stop_mutex;   // taken before the other
+  std::mutex start_mutex;  // guards the handlers until the start, and the pointers below
   runtime::Listener listener;
   runtime::HandlerRegistry handlers;
   runtime::HandlerRegistry inbox_handlers;
@@ -207,27 +231,52 @@ std::vector<SchemaChange> Platform::pending_changes(std::string_view url, const 
   return described(*database, storage::pending_migrations(*database));
 }
 
+std::string Platform::grants(std::string_view url, std::string_view role, RolePurpose purpose,
+                             const PlatformOptions& options) {
+  if (role.empty() || role.find('\0') != std::string_view::npos) {
+    throw std::invalid_argument("role must not be empty and must not contain NUL");
+  }
+  const auto& engine = runtime::engine_for(url);
+  if (engine.grants == nullptr) return {};
+  return engine.grants({.schema = options.schema,
+                        .role = std::string{role},
+                        .purpose = purpose == RolePurpose::worker ? storage::GrantPurpose::worker
+                                                                  : storage::GrantPurpose::producer});
+}
+
 Platform::Platform(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Platform::Platform(Platform&&) noexcept = default;
-Platform& Platform::operator=(Platform&&) noexcept = default;
+Platform& Platform::operator=(Platform&& other) noexcept {
+  if (this != &other) {
+    const Platform ends_here(std::move(*this));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
 Platform::~Platform() {
-  if (state_) stop();
+  if (!state_) return;
+  if (!state_->process.is_this_one()) {
+    // A forked child has none of the threads, and the connections are the parent's: nothing may be closed.
+    [[maybe_unused]] const auto* leaked = state_.release();
+    return;
+  }
+  // Handlers that are left may wait for a database that does not answer.
+  if (!stop()) state_->database->cancel_calls();
 }
 
 void Platform::on(std::string_view topic, HandlerFunction function, HandlerOptions options) {
-  state_->require_not_started();
-  state_->handlers.add(topic, state_->noting_starts(std::move(function)), std::move(options));
+  state_->before_start(
+      [&] { state_->handlers.add(topic, state_->noting_starts(std::move(function)), std::move(options)); });
 }
 
 void Platform::on(std::shared_ptr<Handler> handler) {
   if (!handler) throw std::invalid_argument("handler must not be null");
-  state_->require_not_started();
-  state_->add(std::move(handler));
+  state_->before_start([&] { state_->add(std::move(handler)); });
 }
 
 void Platform::on_any(HandlerFunction function, HandlerOptions options) {
-  state_->require_not_started();
-  state_->handlers.add_fallback(state_->noting_starts(std::move(function)), std::move(options));
+  state_->before_start(
+      [&] { state_->handlers.add_fallback(state_->noting_starts(std::move(function)), std::move(options)); });
 }
 
 namespace {
@@ -242,52 +291,68 @@ HandlerFunction adapted(InboxHandlerFunction function) {
 }  // namespace
 
 void Platform::on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options) {
-  state_->require_not_started();
-  state_->inbox_handlers.add(topic, adapted(std::move(function)), std::move(options));
+  state_->before_start(
+      [&] { state_->inbox_handlers.add(topic, adapted(std::move(function)), std::move(options)); });
 }
 
 void Platform::on_any_inbox(InboxHandlerFunction function, HandlerOptions options) {
-  state_->require_not_started();
-  state_->inbox_handlers.add_fallback(adapted(std::move(function)), std::move(options));
+  state_->before_start(
+      [&] { state_->inbox_handlers.add_fallback(adapted(std::move(function)), std::move(options)); });
+}
+
+void Platform::State::choose_threads() {
+  auto& threads = options.worker.threads;
+  if (threads != 0) return;
+  const auto cores = std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
+  const auto fitting = static_cast<int>(options.max_connections) - 1;
+  const int dispatchers = inbox_handlers.empty() ? 1 : 2;
+  threads = std::clamp(fitting / dispatchers, 1, cores);
+}
+
+/// Either everything is started, or nothing is left running.
+void Platform::State::start() {
+  choose_threads();
+  auto outbox_work = make_dispatcher(database->outbox(), outbox, handlers, chores());
+  std::unique_ptr<runtime::Dispatcher> inbox_work;
+  if (!inbox_handlers.empty()) {
+    inbox_work = make_dispatcher(database->inbox_queue(), inbox.queue(), inbox_handlers, {});
+  }
+  auto schedule =
+      std::make_unique<runtime::Scheduler>(*database, timers, jobs, listener, options.worker, log);
+  outbox_work->start();
+  if (inbox_work) inbox_work->start();
+  schedule->start();
+  join_catch_up.start();
+  listener.start();
+  instance = std::make_unique<runtime::Instance>(*database, worked_queues(), runtime::InstanceOptions{}, log,
+                                                 metrics);
+  instance->start();
+  dispatcher = std::move(outbox_work);
+  inbox_dispatcher = std::move(inbox_work);
+  scheduler = std::move(schedule);
 }
 
 void Platform::start() {
-  state_->require_not_started();
   auto& state = *state_;
-  state.jobs.require_zones();
-  auto& worker = state.options.worker;
-  if (worker.threads == 0) {
-    const auto cores = std::max(4, static_cast<int>(std::thread::hardware_concurrency()));
-    const auto fitting = static_cast<int>(state.options.max_connections) - 1;
-    const int dispatchers = state.inbox_handlers.empty() ? 1 : 2;
-    worker.threads = std::clamp(fitting / dispatchers, 1, cores);
-  }
-  state.dispatcher =
-      state.make_dispatcher(state.database->outbox(), state.outbox, state.handlers, state.chores());
-  if (!state.inbox_handlers.empty()) {
-    state.inbox_dispatcher =
-        state.make_dispatcher(state.database->inbox_queue(), state.inbox.queue(), state.inbox_handlers, {});
-  }
-  state.dispatcher->start();
-  if (state.inbox_dispatcher) state.inbox_dispatcher->start();
-  state.scheduler = std::make_unique<runtime::Scheduler>(*state.database, state.timers, state.jobs,
-                                                         state.listener, worker, state.log);
-  state.scheduler->start();
-  state.join_catch_up.start();
-  state.listener.start();
-  state.instance = std::make_unique<runtime::Instance>(*state.database, state.worked_queues(),
-                                                       runtime::InstanceOptions{}, state.log, state.metrics);
-  state.instance->start();
+  state.before_start([&] {
+    state.jobs.require_zones();
+    state.start();
+  });
 }
 
 bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
   auto& state = *state_;
+  state.process.require();
   const std::lock_guard one_at_a_time(state.stop_mutex);
-  if (!state.dispatcher) return true;
+  {
+    const std::lock_guard lock(state.start_mutex);
+    if (!state.dispatcher) return true;
+  }
   const auto patience = deadline.value_or(state.options.worker.drain);
   if (state.instance) state.instance->drain();
-  if (state.scheduler) state.scheduler->stop();
-  state.join_catch_up.stop();
+  state.scheduler->request_stop();
+  state.listener.request_stop();
+  state.join_catch_up.request_stop();
   bool ended = true;
   bool inbox_ended = true;
   {
@@ -297,6 +362,8 @@ bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
     });
     ended = state.dispatcher->stop(patience);
   }
+  state.scheduler->stop();
+  state.join_catch_up.stop();
   state.listener.stop();
   // With handlers that still run, the instance keeps its row until they have ended.
   if (state.instance && ended && inbox_ended) state.instance->leave();

@@ -33,6 +33,8 @@ class Scheduler {
   ~Scheduler() { stop(); }
 
   void start();
+  /// Returns at once; stop() waits.
+  void request_stop() { thread_.request_stop(); }
   void stop();
 
  private:

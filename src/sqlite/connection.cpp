@@ -39,6 +39,14 @@ void Cursor::check(int code) {
 
 void Cursor::fail(int code) {
   connection_.note_failure();
+  // SQLite prepares a statement again when the schema has changed since, and fails in the same general way.
+  if (code == SQLITE_ERROR && !finalize_) {
+    sqlite3_stmt* again = nullptr;
+    const int prepared =
+        sqlite3_prepare_v2(connection_.native(), sqlite3_sql(statement_), -1, &again, nullptr);
+    sqlite3_finalize(again);
+    if (prepared != SQLITE_OK) raise_unprepared(connection_.native(), prepared, name_);
+  }
   raise(connection_.native(), code, name_);
 }
 
@@ -264,7 +272,7 @@ Cursor Connection::run(const storage::StatementTexts& texts, const storage::Stat
                                         owned_ ? SQLITE_PREPARE_PERSISTENT : 0, &prepared, nullptr);
     if (code != SQLITE_OK) {
       note_failure();
-      raise(connection_, code, statement.name);
+      raise_unprepared(connection_, code, statement.name);
     }
   }
   return {*this, prepared, statement.name, false};

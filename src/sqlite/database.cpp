@@ -120,7 +120,7 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
 constexpr std::chrono::milliseconds watch_interval{20};
 
 /// SQLite has waited its busy timeout before it says busy: a few more rounds are enough.
-constexpr storage::RetryPolicy retry_policy{.max_attempts = 3};
+constexpr int most_attempts = 3;
 
 }  // namespace
 
@@ -130,7 +130,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       name_("sqlite:" + path_),
       texts_(sql::statements(), checked(options_.schema)),
       readers_({.max_size = options_.max_connections}, options_.clock, options_.log,
-               [this](const std::stop_token&) {
+               [this](const std::stop_token&, auto) {
                  return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
                }),
       joins_(texts_, options_.clock, doorbell()),
@@ -160,10 +160,15 @@ Writer& Database::writer() {
   return *writer_;
 }
 
+storage::RetryPolicy Database::retry_policy() const {
+  process_.require();
+  return {.max_attempts = most_attempts, .patience = options_.retry_for};
+}
+
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto& stop = options.stop;
   storage::run_with_retry(
-      *options_.clock, options_.log, retry_policy, {.repeatable = true, .stop = stop}, [&] {
+      *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop}, [&] {
         auto connection = readers_.acquire(stop);
         connection->script("begin",
                            "begin deferred");  // one snapshot for all its statements; it never writes
@@ -174,7 +179,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
 }
 
 void Database::write(const storage::WriteOptions& options, const WriteBody& body) {
-  storage::run_with_retry(*options_.clock, options_.log, retry_policy, options, [&] {
+  storage::run_with_retry(*options_.clock, options_.log, retry_policy(), options, [&] {
     if (options.stop.stop_requested())
       throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
     writer().submit([&](Connection& connection) {
@@ -185,6 +190,7 @@ void Database::write(const storage::WriteOptions& options, const WriteBody& body
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
+  process_.require();
   return std::make_unique<OwnedTransaction>(*this, writer());
 }
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "core/owner_process.hpp"
 #include "sqlite/connection.hpp"
 #include "sqlite/inbox_store.hpp"
 #include "sqlite/instance_store.hpp"
@@ -17,6 +18,7 @@
 #include "sqlite/writer.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
+#include "storage/retry.hpp"
 
 namespace dovetail::sqlite {
 
@@ -51,8 +53,11 @@ class Database final : public storage::Database {
   void watch(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// Opened when first written to: looking at a database never creates it.
   Writer& writer();
+  /// Throws InvalidOperation in a forked child.
+  [[nodiscard]] storage::RetryPolicy retry_policy() const;
 
   storage::DatabaseOptions options_;
+  core::OwnerProcess process_;
   std::string path_;
   std::string name_;
   storage::StatementTexts texts_;

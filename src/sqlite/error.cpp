@@ -45,6 +45,13 @@ ErrorKind classify(int extended_code, bool decides) {
   }
 }
 
+void raise_unprepared(sqlite3* connection, int code, std::string_view statement) {
+  const int extended = sqlite3_extended_errcode(connection);
+  if (extended != SQLITE_ERROR) raise(connection, code, statement);
+  throw Error({ErrorKind::schema, std::to_string(extended), std::string{statement}},
+              sqlite3_errmsg(connection));
+}
+
 void raise(sqlite3* connection, int code, std::string_view statement, bool decides) {
   const int extended = connection != nullptr ? sqlite3_extended_errcode(connection) : code;
   std::string message = connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(code);

@@ -10,7 +10,9 @@ namespace {
 std::vector<storage::AppliedMigration> list(Connection& connection, const storage::StatementTexts& texts) {
   auto cursor = connection.run(texts, sql::migration_list);
   std::vector<storage::AppliedMigration> applied;
-  while (cursor.step()) applied.push_back({cursor.integer(0), cursor.text(1), cursor.text(2)});
+  while (cursor.step()) {
+    applied.push_back({cursor.integer(0), cursor.text(1), cursor.text(2), cursor.integer(3)});
+  }
   return applied;
 }
 
@@ -38,7 +40,8 @@ void MigrationStore::apply(storage::WriteSession& session, const storage::Migrat
   auto& connection = WriteSession::of(session);
   connection.script(migration.name, core::with_schema(migration.sql, schema_));
   auto record = connection.run(texts_, sql::migration_record);
-  record.bind(migration.number).bind(migration.name).bind(migration.checksum).run();
+  record.bind(migration.number).bind(migration.name).bind(migration.checksum);
+  record.bind(migration.compatible_with).run();
 }
 
 }  // namespace dovetail::sqlite

@@ -376,6 +376,7 @@ Writer::Hold::Hold(Writer& writer) : writer_(writer) {
 }
 
 Writer::Hold::~Hold() {
+  if (!writer_.process_.is_this_one()) return;  // a forked child: the transaction is the parent's
   writer_.rollback_if_open();
   writer_.holder_.store({}, std::memory_order_relaxed);
   writer_.file_lock_.unlock();
@@ -383,6 +384,7 @@ Writer::Hold::~Hold() {
 }
 
 void Writer::Hold::commit() {
+  writer_.process_.require();
   try {
     writer_.commit();
   } catch (...) {
@@ -393,10 +395,12 @@ void Writer::Hold::commit() {
 }
 
 void Writer::Hold::note_user() {
+  writer_.process_.require();
   writer_.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
 }
 
 void Writer::Hold::rollback() {
+  writer_.process_.require();
   writer_.rollback_if_open();
 }
 

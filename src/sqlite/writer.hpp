@@ -26,6 +26,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/owner_process.hpp"
 #include "dovetail/log.hpp"
 #include "sqlite/connection.hpp"
 #include "sqlite/file_lock.hpp"
@@ -94,6 +95,7 @@ class Writer {
   [[nodiscard]] bool checkpoint_is_due();
   void checkpoint() noexcept;
 
+  core::OwnerProcess process_;
   const std::string path_;
   const std::chrono::milliseconds busy_timeout_;
   const Logger log_;

@@ -35,6 +35,10 @@ struct DatabaseOptions {
   std::size_t service_connections = 4;
   bool pooled = false;
   std::chrono::milliseconds busy_timeout{10'000};
+  /// The limit of one attempt to connect, and of the first connection in all.
+  std::chrono::milliseconds connect_timeout{4'000};
+  /// How long a call repeats what failed as transient.
+  std::chrono::milliseconds retry_for{30'000};
   std::shared_ptr<Clock> clock{};
   Logger log{};
 };
@@ -88,6 +92,10 @@ class Database {
   /// True when an open transaction keeps everybody else from writing.
   [[nodiscard]] virtual bool transactions_exclude_writers() const = 0;
 
+  /// Ends calls that carry no stop token of their own, those under way and those to come: the database is about
+  /// to be closed. An engine whose calls have time limits anyway does nothing.
+  virtual void cancel_calls() {}
+
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;
 
@@ -129,11 +137,20 @@ class Database {
   Doorbell schedule_bell_;
 };
 
+enum class GrantPurpose { worker, producer };
+struct GrantRequest {
+  std::string schema;
+  std::string role;
+  GrantPurpose purpose = GrantPurpose::worker;
+};
+
 /// What an engine brings along: the schemes of its URLs and how to open one.
 struct Engine {
   std::string_view name;
   std::string_view schemes;  // comma-separated: "postgresql,postgres"
   std::unique_ptr<Database> (*open)(std::string_view url, DatabaseOptions options);
+  /// The statements that let a role use the schema; null for an engine without roles.
+  std::string (*grants)(const GrantRequest& request) = nullptr;
 };
 
 }  // namespace dovetail::storage

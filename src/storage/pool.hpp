@@ -2,6 +2,7 @@
 //
 // Guarantees
 //   * Never more than `max_size` connections exist at once; who comes late waits, in turn, up to `patience`.
+//     The caller may set another limit for opening, so that several tries of one call share it.
 //   * A connection that broke is thrown away when it is returned; the next borrower gets a new one.
 //   * Opening is tried again with full-jitter backoff while the failure is transient, up to `patience`.
 //
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "core/assert.hpp"
+#include "core/owner_process.hpp"
 #include "core/random.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/clock.hpp"
@@ -36,7 +38,9 @@ struct PoolOptions {
 template <class Connection>
 class Pool {
  public:
-  using Open = std::function<std::unique_ptr<Connection>(const std::stop_token&)>;
+  using TimePoint = std::chrono::steady_clock::time_point;
+  /// Opens a connection, if that takes no longer than to the time given.
+  using Open = std::function<std::unique_ptr<Connection>(const std::stop_token&, TimePoint give_up_at)>;
 
   Pool(PoolOptions options, std::shared_ptr<Clock> clock, Logger log, Open open)
       : options_(options), clock_(std::move(clock)), log_(std::move(log)), open_(std::move(open)) {
@@ -66,8 +70,13 @@ class Pool {
   /// Throws Error (transient) when all connections stay in use for as long as `patience`, or the last failure
   /// to open.
   [[nodiscard]] Lease acquire(const std::stop_token& stop = {}) {
-    const auto give_up_at = std::chrono::steady_clock::now() + options_.patience;
-    if (auto idle = take_slot(give_up_at, stop)) return Lease{*this, std::move(idle)};
+    return acquire(stop, std::chrono::steady_clock::now() + options_.patience);
+  }
+  /// The same; opening is not tried again after `give_up_at`.
+  [[nodiscard]] Lease acquire(const std::stop_token& stop, TimePoint give_up_at) {
+    if (auto idle = take_slot(std::chrono::steady_clock::now() + options_.patience, stop)) {
+      return Lease{*this, std::move(idle)};
+    }
     try {
       return Lease{*this, open_with_backoff(give_up_at, stop)};
     } catch (...) {
@@ -78,8 +87,7 @@ class Pool {
 
  private:
   /// Waits for a place; answers an idle connection, or nothing when the caller has to open one.
-  std::unique_ptr<Connection> take_slot(std::chrono::steady_clock::time_point give_up_at,
-                                        const std::stop_token& stop) {
+  std::unique_ptr<Connection> take_slot(TimePoint give_up_at, const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     const auto ticket = next_ticket_++;
     waiting_.push_back(ticket);
@@ -100,11 +108,10 @@ class Pool {
     return nullptr;
   }
 
-  std::unique_ptr<Connection> open_with_backoff(std::chrono::steady_clock::time_point give_up_at,
-                                                const std::stop_token& stop) {
+  std::unique_ptr<Connection> open_with_backoff(TimePoint give_up_at, const std::stop_token& stop) {
     for (int tries = 0;; ++tries) {
       try {
-        return open_(stop);
+        return open_(stop, give_up_at);
       } catch (const Error& error) {
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
@@ -116,6 +123,10 @@ class Pool {
   }
 
   void give_back(std::unique_ptr<Connection> connection) {
+    if (!process_.is_this_one()) {  // a forked child: the connection is the parent's, and so may be the mutex
+      [[maybe_unused]] const auto* leaked = connection.release();
+      return;
+    }
     if (connection && !connection->usable()) connection.reset();
     {
       std::lock_guard lock(mutex_);
@@ -126,6 +137,7 @@ class Pool {
   }
 
   PoolOptions options_;
+  core::OwnerProcess process_;
   std::shared_ptr<Clock> clock_;
   Logger log_;
   Open open_;

@@ -16,14 +16,15 @@ void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy, 
     try {
       return attempt();
     } catch (const Error& error) {
-      if (!may_retry(error, options) || tries >= policy.max_attempts || give_up.expired()) throw;
+      const auto pause = policy.backoff.delay(tries, core::random_unit());
+      if (!may_retry(error, options) || tries >= policy.max_attempts || give_up.remaining() <= pause) throw;
       log.write(LogLevel::warn, "storage.retry",
                 {{"kind", to_string(error.kind())},
                  {"code", error.native_code()},
                  {"statement", error.statement()},
                  {"tries", tries}});
       if (options.on_retry) options.on_retry(error);
-      if (!clock.sleep_for(policy.backoff.delay(tries, core::random_unit()), options.stop)) throw;
+      if (!clock.sleep_for(pause, options.stop)) throw;
     }
   }
 }

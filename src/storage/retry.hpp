@@ -14,8 +14,7 @@ namespace dovetail::storage {
 
 struct RetryPolicy {
   int max_attempts = 10;
-  std::chrono::milliseconds patience{
-      30'000};  // no new attempt after so long: some wait long before they fail
+  std::chrono::milliseconds patience{30'000};  // no attempt starts later than this
   FullJitterBackoff backoff{.initial = std::chrono::milliseconds{5}, .cap = std::chrono::milliseconds{1'000}};
 };
 

@@ -30,6 +30,13 @@ class MigrationContract : public BackendTest {
     }
     return "opened";
   }
+  std::int64_t last_known() { return backend.open_database()->migrations().known().back().number; }
+  /// A migration of a later version.
+  void add_future(std::int64_t number, std::int64_t compatible_with) {
+    backend.sql("insert into " + backend.table("schema_migrations") +
+                " (number, name, checksum, compatible_with) values (" + std::to_string(number) +
+                ", 'future', 'x', " + std::to_string(compatible_with) + ")");
+  }
 };
 DOVETAIL_CONTRACT(MigrationContract);
 
@@ -71,10 +78,38 @@ TEST_P(MigrationContract, ADryRunsScriptDoesByHandWhatMigratingDoes) {
   EXPECT_THAT(Platform::migrate(backend.url(), backend.options()), IsEmpty());
 }
 
+TEST_P(MigrationContract, ANewerSchemaThatIsCompatibleIsUsed) {
+  Platform::migrate(backend.url(), backend.options());
+  const auto last = last_known();
+  add_future(last + 1, last);
+  add_future(last + 2, last - 1);
+  EXPECT_EQ(refusal(), "opened");
+  auto platform = Platform::open(backend.url(), backend.options());  // with deployment
+  platform.outbox().enqueue({.topic = "t"});
+  EXPECT_THAT(Platform::migrate(backend.url(), backend.options()), IsEmpty());
+  EXPECT_EQ(backend.number("select max(number) from " + backend.table("schema_migrations")), last + 2);
+}
+
+TEST_P(MigrationContract, OneIncompatibleMigrationAmongNewerOnesIsEnoughToRefuse) {
+  Platform::migrate(backend.url(), backend.options());
+  const auto last = last_known();
+  add_future(last + 1, last + 1);
+  add_future(last + 2, last);
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("newer than this Dovetail"),
+                               HasSubstr("knows migration " + std::to_string(last + 1)),
+                               HasSubstr("This one knows " + std::to_string(last))));
+}
+
+TEST_P(MigrationContract, ACompatibleNewerSchemaStillNeedsTheKnownMigrationsUnchanged) {
+  Platform::migrate(backend.url(), backend.options());
+  add_future(last_known() + 1, last_known());
+  backend.sql("update " + backend.table("schema_migrations") + " set checksum = 'changed' where number = 1");
+  EXPECT_THAT(refusal(), HasSubstr("append-only"));
+}
+
 TEST_P(MigrationContract, ANewerSchemaIsAnErrorAndIsLeftAlone) {
   Platform::migrate(backend.url(), backend.options());
-  backend.sql("insert into " + backend.table("schema_migrations") +
-              " (number, name, checksum) values (9999, 'future', 'x')");
+  add_future(9999, 9999);
   EXPECT_THAT(refusal(), AllOf(HasSubstr("newer than this Dovetail"), HasSubstr("9999 (future)")));
   EXPECT_THROW(Platform::migrate(backend.url(), backend.options()), SchemaMismatch);
   EXPECT_THROW((void)Platform::open(backend.url(), backend.options()), SchemaMismatch);

@@ -82,6 +82,12 @@ void CuttingProxy::serve(int client) {
   bool cut = false;
   std::array<char, 65536> buffer{};
   while (open && !stopping_) {
+    if (frozen_) {
+      std::array<pollfd, 2> held{{{client, POLLIN, 0}, {server, POLLIN, 0}}};
+      if (::poll(held.data(), held.size(), 0) > 0) holds_back_ = true;
+      ::usleep(5'000);
+      continue;
+    }
     std::array<pollfd, 2> fds{{{client, POLLIN, 0}, {server, POLLIN, 0}}};
     if (::poll(fds.data(), fds.size(), 20) <= 0) continue;
     for (int side = 0; side < 2 && open; ++side) {

@@ -25,6 +25,12 @@ class CuttingProxy {
   void cut_answer_to(const std::string& text);
   [[nodiscard]] int cuts() const { return cuts_; }
 
+  /// Forwards nothing any more, neither on old connections nor on new ones, like a server that was frozen.
+  void freeze() { frozen_ = true; }
+  void thaw() { frozen_ = false; }
+  /// True once the frozen proxy has kept something from a client or the server.
+  [[nodiscard]] bool holds_something_back() const { return holds_back_; }
+
  private:
   void accept_loop();
   void serve(int client);
@@ -37,6 +43,8 @@ class CuttingProxy {
   std::string armed_;
   std::atomic<int> cuts_{0};
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> frozen_{false};
+  std::atomic<bool> holds_back_{false};
   std::vector<std::jthread> connections_;
   std::jthread acceptor_;
 };

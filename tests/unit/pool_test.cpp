@@ -77,7 +77,7 @@ class PoolTest : public ::testing::Test {
 
   /// `before_open` may throw: opening fails.
   Pool make(storage::PoolOptions options, std::function<void()> before_open) {
-    return Pool{options, clock, Logger{sink}, [this, before_open](const std::stop_token&) {
+    return Pool{options, clock, Logger{sink}, [this, before_open](const std::stop_token&, auto) {
                   ++tries;
                   before_open();
                   return std::make_unique<FakeConnection>(census);

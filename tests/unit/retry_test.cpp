@@ -156,7 +156,7 @@ TEST_F(Retry, EndsWithTheErrorWhenStopIsRequested) {
 TEST_F(Retry, StopEndsThePauseBetweenTries) {
   std::stop_source stop;
   options.stop = stop.get_token();
-  policy = {.max_attempts = 1'000'000, .backoff = {.initial = 1h, .cap = 1h}};
+  policy = {.max_attempts = 1'000'000, .patience = 24h, .backoff = {.initial = 1h, .cap = 1h}};
   auto running = std::async(std::launch::async, [&] { run(failing(ErrorKind::deadlock, 1'000'000)); });
   while (clock.sleepers() == 0) std::this_thread::yield();
   stop.request_stop();

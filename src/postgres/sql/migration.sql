@@ -4,7 +4,7 @@
 select to_regclass('{schema}.schema_migrations') is not null;
 
 -- name: migration_list
-select number, name, checksum from {schema}.schema_migrations order by number;
+select number, name, checksum, compatible_with from {schema}.schema_migrations order by number;
 
 -- name: migration_prepare
 -- Takes the migration lock until the transaction ends, then makes the table of migrations if there is none.
@@ -16,14 +16,16 @@ begin
   end if;
   if to_regclass('{schema}.schema_migrations') is null then
     create table {schema}.schema_migrations (
-      number     bigint primary key,
-      name       text not null,
-      checksum   text not null,
-      applied_at timestamptz not null default clock_timestamp()
+      number          bigint primary key,
+      name            text not null,
+      checksum        text not null,
+      compatible_with bigint not null, -- the oldest library that works with it, by its last migration
+      applied_at      timestamptz not null default clock_timestamp()
     );
   end if;
 end
 $block$;
 
 -- name: migration_record
-insert into {schema}.schema_migrations (number, name, checksum) values ($1::bigint, $2::text, $3::text);
+insert into {schema}.schema_migrations (number, name, checksum, compatible_with)
+values ($1::bigint, $2::text, $3::text, $4::bigint);

@@ -79,6 +79,22 @@ create view {schema}.{queue}_messages as
          null, id, correlation_id, due_at, expires_at, priority, unique_key, headers, claim_epoch, past_attempts
     from {schema}.{queue}_archive;
 
+-- Deletes a message whose id is in the archive; answers whether it was. It runs with the rights of the schema's owner: a
+-- role that may only enqueue cannot delete. For the functions below, not for callers.
+create function {schema}._{queue}_drop_known(id uuid) returns boolean
+  language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+begin
+  if not exists (select from {schema}.{queue}_archive a where a.id = _{queue}_drop_known.id) then
+    return false;
+  end if;
+  delete from {schema}.{queue} o where o.id = _{queue}_drop_known.id;
+  return true;
+end
+$function$;
+
 -- Stores a message; answers its id and whether it was stored. It is not when its message_id is known already (also of a
 -- message that is finished), or when one with its unique_key is not finished yet: then the answer is that one's id.
 --
@@ -128,8 +144,7 @@ begin
     on conflict do nothing;
     if found then
       -- Looked for after the insert: whoever finished it meanwhile has let the insert pass.
-      if message_id is not null and exists (select from {schema}.{queue}_archive a where a.id = v_id) then
-        delete from {schema}.{queue} o where o.id = v_id;
+      if message_id is not null and {schema}._{queue}_drop_known(v_id) then
         id := v_id;
         stored := false;
         return;

@@ -1,0 +1,27 @@
+// The process that made an object. A child of fork() inherits the object, but not its threads, and shares its
+// connections with the parent: it must neither use nor close them.
+#pragma once
+
+#include <unistd.h>
+
+#include "dovetail/error.hpp"
+
+namespace dovetail::core {
+
+class OwnerProcess {
+ public:
+  /// False in a child that was forked after the object was made.
+  [[nodiscard]] bool is_this_one() const { return ::getpid() == pid_; }
+
+  /// Throws InvalidOperation in a forked child.
+  void require() const {
+    if (is_this_one()) return;
+    throw InvalidOperation(
+        "this Platform was opened before fork(): a child process must open a Platform of its own");
+  }
+
+ private:
+  pid_t pid_ = ::getpid();
+};
+
+}  // namespace dovetail::core

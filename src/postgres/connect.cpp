@@ -1,0 +1,208 @@
+// Connecting: the settings, one attempt with its time limit, and the meaning of its failure.
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <stdexcept>
+
+#include "dovetail/error.hpp"
+#include "postgres/connection.hpp"
+#include "postgres/error.hpp"
+#include "postgres/host_lookup.hpp"
+
+namespace dovetail::postgres {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+/// PQconnectPoll knows neither time limits nor stop tokens: we look at both this often.
+constexpr int connect_poll_ms = 50;
+
+/// What we add where the user said nothing. Together the four TCP settings notice a half-open connection in
+/// 15 s.
+constexpr std::array<std::pair<const char*, const char*>, 8> default_settings{{
+    {"application_name", "dovetail"},
+    {"client_encoding", "UTF8"},
+    {"target_session_attrs", "read-write"},
+    {"keepalives", "1"},
+    {"keepalives_idle", "10"},
+    {"keepalives_interval", "5"},
+    {"keepalives_count", "3"},
+    {"tcp_user_timeout", "15000"},
+}};
+
+void discard_notice(void*, const char*) {}
+
+/// `FATAL:  28P01: ...` in libpq's verbose text is the only place where it shows the SQLSTATE of a failed
+/// connection attempt.
+std::string sqlstate_in(std::string_view line) {
+  const auto is_code_character = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); };
+  for (std::size_t at = 0; (at = line.find(":  ", at)) != std::string_view::npos; ++at) {
+    const auto code = line.substr(at + 3, 6);
+    if (code.size() == 6 && code.back() == ':' && std::ranges::all_of(code.substr(0, 5), is_code_character)) {
+      return std::string{code.substr(0, 5)};
+    }
+  }
+  return {};
+}
+
+struct ConnectReport {
+  std::string sqlstate;
+  std::string line;
+};
+
+/// libpq's text has a line for each address that was tried: the last one counts.
+ConnectReport report_of(std::string_view verbose) {
+  ConnectReport report;
+  while (!verbose.empty()) {
+    const auto line = verbose.substr(0, verbose.find('\n'));
+    verbose.remove_prefix(std::min(line.size() + 1, verbose.size()));
+    auto sqlstate = sqlstate_in(line);
+    // Without a SQLSTATE, a line that is indented or follows one with a SQLSTATE only explains it.
+    const bool explains = line.empty() || line.front() == '\t' || !report.sqlstate.empty();
+    if (sqlstate.empty() && explains) continue;
+    report = {std::move(sqlstate), std::string{line}};
+  }
+  return report;
+}
+
+bool requires_ssl(const ConnectionSettings& settings) {
+  const auto mode = settings.get("sslmode");
+  return mode == "require" || mode == "verify-ca" || mode == "verify-full";
+}
+
+/// An attempt that failed changed nothing: without an answer from a server it may be repeated.
+ErrorKind kind_of_failure(PGconn* native, const std::string& sqlstate) {
+  if (sqlstate == "3D000") return ErrorKind::schema;   // no such database
+  if (sqlstate == "08P01") return ErrorKind::invalid;  // the startup packet was refused, and will be again
+  if (sqlstate.empty() && PQconnectionNeedsPassword(native) != 0) return ErrorKind::permission;
+  return classify(sqlstate, false);
+}
+
+std::string remedy_for(const std::string& sqlstate, const ConnectionSettings& settings) {
+  if (sqlstate != "08P01" || !settings.sends_options()) return {};
+  return ". A pooler such as PgBouncer refuses startup options: set PlatformOptions::pooled, or --pooled on "
+         "the command line";
+}
+
+/// The exchange with PQconnectPoll.
+struct Attempt {
+  Attempt(PGconn* native, Steady::time_point give_up_at, const std::stop_token& stop) {
+    auto state = PQstatus(native) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
+    while (state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED && in_time && !stop.stop_requested()) {
+      pollfd fd{PQsocket(native), static_cast<short>(state == PGRES_POLLING_READING ? POLLIN : POLLOUT), 0};
+      if (::poll(&fd, 1, connect_poll_ms) > 0) state = PQconnectPoll(native);
+      reached_ssl = reached_ssl || PQstatus(native) == CONNECTION_SSL_STARTUP;
+      in_time = Steady::now() < give_up_at;
+    }
+    connected = state == PGRES_POLLING_OK;
+    failed = state == PGRES_POLLING_FAILED;
+  }
+  bool connected = false;
+  bool failed = false;
+  bool in_time = true;
+  bool reached_ssl = false;
+};
+
+[[noreturn]] void raise_failure(PGconn* native, const ConnectionSettings& settings,
+                                const ConnectOptions& options, bool reached_ssl) {
+  const auto report = report_of(PQerrorMessage(native));
+  auto kind = kind_of_failure(native, report.sqlstate);
+  // SSL that fails at the first connection is a matter of settings; later it may be a server that restarts.
+  const bool ssl_refused = report.sqlstate.empty() && reached_ssl && requires_ssl(settings);
+  if (options.first && ssl_refused) kind = ErrorKind::permission;
+  throw Error({kind, report.sqlstate, "connect"},
+              settings.describe() + ": " + report.line + remedy_for(report.sqlstate, settings));
+}
+
+void require_resolvable(const ConnectionSettings& settings, const ConnectOptions& options,
+                        Steady::time_point give_up_at, const std::stop_token& stop) {
+  const auto failure = look_up_hosts(settings, give_up_at, stop);
+  if (!failure) return;
+  // A name that never had an address is a typing error; one that had one comes back.
+  const bool final = options.first && failure->name_is_unknown;
+  throw Error({final ? ErrorKind::invalid : ErrorKind::connection_lost, "", "connect"},
+              settings.describe() + ": " + failure->reason);
+}
+
+}  // namespace
+
+ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed) {
+  char* message = nullptr;
+  const std::string text{url};
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options{
+      PQconninfoParse(text.c_str(), &message), &PQconninfoFree};
+  PQfreemem(message);  // it may quote the string, secrets included
+  if (!options) {
+    throw std::invalid_argument(
+        "libpq cannot read the PostgreSQL connection string (not shown: it may hold a password)");
+  }
+  for (const auto* option = options.get(); option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) values_.emplace_back(option->keyword, option->val);
+  }
+  for (const auto& [key, value] : default_settings) {
+    if (get(key).empty()) values_.emplace_back(key, value);
+  }
+  if (!read_committed) return;
+  sends_options_ = true;
+  const std::string isolation = "-c default_transaction_isolation=read\\ committed";
+  const auto given = std::ranges::find(values_, "options", [](const auto& entry) { return entry.first; });
+  if (given == values_.end()) {
+    values_.emplace_back("options", isolation);
+  } else {
+    given->second += " " + isolation;
+  }
+}
+
+std::string_view ConnectionSettings::get(std::string_view key) const {
+  const auto found =
+      std::ranges::find(values_, key, [](const auto& entry) -> std::string_view { return entry.first; });
+  return found == values_.end() ? std::string_view{} : std::string_view{found->second};
+}
+
+std::chrono::milliseconds ConnectionSettings::connect_timeout(std::chrono::milliseconds fallback) const {
+  const int seconds = std::atoi(std::string{get("connect_timeout")}.c_str());
+  return seconds > 0 ? std::chrono::milliseconds{std::chrono::seconds{seconds}} : fallback;
+}
+
+std::string ConnectionSettings::describe() const {
+  const auto or_else = [this](std::string_view key, std::string_view fallback) {
+    const auto value = get(key);
+    return std::string{value.empty() ? fallback : value};
+  };
+  return "postgresql:" + or_else("host", "local") + ":" + or_else("port", "5432") + "/" +
+         or_else("dbname", "default");
+}
+
+std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings, const std::stop_token& stop,
+                                             const ConnectOptions& options) {
+  const auto give_up_at = Steady::now() + options.timeout;
+  require_resolvable(settings, options, give_up_at, stop);
+  std::vector<const char*> keys;
+  std::vector<const char*> values;
+  for (const auto& [key, value] : settings.values()) {
+    keys.push_back(key.c_str());
+    values.push_back(value.c_str());
+  }
+  keys.push_back(nullptr);
+  values.push_back(nullptr);
+  auto* native = PQconnectStartParams(keys.data(), values.data(), 0);
+  if (native == nullptr) throw std::bad_alloc();
+  std::unique_ptr<Connection> connection{new Connection(native, true)};
+  PQsetNoticeProcessor(native, &discard_notice, nullptr);
+  PQsetErrorVerbosity(native, PQERRORS_VERBOSE);
+  const Attempt attempt(native, give_up_at, stop);
+  if (stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
+  if (attempt.failed) raise_failure(native, settings, options, attempt.reached_ssl);
+  if (!attempt.connected) {
+    throw Error({ErrorKind::connection_lost, "", "connect"},
+                settings.describe() + ": the server did not answer within " +
+                    std::to_string(options.timeout.count()) + " ms");
+  }
+  PQsetErrorVerbosity(native, PQERRORS_DEFAULT);
+  PQsetnonblocking(native, 1);
+  return connection;
+}
+
+}  // namespace dovetail::postgres

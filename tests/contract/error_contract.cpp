@@ -1,0 +1,43 @@
+// What the world's failures are called, on both engines.
+#include "support/backend.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+class ErrorContract : public BackendTest {
+ protected:
+  static ErrorKind kind_of(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    ADD_FAILURE() << "nothing failed";
+    return ErrorKind::other;
+  }
+};
+DOVETAIL_CONTRACT(ErrorContract);
+
+TEST_P(ErrorContract, AMissingTableIsAMatterOfTheSchema) {
+  auto platform = backend.open();
+  backend.sql("drop table " + backend.table("lease") + (backend.is_postgres() ? " cascade" : ""));
+  EXPECT_EQ(kind_of([&] { (void)platform.leases().try_acquire("a", "me", 1s); }), ErrorKind::schema);
+}
+
+TEST_P(ErrorContract, ATableThatIsDroppedAfterItsStatementsWereUsedIsAMatterOfTheSchema) {
+  auto platform = backend.open();
+  EXPECT_TRUE(platform.leases().try_acquire("a", "me", 1s).has_value());
+  backend.sql("drop table " + backend.table("lease") + (backend.is_postgres() ? " cascade" : ""));
+  EXPECT_EQ(kind_of([&] { (void)platform.leases().try_acquire("b", "me", 1s); }), ErrorKind::schema);
+}
+
+TEST_P(ErrorContract, StatementsOfTheUsersThatAreWrongAreNotASchemaOfOurs) {
+  auto platform = backend.open();
+  auto transaction = platform.begin();
+  EXPECT_NE(kind_of([&] { transaction.execute("selec 1"); }), ErrorKind::schema);
+}
+
+}  // namespace
+}  // namespace dovetail::testing

@@ -1,0 +1,77 @@
+// start(), stop() and on() called by several threads, on both engines.
+#include <atomic>
+#include <latch>
+#include <thread>
+
+#include "support/backend.hpp"
+#include "support/eventually.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+class LifecycleContract : public BackendTest {};
+DOVETAIL_CONTRACT(LifecycleContract);
+
+TEST_P(LifecycleContract, OfSeveralThreadsThatStartOneDoesIt) {
+  auto platform = backend.open();
+  std::atomic<int> started{0};
+  std::atomic<int> refused{0};
+  std::atomic<int> registered{0};
+  std::latch ready(9);
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 3; ++i) {
+      threads.emplace_back([&] {
+        ready.arrive_and_wait();
+        try {
+          platform.start();
+          ++started;
+        } catch (const InvalidOperation&) {
+          ++refused;
+        }
+      });
+      threads.emplace_back([&] {
+        ready.arrive_and_wait();
+        platform.stop(1s);
+      });
+      threads.emplace_back([&, i] {
+        ready.arrive_and_wait();
+        try {
+          platform.on("t" + std::to_string(i), [](const OutboxMessage&, HandlerContext&) {});
+          ++registered;
+        } catch (const InvalidOperation&) {
+        }
+      });
+    }
+  }
+  EXPECT_EQ(started, 1);
+  EXPECT_EQ(refused, 2);
+  EXPECT_LE(registered, 3);
+  EXPECT_TRUE(platform.stop());
+  EXPECT_THROW(platform.start(), InvalidOperation) << "a platform is started once";
+}
+
+TEST_P(LifecycleContract, AStartThatFailsLeavesNothingRunning) {
+  auto options = backend.options();
+  options.worker.batch_size = 0;
+  auto platform = Platform::open(backend.url(), options);
+  EXPECT_THROW(platform.start(), std::out_of_range);
+  EXPECT_NO_THROW(platform.on("t", [](const OutboxMessage&, HandlerContext&) {}));
+  EXPECT_TRUE(platform.stop());
+}
+
+TEST_P(LifecycleContract, APlatformThatIsReplacedIsStoppedFirst) {
+  std::atomic<int> handled{0};
+  auto platform = backend.open();
+  platform.on("t", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  platform.start();
+  platform = backend.open();
+  platform.outbox().enqueue({.topic = "t"});
+  EXPECT_EQ(platform.outbox().claim({.owner = OwnerToken::generate()}).size(), 1U);
+  EXPECT_EQ(handled, 0);
+}
+
+}  // namespace
+}  // namespace dovetail::testing

@@ -1,0 +1,52 @@
+// How many connections a started Platform holds.
+#include <atomic>
+
+#include "support/backend.hpp"
+#include "support/eventually.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+class PostgresConnections : public ::testing::Test {
+ protected:
+  std::int64_t open_connections() {
+    return backend.number("select count(*) from pg_stat_activity where application_name = '" +
+                          backend.schema() + "'");
+  }
+  Backend backend{BackendKind::postgres};
+};
+
+TEST_F(PostgresConnections, AStartedPlatformHoldsNoMoreThanDocumented) {
+  auto options = backend.options();
+  options.worker.fetchers = 2;
+  auto platform = Platform::open(backend.url() + "?application_name=" + backend.schema(), options);
+  std::atomic<int> handled{0};
+  const auto handle = [&](const auto&, HandlerContext& context) {
+    context.transaction().execute("select 1");
+    ++handled;
+  };
+  platform.on("t", handle);
+  platform.on("job", handle);
+  platform.on_inbox("t", handle);
+  platform.jobs().create_or_update({.name = "job", .topic = "job", .cron = "0 0 1 1 *"});
+  platform.start();
+  constexpr int messages = 200;
+  for (int i = 0; i < messages; ++i) {
+    platform.outbox().enqueue({.topic = "t"});
+    platform.inbox().enqueue({.topic = "t", .source = "s", .message_id = std::to_string(i)});
+    if (i % 50 == 0) platform.jobs().trigger("job");
+  }
+  std::int64_t most = 0;
+  EXPECT_TRUE(eventually([&] {
+    most = std::max(most, open_connections());
+    return handled >= 2 * messages;
+  }));
+  // max_connections for callers and handlers; fetchers, renewals and housekeeping of two queues; the notifier,
+  // the scheduler, the starts of job runs; the listener. See docs/operations.md.
+  EXPECT_LE(most, 8 + 2 * (2 + 2) + 3 + 1);
+  EXPECT_GT(most, 6) << "nothing was going on: the test proves nothing";
+  platform.stop();
+}
+
+}  // namespace
+}  // namespace dovetail::testing

@@ -1,0 +1,227 @@
+// Servers that are down, frozen, locked or refuse: calls and stop() end in their time, with the reason.
+#include <future>
+
+#include "support/backend.hpp"
+#include "support/cutting_proxy.hpp"
+#include "support/eventually.hpp"
+#include "support/recorded_lines.hpp"
+#include "support/refusing_server.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Steady = std::chrono::steady_clock;
+
+/// Far more than a loaded machine needs, and less than the 58 s that such calls once took.
+constexpr auto soon = 20s;
+
+class PostgresOutage : public ::testing::Test {
+ protected:
+  static Error failure_of(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error;
+    }
+    return Error({ErrorKind::other, "", "none"}, "nothing failed");
+  }
+  PlatformOptions options() {
+    auto options = backend.options();
+    options.connect_timeout = 300ms;
+    options.retry_for = 300ms;
+    return options;
+  }
+  static Error failure_to_open(const std::string& url, PlatformOptions options) {
+    return failure_of([&] { (void)Platform::open(url, std::move(options)); });
+  }
+
+  Backend backend{BackendKind::postgres};
+};
+
+TEST_F(PostgresOutage, OpeningFailsWithinFiveSecondsByDefault) {
+  EXPECT_LT(PlatformOptions{}.connect_timeout, 5s);
+}
+
+TEST_F(PostgresOutage, OpeningAgainstAServerThatIsDownTellsTheReason) {
+  const auto begun = Steady::now();
+  const auto error = failure_to_open("postgresql://127.0.0.1:1/x", options());
+  EXPECT_EQ(error.kind(), ErrorKind::connection_lost);
+  EXPECT_THAT(error.what(), HasSubstr("Connection refused"));
+  EXPECT_LT(Steady::now() - begun, soon);
+}
+
+TEST_F(PostgresOutage, OpeningAgainstAServerThatDoesNotAnswerSaysSo) {
+  CuttingProxy proxy(backend.url());
+  proxy.freeze();
+  const auto error = failure_to_open(proxy.url(), options());
+  EXPECT_EQ(error.kind(), ErrorKind::connection_lost);
+  EXPECT_THAT(error.what(), HasSubstr("did not answer within 300 ms"));
+}
+
+TEST_F(PostgresOutage, TheConnectTimeoutOfTheUrlWins) {
+  CuttingProxy proxy(backend.url());
+  proxy.freeze();
+  const auto error = failure_to_open(proxy.url() + "?connect_timeout=1", options());
+  EXPECT_THAT(error.what(), HasSubstr("did not answer within 1000 ms"));
+}
+
+TEST_F(PostgresOutage, AnUnknownHostIsNamed) {
+  const auto begun = Steady::now();
+  const auto error = failure_to_open("postgresql://no-such-host.invalid/x", options());
+  EXPECT_EQ(error.statement(), "connect");
+  EXPECT_THAT(error.what(), HasSubstr("cannot resolve host name \"no-such-host.invalid\""));
+  EXPECT_LT(Steady::now() - begun, soon);
+}
+
+TEST_F(PostgresOutage, OneOfSeveralHostsIsEnough) {
+  auto url = backend.url();
+  const auto host = url.find("127.0.0.1");
+  ASSERT_NE(host, std::string::npos);
+  const auto port = url.substr(host + 10, url.find('/', host) - host - 10);
+  url.replace(host, 10 + port.size(), "127.0.0.1:1,127.0.0.1:" + port);
+  EXPECT_NO_THROW((void)Platform::open(url, options()));
+}
+
+TEST_F(PostgresOutage, AReasonThatDoesNotPassIsNotRetried) {
+  for (const char* code : {"28P01", "3D000", "08P01"}) {
+    const RefusingServer server(code, "no");
+    auto longer = options();
+    longer.connect_timeout = 60s;
+    const auto error = failure_to_open(server.url(), longer);
+    EXPECT_EQ(error.native_code(), code);
+    EXPECT_FALSE(error.is_transient());
+    EXPECT_EQ(server.refusals(), 1) << code;
+  }
+}
+
+TEST_F(PostgresOutage, AServerThatStartsUpIsAskedAgain) {
+  const RefusingServer server("57P03", "the database system is starting up");
+  auto longer = options();
+  longer.connect_timeout = 2s;
+  const auto error = failure_to_open(server.url(), longer);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("starting up"), HasSubstr("57P03")));
+  EXPECT_GT(server.refusals(), 1);
+}
+
+TEST_F(PostgresOutage, AMissingPooledIsNamedAtOnce) {
+  const RefusingServer server("08P01", "unsupported startup parameter: options");
+  const auto error = failure_to_open(server.url(), options());
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("unsupported startup parameter: options"),
+                                  HasSubstr("PlatformOptions::pooled"), HasSubstr("--pooled")));
+}
+
+TEST_F(PostgresOutage, ACallGivesUpAfterRetryFor) {
+  std::optional<CuttingProxy> proxy(std::in_place, backend.url());
+  auto platform = Platform::open(proxy->url(), options());
+  proxy.reset();
+  const auto begun = Steady::now();
+  const auto error = failure_of([&] { platform.outbox().enqueue({.topic = "t"}); });
+  EXPECT_EQ(error.kind(), ErrorKind::connection_lost);
+  EXPECT_THAT(error.what(), HasSubstr("Connection refused"));
+  EXPECT_THROW((void)platform.begin(), Error);
+  EXPECT_LT(Steady::now() - begun, soon);
+}
+
+TEST_F(PostgresOutage, TimeLimitsThatCannotWorkAreRefusedBeforeAnyIo) {
+  auto options = backend.options();
+  options.connect_timeout = 0ms;
+  EXPECT_THROW((void)Platform::open("postgresql://127.0.0.1:1/x", options), std::out_of_range);
+  options = backend.options();
+  options.retry_for = -1ms;
+  EXPECT_THROW((void)Platform::open("postgresql://127.0.0.1:1/x", options), std::out_of_range);
+}
+
+/// A platform behind a proxy, with a handler that waits until it may end.
+class PostgresStop : public PostgresOutage {
+ protected:
+  void SetUp() override {
+    auto stopping = options();
+    stopping.retry_for = 60s;
+    stopping.worker.drain = 200ms;
+    platform.emplace(Platform::open(proxy->url(), stopping));
+    platform->on("t", [this](const OutboxMessage&, HandlerContext& context) {
+      begun.set_value();
+      may_end.get_future().wait();
+      if (uses_transaction) context.transaction().execute("select 1");
+    });
+    platform->start();
+    platform->outbox().enqueue({.topic = "t"});
+    begun.get_future().wait();
+  }
+  /// Stops with the handler's message still to be settled.
+  void expect_quick_stop() {
+    const auto from = Steady::now();
+    may_end.set_value();
+    platform->stop(200ms);
+    EXPECT_LT(Steady::now() - from, soon);
+    platform.reset();
+    EXPECT_LT(Steady::now() - from, soon);
+  }
+
+  std::optional<CuttingProxy> proxy{std::in_place, backend.url()};
+  std::promise<void> begun;
+  std::promise<void> may_end;
+  bool uses_transaction = false;
+  std::optional<Platform> platform;
+};
+
+TEST_F(PostgresStop, KeepsItsDeadlineWhenTheServerIsDown) {
+  proxy.reset();
+  expect_quick_stop();
+}
+
+TEST_F(PostgresStop, KeepsItsDeadlineWhenTheServerIsFrozen) {
+  proxy->freeze();
+  expect_quick_stop();
+}
+
+TEST_F(PostgresStop, KeepsItsDeadlineBehindATableLock) {
+  UserConnection other(backend);
+  other.execute("begin");
+  other.execute("lock table " + backend.table("outbox") + " in access exclusive mode");
+  expect_quick_stop();
+}
+
+TEST_F(PostgresStop, TheDestructorDoesNotWaitForAHandlersStatementOnAFrozenServer) {
+  uses_transaction = true;
+  proxy->freeze();
+  expect_quick_stop();
+}
+
+TEST_F(PostgresOutage, AStatementThatTheFrozenServerDoesNotCancelIsGivenUp) {
+  CuttingProxy proxy(backend.url());
+  auto platform = Platform::open(proxy.url(), options());
+  platform.outbox().reap_expired({});  // opens the connection that the next call uses
+  proxy.freeze();
+  std::stop_source source;
+  std::jthread stopper([&] {
+    eventually([&] { return proxy.holds_something_back(); });
+    source.request_stop();
+  });
+  const auto error = failure_of([&] { platform.outbox().reap_expired({.stop = source.get_token()}); });
+  EXPECT_TRUE(error.is_in_doubt()) << error.what();  // a statement by itself: it took effect, or not
+  proxy.thaw();
+  EXPECT_NO_THROW(platform.outbox().enqueue({.topic = "t"})) << "on a new connection";
+}
+
+TEST_F(PostgresOutage, AProcessThatEndsAtOnceStillWakesTheWorkers) {
+  (void)backend.open();
+  const std::unique_ptr<PGconn, decltype(&PQfinish)> listener{PQconnectdb(backend.url().c_str()), &PQfinish};
+  PQclear(PQexec(listener.get(), ("listen dovetail_" + backend.schema()).c_str()));
+  for (int i = 0; i < 5; ++i) {
+    backend.open().timers().schedule({.topic = "t", .due_at = backend.now() + 1h});
+    EXPECT_TRUE(eventually([&] {
+      PQconsumeInput(listener.get());
+      auto* notification = PQnotifies(listener.get());
+      if (notification == nullptr) return false;
+      PQfreemem(notification);
+      return true;
+    })) << i;
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::testing
