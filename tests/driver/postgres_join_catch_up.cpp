@@ -6,6 +6,7 @@
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
 #include "support/postgres_session.hpp"
+#include "support/recorded_lines.hpp"
 
 namespace dovetail::testing {
 namespace {
@@ -221,6 +222,32 @@ TEST_F(PostgresRetriedAnswers, ACancelIsNotAnsweredForARunThatRolledBack) {
   watch->then = [&] { other = joins.cancel(join); };
   EXPECT_FALSE(retrying->joins().cancel(join));
   EXPECT_TRUE(other);
+}
+
+TEST_F(PostgresRetriedAnswers, AMarkInTheInboxIsNotAnsweredForARunThatRolledBack) {
+  platform.inbox().already_processed("s", "m");
+  fail_first_commit("inbox_guard", "update");
+  bool other = false;
+  watch->then = [&] { other = platform.inbox().mark_processed("s", "m"); };
+  EXPECT_FALSE(retrying->inbox().mark_processed("s", "m"));
+  EXPECT_TRUE(other);
+}
+
+TEST_F(PostgresRetriedAnswers, AWaitThatHasToBeHandledAgainIsLoggedOnce) {
+  const auto fan = joins.fan_out({.steps = {{.topic = "t"}}, .wait = {{.on_complete_topic = "done"}}});
+  joins.report_step_completed(fan.join, fan.steps[0]);
+  fail_first_commit("outbox_join_waiter", "delete");
+  const auto log = std::make_shared<RecordedLines>();
+  auto options = backend.options();
+  options.log_sink = log;
+  options.worker.poll_interval = options.worker.idle_poll_interval = milliseconds{50};
+  worker.emplace(Platform::open(backend.url(), options));
+  for (const auto* topic : {"t", "done"}) worker->on(topic, [](const OutboxMessage&, HandlerContext&) {});
+  worker->start();
+  EXPECT_TRUE(eventually([&] { return log->count("join.success_continued") > 0; }));
+  EXPECT_EQ(backend.number("select last_value from " + infra + ".commits"), 2) << "the first commit failed";
+  EXPECT_EQ(log->count("join.success_continued"), 1);
+  EXPECT_EQ(log->count("join.ended"), 1);
 }
 
 TEST_F(PostgresRetriedAnswers, AFanOutIsNotAnsweredForARunThatRolledBack) {
