@@ -68,6 +68,19 @@ TEST_P(LeaseContract, AnExpiredLeaseMayBeTakenAndItsHolderChangesNothing) {
   EXPECT_EQ(leases.get("job")->owner, "b");
 }
 
+TEST_P(LeaseContract, ReleasingWhatIsNotHeldAnyMoreIsToldApart) {
+  auto log = std::make_shared<RecordedLines>();
+  auto options = backend.options();
+  options.log_sink = log;
+  auto other = Platform::open(backend.url(), options);
+  const auto lease = take("a");
+  ASSERT_TRUE(lease);
+  EXPECT_TRUE(other.leases().release(*lease));
+  EXPECT_FALSE(other.leases().release(*lease));
+  EXPECT_EQ(log->count("lease.released"), 1);
+  EXPECT_EQ(log->count("lease.gone"), 1);
+}
+
 TEST_P(LeaseContract, RenewingNeedsOwnerAndTokenAndNeverShortens) {
   const auto lease = take("a");
   ASSERT_TRUE(lease);
