@@ -5,8 +5,8 @@
 // says what a job makes of the answers.
 //
 // The rules come from the time zone files of the operating system (Debian package `tzdata`), read once per
-// process: a newer package counts from the next start on. The files tell of changes up to the year 2037;
-// after that a zone keeps its last offset.
+// process: a newer package counts from the next start on. After the last change that a file lists (often that
+// of 2037), the rule at its end applies.
 //
 // Instants must be in the years 1 to 9999: anything else is std::out_of_range.
 //

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <optional>
 
+#include "dovetail/error.hpp"
+
 namespace dovetail::runtime {
 namespace {
 
@@ -11,10 +13,18 @@ constexpr std::chrono::seconds harmless_step{5};
 
 }  // namespace
 
-void ClockCheck::run(const std::stop_token& stop) {
+void ClockCheck::try_run() {
+  try {
+    run();
+  } catch (const Error& error) {
+    log_.write(LogLevel::debug, "platform.clock_not_checked",
+               {{"store", database_.name()}, {"error", error.what()}});
+  }
+}
+
+void ClockCheck::run(const storage::ReadOptions& options) {
   std::optional<std::chrono::microseconds> lead;
-  database_.read([&](storage::ReadSession& session) { lead = database_.clock_lead(session); },
-                 {.service = true, .stop = stop});
+  database_.read([&](storage::ReadSession& session) { lead = database_.clock_lead(session); }, options);
   if (!lead || *lead <= harmless_step) {
     warned_ = false;
     return;

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <stop_token>
 
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
@@ -21,7 +20,9 @@ class ClockCheck {
       : database_(database), log_(std::move(log)), metrics_(std::move(metrics)) {}
 
   /// Counts every look that finds the clock behind, and logs the first of a row.
-  void run(const std::stop_token& stop = {});
+  void run(const storage::ReadOptions& options = {});
+  /// The same, but a role that may not read the tables, such as a producer's, is no reason to fail.
+  void try_run();
 
  private:
   storage::Database& database_;

@@ -137,7 +137,7 @@ struct Platform::State {
         {"jobs", [this](const std::stop_token& stop) { jobs.purge_runs(jobs.options().retain_runs, stop); }},
         {"leases", [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }},
         {"instances", [this](const std::stop_token& stop) { instances.purge(stale_instances_kept, stop); }},
-        {"clock", [this](const std::stop_token& stop) { clock_check.run(stop); }}};
+        {"clock", [this](const std::stop_token& stop) { clock_check.run({.service = true, .stop = stop}); }}};
   }
 
   /// Of a queue that no dispatcher works.
@@ -217,7 +217,7 @@ Platform Platform::open(std::string_view url, PlatformOptions options) {
   if (options.deploy_schema && !storage::pending_migrations(*database).empty()) storage::migrate(*database);
   storage::verify_schema(*database);
   auto state = std::make_unique<State>(std::move(database), std::move(options));
-  state->clock_check.run();
+  state->clock_check.try_run();
   return Platform{std::move(state)};
 }
 

@@ -20,8 +20,8 @@ constexpr int smallest_portion = 50;  // of one transaction
 constexpr int largest_portion = 500;
 constexpr milliseconds exclusive_time{5};  // that a transaction may keep all writers waiting
 constexpr milliseconds shared_time{20};
-constexpr int backlog_limit = 200;  // messages that wait for workers
-constexpr milliseconds wait_step{5};
+constexpr int backlog_limit = 400;  // messages that wait for workers
+constexpr milliseconds wait_step{2};
 constexpr milliseconds longest_wait{250};  // for workers, before the next portion
 
 bool is_due(const std::optional<std::chrono::microseconds>& in) {
