@@ -149,15 +149,17 @@ struct DeadLetterGroup {
 };
 
 struct DeadLetterSummaryLimits {
-  int letters = 100'000;  ///< Reads this many dead letters at most, the newest ids first: 1 to 10,000,000.
-  int groups = 1'000;     ///< Returns this many groups at most, the largest first: 1 to 10,000.
+  /// Reads this many dead letters at most, the newest ids first: 1 to 10,000,000.
+  int letters = 100'000;
+  int groups = 1'000;  ///< Returns this many groups at most, the largest first: 1 to 10,000.
 };
 
 struct DeadLetterSummary {
   std::vector<DeadLetterGroup> groups{};  ///< The largest first.
   std::int64_t letters_read = 0;          ///< Before the filter.
-  bool letters_cut = false;               ///< The limit was reached: there may be older dead letters.
-  bool groups_cut = false;                ///< Smaller groups were left out.
+  /// The limit was reached: there may be older dead letters.
+  bool letters_cut = false;
+  bool groups_cut = false;  ///< Smaller groups were left out.
 };
 
 struct PausedTopic {
@@ -242,7 +244,8 @@ class WorkQueue {
   [[nodiscard]] std::vector<StoredMessage> dead_letters(const DeadLetterFilter& filter = {},
                                                         const DeadLetterPage& page = {});
 
-  /// Counts dead letters by topic and error. Bounded by `limits`; the answer says when it is incomplete.
+  /// Counts dead letters by topic and error. Bounded by `limits`; the answer says when it is
+  /// incomplete.
   [[nodiscard]] DeadLetterSummary dead_letter_summary(const DeadLetterFilter& filter = {},
                                                       const DeadLetterSummaryLimits& limits = {});
 

@@ -42,7 +42,8 @@ std::vector<std::string> environment_with(std::vector<std::string> more) {
   ::_exit(0);
 }
 
-/// In the child, after fork(): nothing here may allocate. Writes errno to `failure` when it cannot become `words`.
+/// In the child, after fork(): nothing here may allocate. Writes errno to `failure` when it cannot
+/// become `words`.
 [[noreturn]] void become(pid_t parent, int failure, char** words, char** environment) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,9 +1,12 @@
-// The command of `dovetail lock`: a program in a process group of its own, with our input and outputs.
+// The command of `dovetail lock`: a program in a process group of its own, with our input and
+// outputs.
 //
 // Guarantees
-//   * The command and everything in its process group end with this process, also when that is killed with SIGKILL.
+//   * The command and everything in its process group end with this process, also when that is
+//     killed with SIGKILL.
 //   * When the command has ended, nothing of its process group is left.
-//   * On a terminal, the command is the foreground job: it reads what is typed, and gets Ctrl-C and Ctrl-Z.
+//   * On a terminal, the command is the foreground job: it reads what is typed, and gets Ctrl-C and
+//     Ctrl-Z.
 // Not guaranteed
 //   * Anything about programs that leave the process group (setsid, daemons).
 #pragma once
@@ -18,8 +21,8 @@
 
 namespace dovetail::cli {
 
-/// A process that kills a process group when this process has died. Start it before any thread and before any
-/// database is opened: it inherits neither.
+/// A process that kills a process group when this process has died. Start it before any thread and
+/// before any database is opened: it inherits neither.
 class Guard {
  public:
   Guard();
@@ -37,7 +40,8 @@ class Guard {
 
 class Child {
  public:
-  /// Throws std::system_error when the program cannot be run; its code is ENOENT when there is none.
+  /// Throws std::system_error when the program cannot be run. The code is ENOENT when there is no
+  /// such program.
   Child(const Guard& guard, std::vector<std::string> command, std::vector<std::string> more_environment);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

@@ -81,7 +81,8 @@ void Globals::resolve(const std::string& default_schema) {
 }
 
 void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema) {
-  // No envname(): CLI11 would apply the variable for every command, also over the flag of the one that runs.
+  // No envname(): CLI11 applies the variable for every command, and so over the flag of the one that
+  // runs.
   app.add_option_function<std::string>("-d,--database", set_once("--database", globals.database),
                                        "sqlite:<path> or postgresql://…; DOVETAIL_DATABASE if absent")
       ->type_name("URL");

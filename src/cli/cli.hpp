@@ -19,8 +19,8 @@ struct Globals {
   bool json = false;
   bool pooled = false;
 
-  /// Called after the flags were read: an absent flag is replaced by its environment variable, and an
-  /// absent variable by the default. Throws std::invalid_argument when there is no database.
+  /// Called after the flags were read. An absent flag is replaced by its environment variable, and
+  /// an absent variable by the default. Throws std::invalid_argument when there is no database.
   void resolve(const std::string& default_schema);
   [[nodiscard]] PlatformOptions options() const;
   [[nodiscard]] Platform open() const;
@@ -31,8 +31,8 @@ struct ExitCode {
   int code;
 };
 
-/// Adds the options that every command has: the database, the schema, the log level. Each level of commands
-/// has them, so that they may stand before or after a command's name.
+/// Adds the options that every command has: the database, the schema, the log level. Each level of
+/// commands has them, so that they may stand before or after a command's name.
 void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema = "infra");
 
 /// Adds a command with the global options; `run` is called when the user gave this command.
@@ -76,8 +76,8 @@ struct Effect {
   std::string why_not{};  ///< Why a named thing may not have changed, for people.
 };
 
-/// `acked 1 of 2`, or {"acked":1,"asked":2}. Says on standard error why some of the named things did not change.
-/// Throws ExitCode 1 when things were named and none of them changed.
+/// `acked 1 of 2`, or {"acked":1,"asked":2}. Says on standard error why some of the named things did
+/// not change. Throws ExitCode 1 when things were named and none of them changed.
 void print_effect(const Globals& globals, const Effect& effect);
 
 /// The time, or a dash for none.

@@ -24,6 +24,7 @@ constexpr int not_found_code = 127;
 constexpr int not_runnable_code = 126;
 constexpr milliseconds look_interval{20};
 constexpr milliseconds retry_interval{200};
+constexpr milliseconds stop_grace{1'000};  // from SIGTSTP to SIGSTOP
 constexpr SecondsRange duration_range{milliseconds{1'000}, std::chrono::hours{24}};
 
 struct LockArguments {
@@ -61,8 +62,8 @@ class LeaseWait {
     listener_ = std::jthread([this, &signals](const std::stop_token& done) { listen(signals, done); });
   }
 
-  /// Nothing when others hold it. Throws ExitCode after a signal, and std::runtime_error when the database gave no
-  /// answer for as long as we wait.
+  /// Nothing when others hold it. Throws ExitCode after a signal, and std::runtime_error when the
+  /// database gave no answer for as long as we wait.
   [[nodiscard]] std::optional<LeaseRunner> run(Leases& leases, const std::string& name,
                                                LeaseRunnerOptions options) {
     options.stop = give_up_.get_token();
@@ -120,7 +121,7 @@ class LockWatch {
         kill_at_ = LockClock::now() + std::min<milliseconds>(duration_ / 20, milliseconds{500});
       }
       if (kill_at_ && LockClock::now() >= *kill_at_) child_.signal(SIGKILL);
-      if (const auto stop = child_.stopped()) note_stopped(*stop);
+      look_for_stop();
       if (const auto signal = signals_.wait(look_interval)) pass_on(*signal);
     }
   }
@@ -128,7 +129,7 @@ class LockWatch {
  private:
   void pass_on(int signal) {
     if (signal == SIGTSTP) {
-      suspending_ = true;
+      suspend_by_ = LockClock::now() + stop_grace;
       child_.signal(SIGTSTP);
     } else if (signal == SIGHUP) {
       child_.signal(SIGHUP);
@@ -138,12 +139,19 @@ class LockWatch {
     }
   }
 
-  /// By Ctrl-Z the command and we are suspended together. A command that somebody else has stopped is not our
-  /// business: we go on and renew the lease.
-  void note_stopped(int signal) {
-    const bool by_terminal = signal != SIGSTOP && Child::has_job_control();
-    if (!by_terminal && !std::exchange(suspending_, false)) return;
-    suspending_ = false;
+  /// Ctrl-Z suspends the command and this process together. When somebody else has stopped the
+  /// command, this process goes on and renews the lease.
+  void look_for_stop() {
+    const auto stop = child_.stopped();
+    const bool by_terminal = stop && *stop != SIGSTOP && Child::has_job_control();
+    const bool overdue = suspend_by_ && LockClock::now() >= *suspend_by_;
+    // It ignores SIGTSTP, or a process that it has just forked was stopped before its exec.
+    if (overdue) child_.signal(SIGSTOP);
+    if (by_terminal || overdue || (stop && suspend_by_)) suspend();
+  }
+
+  void suspend() {
+    suspend_by_.reset();
     std::cerr << "dovetail: suspended; the lease " << runner_.lease().name
               << " is not renewed until the command is resumed\n";
     child_.suspend_with_us();
@@ -160,7 +168,7 @@ class LockWatch {
   const LeaseRunner& runner_;
   milliseconds duration_;
   std::optional<LockClock::time_point> kill_at_;
-  bool suspending_ = false;  // SIGTSTP was passed on
+  std::optional<LockClock::time_point> suspend_by_;  // SIGTSTP was passed on
 };
 
 int run_under(const LeaseRunner& runner, const Guard& guard, StopSignals& signals,

@@ -1,6 +1,6 @@
-// The dovetail command. Exit codes: 0 done; 1 the database or its schema refused it, a named thing was not
-// changed, or commands were left running; 2 the call was wrong; 128 + signal when a signal ended it before its
-// work began. `lock` ends with the exit code of its command.
+// The dovetail command. Exit codes: 0 done; 1 the database or its schema refused it, no named thing
+// was changed, or commands were left running; 2 the call was wrong; 128 + signal when a signal ended
+// it before its work began. `lock` ends with the exit code of its command.
 #include <iostream>
 
 #include "cli/cli.hpp"
@@ -53,7 +53,8 @@ int main(int argc, char** argv) {
   }
   if (const auto answer = cli::unknown_command(app, words)) return complain(*answer, 2);
   try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 pops them from the back
+    // CLI11 takes the words from the back.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return 0;
   } catch (const cli::ExitCode& exit) {
     return exit.code;

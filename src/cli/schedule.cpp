@@ -1,4 +1,5 @@
-// A process that fires timers, starts jobs, continues joins and keeps house, without handlers of its own.
+// A process that fires timers, starts jobs, continues joins and does the housekeeping, without
+// handlers of its own.
 #include <iostream>
 
 #include "cli/cli.hpp"

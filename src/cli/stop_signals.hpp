@@ -1,7 +1,7 @@
 // The signals that ask this process to end, as something to wait for: SIGINT, SIGTERM and SIGHUP.
 //
-// Construct it before any thread is started: from then on none of them interrupts anything in this process. A
-// SIGHUP or SIGTSTP that was ignored when the process started (nohup) stays ignored.
+// Construct it before any thread is started: from then on none of them interrupts anything in this
+// process. A SIGHUP or SIGTSTP that was ignored when the process started (nohup) stays ignored.
 //
 // Threads: one waits at a time.
 #pragma once
@@ -38,8 +38,8 @@ class StopSignals {
   return 128 + signal;
 }
 
-/// Platform::open(), which may wait for a server that does not answer. Meanwhile a signal ends this process with
-/// its exit code; so does `limit`, with a message and exit code 1.
+/// Platform::open(), which may wait for a server that does not answer. Meanwhile a signal ends this
+/// process with its exit code; so does `limit`, with a message and exit code 1.
 [[nodiscard]] Platform open_unless_stopped(const std::string& url, PlatformOptions options,
                                            StopSignals& signals,
                                            std::optional<std::chrono::milliseconds> limit = {});

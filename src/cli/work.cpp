@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr int snooze_code = 75;     // EX_TEMPFAIL of sysexits.h
 constexpr int permanent_code = 65;  // EX_DATAERR
-/// After the drain: what CommandRunner gives a command between SIGTERM and SIGKILL, and time to settle.
+/// After the drain: the time of CommandRunner between SIGTERM and SIGKILL, and time to settle.
 constexpr milliseconds settle_time{CommandRunner::grace + std::chrono::seconds{5}};
 constexpr std::size_t shown_command_characters = 200;
 constexpr milliseconds idle_check_interval{100};
@@ -47,7 +47,7 @@ struct WorkArguments {
   bool quiet = false;
 };
 
-/// What a worker that was told to end does with the commands that run: they go on until the drain is over.
+/// The end of a worker: commands that run go on until the drain is over.
 class Drain {
  public:
   /// Before the platform is stopped. Its stop tokens end no command from then on.

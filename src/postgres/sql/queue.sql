@@ -121,8 +121,8 @@ select id, topic, null::text, correlation_id, headers::text, created_at, due_at,
  order by id desc limit $5::bigint;
 
 -- name: {queue}_dead_letter_summary
--- The last row has no topic: it counts the dead letters that were read. The filter comes after that limit, so that a
--- topic without dead letters does not read all those of the others.
+-- The last row has no topic: it counts the dead letters that were read. The filter comes after that
+-- limit, so that a topic without dead letters does not read all those of the others.
 with newest as materialized (
   select topic, last_error, processed_at from {schema}.{queue}_archive where status = 3 order by id desc limit $4::bigint
 )

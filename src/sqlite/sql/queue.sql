@@ -220,8 +220,8 @@ select id, topic, null, correlation_id, headers, created_at, due_at, expires_at,
  order by id desc limit ?5;
 
 -- name: {queue}_dead_letter_summary
--- The last row has no topic: it counts the dead letters that were read. The filter comes after that limit, so that a
--- topic without dead letters does not read all those of the others.
+-- The last row has no topic: it counts the dead letters that were read. The filter comes after that
+-- limit, so that a topic without dead letters does not read all those of the others.
 with newest as materialized (
   select topic, last_error, processed_at from {schema}_{queue} where status = 3 order by id desc limit ?4
 )
