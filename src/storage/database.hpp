@@ -46,8 +46,8 @@ struct WriteOptions {
   /// For the background service: must not wait for connections that handlers hold.
   bool service = false;
   std::stop_token stop{};
-  /// Called before the body runs again, with the error that ended the run before. That run may have taken effect only if
-  /// the error is in doubt.
+  /// Called before the body runs again, with the error that ended the run before. That run may have
+  /// taken effect only if the error is in doubt.
   std::function<void(const Error& error)> on_retry{};
 };
 
