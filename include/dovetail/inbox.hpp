@@ -20,7 +20,8 @@
 //     ctx.transaction() takes effect exactly once.
 //   * The guard never gives away what waits in the queue, nor the queue what the guard has begun.
 //   * A known id that comes with another hash is reported and logged, never processed.
-//   * A message that kills its process again and again is dead after max_attempts tries, whichever way it is handled.
+//   * A message that kills its process again and again is dead after max_attempts tries,
+//     whichever way it is handled.
 // Not guaranteed
 //   * Anything about messages older than InboxOptions::remember: they are forgotten, and new when they come again.
 //   * That sightings are exact: one whose answer was lost may be counted twice.
@@ -96,15 +97,15 @@ struct Begun {
 struct BeginOptions {
   ContentHash hash{};
   std::optional<std::chrono::milliseconds> lease{};  ///< 10 ms to 24 h; absent: InboxOptions::lease.
-  /// A message whose lease ran out at this attempt, or later, is dead. Absent: QueueOptions::max_attempts of
-  /// InboxOptions::queue.
+  /// A message whose lease ran out at this attempt, or later, is dead. Absent:
+  /// QueueOptions::max_attempts of InboxOptions::queue.
   std::optional<int> max_attempts{};
 };
 
 struct ProcessOptions {
   ContentHash hash{};
-  /// After how many failed tries it is dead; absent: QueueOptions::max_attempts of InboxOptions::queue. A try during
-  /// which the process ended has failed.
+  /// After how many failed tries it is dead; absent: QueueOptions::max_attempts of
+  /// InboxOptions::queue. A try during which the process ended has failed.
   std::optional<int> max_attempts{};
 };
 
@@ -196,7 +197,8 @@ struct DeadFilter {
 
 struct ReviveOptions {
   std::string reason{};  ///< Stored in place of the last error, unless it is empty; up to 2 KiB are kept.
-  /// Messages of the queue are ready after this time: zero to ten years. The others begin when they are delivered again.
+  /// Messages of the queue are ready after this time: zero to ten years. The others begin when they
+  /// are delivered again.
   std::chrono::milliseconds delay{0};
 };
 
@@ -221,8 +223,8 @@ struct InboxOptions {
   QueueOptions queue{};  ///< Sizes, attempts and history of the queue.
   /// How long a message is known after it was processed, given up or last seen.
   std::chrono::seconds remember = std::chrono::hours{24 * 30};
-  /// Of those who begin without saying how long: 10 ms to 24 h. A process() that has crashed keeps others waiting for as
-  /// long, but for 10 s at most.
+  /// Of those who begin without saying how long: 10 ms to 24 h. A process() that has crashed keeps
+  /// others waiting for as long, but for 10 s at most.
   std::chrono::milliseconds lease = std::chrono::minutes{5};
   /// A started Platform warns of messages whose processing was to end so long ago, and nobody followed.
   std::chrono::milliseconds stuck_after = std::chrono::hours{1};
@@ -239,21 +241,25 @@ class Inbox {
   // --- the guard
   // ---------------------------------------------------------------------------------------------
 
-  /// Calls `handler` and marks the message as processed in one transaction, unless it was processed before. A short
-  /// transaction before that one notes the attempt, so that it counts even if the process ends in the handler.
+  /// Calls `handler` and marks the message as processed in one transaction, unless it was processed
+  /// before. A short transaction before that one notes the attempt, so that it counts even if the
+  /// process ends in the handler.
   ///
-  /// Another call for the same message waits for this one, and holds a connection meanwhile. It answers in_progress when
-  /// the process of this one has ended, until the lease of the attempt ends (see InboxOptions::lease).
+  /// Another call for the same message waits for this one, and holds a connection meanwhile. It
+  /// answers in_progress when the process of this one has ended, until the lease of the attempt
+  /// ends (see InboxOptions::lease).
   ///
-  /// An exception of the handler rolls the transaction back, is noted as a failed attempt, and is thrown again.
-  /// PermanentFailure, or the last attempt, gives the message up. The handler is called again when the transaction fell to
-  /// a deadlock or a lost connection, at no cost of an attempt; it must not commit.
+  /// An exception of the handler rolls the transaction back, is noted as a failed attempt, and is
+  /// thrown again. PermanentFailure, or the last attempt, gives the message up. The handler is
+  /// called again when the transaction fell to a deadlock or a lost connection, at no cost of an
+  /// attempt; it must not commit.
   ProcessOutcome process(std::string_view source, std::string_view message_id,
                          const std::function<void(Transaction& transaction)>& handler,
                          const ProcessOptions& options = {});
 
-  /// Makes the caller the only one who processes the message. Mark it before the lease ends, or renew(). Each begin is an
-  /// attempt; when the lease of the last attempt (BeginOptions::max_attempts) runs out, the message is dead.
+  /// Makes the caller the only one who processes the message. Mark it before the lease ends, or
+  /// renew(). Each begin is an attempt; when the lease of the last attempt
+  /// (BeginOptions::max_attempts) runs out, the message is dead.
   [[nodiscard]] Begun try_begin(std::string_view source, std::string_view message_id,
                                 const BeginOptions& options = {});
   [[nodiscard]] Begun try_begin(Transaction& transaction, std::string_view source,

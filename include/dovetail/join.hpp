@@ -120,7 +120,8 @@ struct FanOut {
   std::optional<std::string> grouping_key{};
   std::optional<std::string> metadata{};
   std::optional<WallTime> deadline{};
-  /// With an id, a repeated fan-out changes nothing: when the join exists, whatever its state, nothing is enqueued.
+  /// With an id, a repeated fan-out changes nothing: when the join exists, whatever its state,
+  /// nothing is enqueued.
   std::optional<JoinId> join_id{};
   int expected_steps = 0;  ///< 0: as many as there are messages. More: others are attached later.
   std::vector<EnqueueRequest> steps{};
@@ -129,8 +130,8 @@ struct FanOut {
 
 struct FannedOut {
   JoinId join{};
-  /// In the order of the requests. When the join existed before, none was stored, and a step with a unique_key may name
-  /// another id than the message that holds the key.
+  /// In the order of the requests. When the join existed before, none was stored, and a step with a
+  /// unique_key may name another id than the message that holds the key.
   std::vector<Enqueued> steps{};
   std::optional<OutboxMessageId> wait{};
 };
@@ -154,9 +155,9 @@ class Joins {
   JoinId start(const JoinRequest& request);
   JoinId start(Transaction& transaction, const JoinRequest& request);
 
-  /// Makes a message a step of a join; a second time changes nothing. A transaction that attaches a message keeps it
-  /// from being settled until it ends: keep it short. A message that is not stored, not yet or no longer, is attached
-  /// with a warning in the log (`join.attached_unknown`).
+  /// Makes a message a step of a join; a second time changes nothing. A transaction that attaches a
+  /// message keeps it from being settled until it ends: keep it short. A message that is not
+  /// stored, not yet or no longer, is attached with a warning in the log (`join.attached_unknown`).
   ///
   /// Throws InvalidOperation when the message is not stored and done messages are not kept (retain_done is zero):
   /// nobody could say whether it is done.

@@ -17,9 +17,11 @@ namespace {
 
 /// Nobody can take what an open transaction holds: its lease has only to be longer than that can last.
 constexpr std::chrono::hours while_it_is_open{24 * 365};
-/// Between the note of a try and its transaction. If the process ends, the message may begin again after this time.
+/// Between the note of a try and its transaction. If the process ends, the message may begin again
+/// after this time.
 constexpr std::chrono::milliseconds longest_process_lease{10'000};
-/// Pauses of a call that finds another process() between its two transactions, and for how long after the lease of that.
+/// Pauses of a call that finds another process() between its two transactions, and for how long
+/// after the lease of that.
 constexpr std::chrono::milliseconds first_pause{2};
 constexpr std::chrono::milliseconds longest_pause{200};
 constexpr std::chrono::milliseconds grace{500};
@@ -64,8 +66,8 @@ std::string_view to_string(ProcessOutcome outcome) {
   return "unknown";
 }
 
-/// Notes the try before it is made. A process() of somebody else that has begun is waited for: between its two
-/// transactions nothing else would make this one wait.
+/// Notes the try before it is made. A process() of somebody else that has begun is waited for:
+/// between its two transactions nothing else would make this one wait.
 storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::BeginOrder order) {
   const auto clock = system_clock();
   const MonoDeadline patience(*clock, std::chrono::ceil<std::chrono::milliseconds>(order.lease) + grace);
@@ -86,7 +88,8 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
   const auto transaction = database_->begin();
   auto& session = transaction->session();
   if (!database_->inbox().continue_try(session, key, fence, while_it_is_open)) {
-    // Marked by a run before this one that did not learn of its commit, or begun by somebody else since.
+    // Marked by a run before this one that did not learn of its commit, or begun by somebody else
+    // since.
     const bool handled = database_->inbox().is_marked(session, key, InboxStatus::processed, fence);
     return handled ? ProcessOutcome::handled : ProcessOutcome::in_progress;
   }
@@ -150,8 +153,8 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
   return outcome;
 }
 
-/// The handler's writes are rolled back; its try is noted. The caller gets the handler's own error, so an error of this is
-/// only logged.
+/// The handler's writes are rolled back; its try is noted. The caller gets the handler's own error,
+/// so an error of this is only logged.
 void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
                     std::string_view error) noexcept {
   try {

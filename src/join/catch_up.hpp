@@ -1,8 +1,9 @@
 // Work on joins that transactions had to leave undone.
 //
-// A join's end cannot wake a waiting message that another transaction has locked at that moment, and an ack in a transaction
-// with an old snapshot cannot count every step. The database notes both; this thread looks for them every second, as long as
-// messages wait for joins. A process whose waiting messages are all handled makes no query.
+// A join's end cannot wake a waiting message that another transaction has locked at that moment,
+// and an ack in a transaction with an old snapshot cannot count every step. The database notes
+// both; this thread looks for them every second, as long as messages wait for joins. A process
+// whose waiting messages are all handled makes no query.
 //
 // Threads: note_waiting() and run_once() from any; start() and stop() once.
 #pragma once
@@ -29,7 +30,8 @@ class CatchUp {
   /// A message waits for a join, or will when its handler's transaction commits.
   void note_waiting();
 
-  /// Does everything that is left undone, and logs the joins that ended while no message waited for them.
+  /// Does everything that is left undone, and logs the joins that ended while no message waited for
+  /// them.
   void run_once(const std::stop_token& stop);
 
  private:

@@ -117,8 +117,8 @@ FannedOut known_fan_out(const Plan& plan) {
   return answer;
 }
 
-/// The join comes first: when it exists already, its steps may have ended and their messages may be purged, so nothing is
-/// enqueued, and the answer is nothing.
+/// The join comes first: when it exists already, its steps may have ended and their messages may be
+/// purged, so nothing is enqueued, and the answer is nothing.
 std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteSession& session,
                                     const Plan& plan, bool repeated, storage::Announcement announcement) {
   const auto most_steps = std::max(plan.request.expected_steps, static_cast<int>(plan.steps.size()));

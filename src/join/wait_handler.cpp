@@ -14,8 +14,8 @@ using std::chrono::milliseconds;
 
 /// The database did not answer: waiting goes on, and costs nothing.
 constexpr milliseconds retry_after{1'000};
-/// Only workers that die at it, and commits that fail, use up attempts of a waiting message. Each look at a pending join
-/// sets them back to zero.
+/// Only workers that die at it, and commits that fail, use up attempts of a waiting message. Each
+/// look at a pending join sets them back to zero.
 constexpr int attempts = 1'000;
 
 /// The failure path: its steps decide if it was asked for, a missed deadline always.

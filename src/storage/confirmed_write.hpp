@@ -10,9 +10,9 @@ namespace dovetail::storage {
 
 /// Runs `run(session)`, which answers whether it changed anything, in a transaction of its own.
 ///
-/// A run whose commit is in doubt may have taken effect. Then the next run finds nothing to change, and the answer is
-/// `confirm(session)`: whether the state is what the run before wanted. An answer of a run that certainly rolled back is
-/// forgotten.
+/// A run whose commit is in doubt may have taken effect. Then the next run finds nothing to change,
+/// and the answer is `confirm(session)`: whether the state is what the run before wanted. An answer
+/// of a run that certainly rolled back is forgotten.
 template <class SomeDatabase, class Run, class Confirm>
 bool confirmed_write(SomeDatabase& database, WriteOptions options, const Run& run, const Confirm& confirm) {
   std::optional<bool> changed;

@@ -54,8 +54,8 @@ struct WriteOptions {
   /// A lock that was not granted in time ends the write: the caller has another way.
   bool gives_up_locks = false;
   std::stop_token stop{};
-  /// Called before the body runs again, with the error that ended the run before. That run may have taken effect only if
-  /// the error is in doubt.
+  /// Called before the body runs again, with the error that ended the run before. That run may have
+  /// taken effect only if the error is in doubt.
   std::function<void(const Error& error)> on_retry{};
 };
 

@@ -68,7 +68,8 @@ class InboxStore {
 
   virtual Sighting see(WriteSession& session, const InboxKey& key, ContentHash hash) = 0;
   virtual BeginAnswer try_begin(WriteSession& session, const InboxKey& key, const BeginOrder& order) = 0;
-  /// Locks what this owner has begun, and lets its lease end `lease` from now; answers whether nobody else has begun since.
+  /// Locks what this owner has begun, and lets its lease end `lease` from now; answers whether
+  /// nobody else has begun since.
   virtual bool continue_try(WriteSession& session, const InboxKey& key, const InboxFence& fence,
                             std::chrono::microseconds lease) = 0;
   virtual bool mark_processing(WriteSession& session, const InboxKey& key,

@@ -14,8 +14,8 @@ namespace dovetail::storage {
 
 inline constexpr int portion = 1'000;  // rows in one transaction, at most
 
-// On an engine with one writer, everybody else waits for such a transaction. There it takes a few milliseconds, and is
-// followed by a pause in which the others write.
+// On an engine with one writer, everybody else waits for such a transaction. There it takes a few
+// milliseconds, and is followed by a pause in which the others write.
 inline constexpr int first_portion = 50;
 inline constexpr int smallest_portion = 10;
 inline constexpr std::chrono::microseconds portion_time{2'000};
@@ -31,16 +31,16 @@ inline constexpr std::chrono::milliseconds longest_portion_pause{200};
       std::clamp(rows * std::min(factor, 2.0), double{smallest_portion}, double{portion}));
 }
 
-/// Lets the other writers have their turn after a transaction of housekeeping that took so long; answers false when
-/// `stop` was requested.
+/// Lets the other writers have their turn after a transaction of housekeeping that took so long;
+/// answers false when `stop` was requested.
 inline bool pause_between_portions(MonoDuration took, const std::stop_token& stop) {
   const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(took * pause_share);
   return system_clock()->sleep_for(std::clamp(pause, shortest_portion_pause, longest_portion_pause), stop);
 }
 
-/// Calls `call(session, most)`, which handles up to `most` rows and answers how many it were, in one transaction after the
-/// other until there are no more, or `stop`. Answers how many it were together. A call without `most` handles up to
-/// `portion` rows.
+/// Calls `call(session, most)`, which handles up to `most` rows and answers how many it were, in
+/// one transaction after the other until there are no more, or `stop`. Answers how many it were
+/// together. A call without `most` handles up to `portion` rows.
 template <class SomeDatabase, class Call>
 std::size_t in_portions(SomeDatabase& database, const Call& call, const std::stop_token& stop = {}) {
   constexpr bool takes_most = std::is_invocable_v<const Call&, WriteSession&, int>;

@@ -1,5 +1,6 @@
-// What a join's end and an ack have to leave undone on PostgreSQL is done within a second or so, by a started Platform. All
-// tests have the default wait_poll: the waiting message itself would look a minute later.
+// What a join's end and an ack have to leave undone on PostgreSQL is done within a second or so, by
+// a started Platform. All tests have the default wait_poll: the waiting message itself would look a
+// minute later.
 #include <atomic>
 #include <functional>
 
@@ -25,7 +26,8 @@ class RetryWatch final : public LogSink {
 
 class PostgresJoinCatchUp : public ::testing::Test {
  protected:
-  /// A join of one step, which this test has claimed, and a worker whose waiting message has looked at it.
+  /// A join of one step, which this test has claimed, and a worker whose waiting message has looked
+  /// at it.
   void wait_for_a_step() {
     join = joins.start({.expected_steps = 1});
     step = platform.outbox().enqueue({.topic = "t", .joins = {join}});

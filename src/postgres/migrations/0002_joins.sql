@@ -4,10 +4,12 @@
 -- steps in the same transaction, but in a later statement than the one that locked it; whoever attaches a message locks it
 -- first. So one of the two always sees the other.
 --
--- Two things are left to outbox_join_catch_up, which a started Platform calls every second while messages wait: a step that
--- ends in a transaction with an old snapshot (REPEATABLE READ, SERIALIZABLE), which cannot see a later attach; and a waiting
--- message that somebody else has locked at the moment when its join ends. One case is left to the next look of the waiting
--- message: a message that is enqueued and ends while an attach that came before it is not committed.
+-- Two things are left to outbox_join_catch_up, which a started Platform calls every second while
+-- messages wait: a step that ends in a transaction with an old snapshot (REPEATABLE READ,
+-- SERIALIZABLE), which cannot see a later attach; and a waiting message that somebody else has
+-- locked at the moment when its join ends. One case is left to the next look of the waiting
+-- message: a message that is enqueued and ends while an attach that came before it is not
+-- committed.
 
 -- No index holds a column that counting changes, so that counting a step is a HOT update.
 create table {schema}.outbox_join (
@@ -73,9 +75,10 @@ create view {schema}.outbox_joins as
 create view {schema}.outbox_join_members as
   select join_id, message_id as outbox_message_id, status, created_at from {schema}.outbox_join_member;
 
--- Makes the messages ready that wait for these joins. A message that is leased looks at the join by itself. A message that
--- somebody else has locked is passed over, because its lock comes before those of the joins: outbox_join_catch_up makes it
--- ready. For the functions below, not for callers.
+-- Makes the messages ready that wait for these joins. A message that is leased looks at the join by
+-- itself. A message that somebody else has locked is passed over, because its lock comes before
+-- those of the joins: outbox_join_catch_up makes it ready. For the functions below, not for
+-- callers.
 create function {schema}._outbox_join_wake(joins uuid[]) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -213,8 +216,8 @@ begin
 end
 $function$;
 
--- Creates a join that waits for expected_steps steps; answers its id, and whether it was created. With an id of yours that
--- exists already, it changes nothing.
+-- Creates a join that waits for expected_steps steps; answers its id, and whether it was created.
+-- With an id of yours that exists already, it changes nothing.
 create function {schema}.outbox_join_try_start(
   expected_steps integer,
   grouping_key   text        default null,
@@ -462,7 +465,8 @@ begin
     perform {schema}._outbox_join_wake(array[outbox_join_wait.join_id]);
   end if;
   if v_join.status = 0 then
-    -- Leases that were lost before this look do not count against the message: waiting is never given up.
+    -- Leases that were lost before this look do not count against the message: waiting is never
+    -- given up.
     update {schema}.outbox o set attempts = 0, lost_leases = 0
      where o.id = outbox_join_wait.message_id and (o.attempts > 0 or o.lost_leases > 0);
     perform {schema}.outbox_join_await(join_id, message_id);
@@ -500,8 +504,9 @@ begin
 end
 $function$;
 
--- Counts the steps that ended in transactions with an old snapshot; see _outbox_join_ended. Steps of joins that somebody else
--- has locked are left for the next call. For outbox_join_catch_up, not for callers.
+-- Counts the steps that ended in transactions with an old snapshot; see _outbox_join_ended. Steps
+-- of joins that somebody else has locked are left for the next call. For outbox_join_catch_up, not
+-- for callers.
 create function {schema}._outbox_join_count_late(most integer) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -531,9 +536,10 @@ begin
 end
 $function$;
 
--- Does what transactions had to leave undone: counts the steps that ended in transactions with an old snapshot, and makes
--- the waiting messages ready that somebody else had locked when their join ended. Handles up to `most` of each; answers how
--- many. With nothing to do it is two looks at empty indexes. Call it at READ COMMITTED.
+-- Does what transactions had to leave undone: counts the steps that ended in transactions with an
+-- old snapshot, and makes the waiting messages ready that somebody else had locked when their join
+-- ended. Handles up to `most` of each; answers how many. With nothing to do it is two looks at
+-- empty indexes. Call it at READ COMMITTED.
 create function {schema}.outbox_join_catch_up(most integer default 1000) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -566,7 +572,8 @@ begin
 end
 $function$;
 
--- Joins that ended while no message waited for them, up to `most`. Each is answered once: for whoever logs them.
+-- Joins that ended while no message waited for them, up to `most`. Each is answered once: for
+-- whoever logs them.
 create function {schema}.outbox_join_take_unlogged(most integer default 1000) returns setof {schema}.outbox_join
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp

@@ -66,8 +66,9 @@ begin
 end
 $function$;
 
--- Notes a sighting (counts: false only looks), and locks the row until the transaction ends; answers the status, and whether the hash is the one
--- that was seen first (also when either is missing). For the functions below, not for callers.
+-- Notes a sighting (counts: false only looks), and locks the row until the transaction ends;
+-- answers the status, and whether the hash is the one that was seen first (also when either is
+-- missing). For the functions below, not for callers.
 create function {schema}._inbox_see(source text, message_id text, hash bytea, counts boolean default true,
                                     out status smallint, out matches boolean)
   language plpgsql volatile
@@ -106,9 +107,9 @@ begin
 end
 $function$;
 
--- As inbox_try_begin, for Inbox::process() too: by_process is that the caller is one, and then (as an answer) that the one
--- who has begun is one; counts is that this is a sighting; gave_up that this very call gave the message up.
--- For the functions below, not for callers.
+-- As inbox_try_begin, for Inbox::process() too: by_process is that the caller is one, and then (as
+-- an answer) that the one who has begun is one; counts is that this is a sighting; gave_up that
+-- this very call gave the message up. For the functions below, not for callers.
 create function {schema}._inbox_begin(
   source           text,
   message_id       text,
@@ -178,11 +179,13 @@ begin
 end
 $function$;
 
--- Notes a sighting, and makes the caller the one who processes the message, if nobody does or has. outcome is one of
--- started (to one caller only, until its lease ends), in_progress, processed, dead, hash_mismatch. Asked again with the
--- same owner_token while its lease holds, the answer is started again. mine: that owner was the last one to begin.
+-- Notes a sighting, and makes the caller the one who processes the message, if nobody does or has.
+-- outcome is one of started (to one caller only, until its lease ends), in_progress, processed,
+-- dead, hash_mismatch. Asked again with the same owner_token while its lease holds, the answer is
+-- started again. mine: that owner was the last one to begin.
 --
--- Each begin counts as an attempt. A message whose lease ran out at its attempt number max_attempts, or later, is dead.
+-- Each begin counts as an attempt. A message whose lease ran out at its attempt number
+-- max_attempts, or later, is dead.
 create function {schema}.inbox_try_begin(
   source          text,
   message_id      text,
@@ -206,8 +209,9 @@ begin
 end
 $function$;
 
--- For the transaction of Inbox::process() that follows its begin: locks the message, and lets its lease end `lease` from now.
--- Answers whether nobody else has begun since; the lease may have ended. Not for callers.
+-- For the transaction of Inbox::process() that follows its begin: locks the message, and lets its
+-- lease end `lease` from now. Answers whether nobody else has begun since; the lease may have
+-- ended. Not for callers.
 create function {schema}._inbox_continue_try(source text, message_id text, owner_token uuid, claim_epoch bigint, lease interval)
   returns boolean
   language plpgsql volatile
@@ -316,8 +320,8 @@ begin
 end
 $function$;
 
--- Gives back what inbox_try_begin gave: the next may begin at once. Answers whether it was still held. charge: zero takes the
--- attempt back that the begin counted.
+-- Gives back what inbox_try_begin gave: the next may begin at once. Answers whether it was still
+-- held. charge: zero takes the attempt back that the begin counted.
 create function {schema}.inbox_release(source text, message_id text, owner_token uuid, claim_epoch bigint,
                                        error text default null, charge integer default 1) returns boolean
   language plpgsql volatile
@@ -477,9 +481,10 @@ begin
 end
 $function$;
 
--- Lets dead messages live again, up to `most`, in the order of their keys: those of the queue are ready again with their
--- attempts at zero, after `delay` if there is one; the others count as seen. Their last errors are kept, unless a reason is
--- given. Answers how many. Every other argument that is given narrows it down.
+-- Lets dead messages live again, up to `most`, in the order of their keys: those of the queue are
+-- ready again with their attempts at zero, after `delay` if there is one; the others count as seen.
+-- Their last errors are kept, unless a reason is given. Answers how many. Every other argument that
+-- is given narrows it down.
 create function {schema}.inbox_revive(
   only_source     text        default null,
   only_message_id text        default null,

@@ -105,3 +105,5 @@ comment on function {schema}.jobs_disable is
   'Stops the schedule of a job; returns false when there is no such job.';
 comment on function {schema}.jobs_remove is
   'Removes a job and its runs that have not begun; returns false when there is no such job.';
+comment on view {schema}.instances is
+  'Processes that work on this database, with their heartbeats, queues and topics.';

@@ -4,8 +4,8 @@
 select status, matches from {schema}._inbox_see($1::text, $2::text, $3::bytea);
 
 -- name: inbox_try_begin
--- What is lost when the server crashes right after a begin by process() is only the note of a try: its commit need not be
--- on disk ($8).
+-- What is lost when the server crashes right after a begin by process() is only the note of a try:
+-- its commit need not be on disk ($8).
 select outcome, claim_epoch, attempts, lease_until, mine, gave_up, by_process
   from {schema}._inbox_begin(source => $1::text, message_id => $2::text, owner_token => $3::uuid,
                              lease => $4::bigint * interval '1 microsecond', hash => $5::bytea,

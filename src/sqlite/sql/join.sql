@@ -78,7 +78,8 @@ update {schema}_outbox_join
 insert into {schema}_outbox_join_waiter (join_id, message_id) values (?1, ?2) on conflict do nothing;
 
 -- name: join_wait_step_look
--- Leases that were lost before this look do not count against the message: waiting is never given up.
+-- Leases that were lost before this look do not count against the message: waiting is never given
+-- up.
 update {schema}_outbox set attempts = 0, lost_leases = 0 where id = ?1 and (attempts > 0 or lost_leases > 0);
 
 -- name: join_wait
