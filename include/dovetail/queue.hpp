@@ -237,6 +237,9 @@ class WorkQueue {
 
   [[nodiscard]] OutboxCounts counts();
 
+  /// Whether a message of these topics is due or in progress. It reads the queue until it finds one.
+  [[nodiscard]] bool has_work(std::span<const std::string> topics);
+
   /// The message as it is stored, with its payload; nothing when there is none.
   [[nodiscard]] std::optional<StoredMessage> find(OutboxMessageId id);
 

@@ -10,6 +10,7 @@ using nlohmann::ordered_json;
 
 struct ClaimArguments {
   std::string owner;
+  std::vector<std::string> topics;
   int batch_size = 50;
   double lease_seconds = 30;
 };
@@ -31,7 +32,8 @@ void print_claimed(const std::vector<ClaimedMessage>& claimed) {
 void claim(const Globals& globals, const ClaimArguments& arguments) {
   ClaimRequest request{.owner = OwnerToken::generate(),
                        .batch_size = arguments.batch_size,
-                       .lease = parse_seconds("--lease", arguments.lease_seconds, lease_range)};
+                       .lease = parse_seconds("--lease", arguments.lease_seconds, lease_range),
+                       .topics = arguments.topics};
   if (!arguments.owner.empty()) request.owner = parse_id<OwnerToken>("--owner", arguments.owner);
   auto platform = globals.open();
   const auto claimed = platform.outbox().claim(request);
@@ -57,6 +59,9 @@ void add_claim(CLI::App& app, Globals& globals) {
   auto& command = add_command(app, globals, "claim", "Lease messages that are due",
                               [&globals, arguments] { claim(globals, *arguments); });
   command.add_option("--owner", arguments->owner, "The worker's UUID; drawn if absent");
+  command.add_option("--topic", arguments->topics, "Only messages of this topic; may be repeated")
+      ->allow_extra_args(false)
+      ->check(topic_rule());
   command.add_option("--batch", arguments->batch_size, "How many at most")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();

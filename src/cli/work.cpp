@@ -25,8 +25,6 @@ constexpr int permanent_code = 65;  // EX_DATAERR
 constexpr milliseconds settle_time{CommandRunner::grace + std::chrono::seconds{5}};
 constexpr std::size_t shown_command_characters = 200;
 constexpr milliseconds idle_check_interval{100};
-/// How long a message that is not ours is left to others.
-constexpr milliseconds foreign_delay{1'000};
 
 constexpr SecondsRange worker_lease_range{milliseconds{100}, std::chrono::hours{24}};
 constexpr SecondsRange poll_range{milliseconds{1}, std::chrono::hours{1}};
@@ -145,10 +143,6 @@ void register_handlers(Platform& platform, const std::vector<std::string>& topic
   for (const auto& topic : std::set<std::string>(topics.begin(), topics.end())) {
     platform.on(topic, handler, options);
   }
-  // Other topics belong to other workers: what we claim of them goes back unharmed.
-  platform.on_any(
-      [](const OutboxMessage& /*message*/, HandlerContext& context) { context.snooze(foreign_delay); },
-      {.max_attempts = 1'000});
 }
 
 // --- the worker
@@ -163,19 +157,21 @@ WorkerOptions worker_options(const WorkArguments& arguments) {
   return options;
 }
 
-bool is_idle(Outbox& outbox, CommandRunner& runner) {
+bool is_idle(Outbox& outbox, CommandRunner& runner, const std::vector<std::string>& topics) {
   if (runner.running() > 0) return false;
+  if (!topics.empty()) return !outbox.has_work(topics);
   const auto counts = outbox.counts();
   return counts.ready == 0 && counts.in_progress == 0;
 }
 
 /// Returns when a signal asks us to end, or with `once` when nothing is left to do.
-void wait_for_end(StopSignals& signals, Outbox& outbox, CommandRunner& runner, bool once) {
-  if (!once) {
+void wait_for_end(StopSignals& signals, Outbox& outbox, CommandRunner& runner,
+                  const WorkArguments& arguments) {
+  if (!arguments.once) {
     static_cast<void>(signals.wait(std::nullopt));
     return;
   }
-  while (!signals.wait(idle_check_interval) && !is_idle(outbox, runner)) {
+  while (!signals.wait(idle_check_interval) && !is_idle(outbox, runner, arguments.topics)) {
   }
 }
 
@@ -231,7 +227,7 @@ void work(const Globals& globals, const WorkArguments& arguments) {
                     CommandHandler{runner, drain, snooze, handler_options.timeout}, handler_options);
   if (!arguments.quiet) say_what_it_does(globals, arguments, platform);
   platform.start();
-  wait_for_end(signals, platform.outbox(), runner, arguments.once);
+  wait_for_end(signals, platform.outbox(), runner, arguments);
   stop(platform, signals, runner, drain, patience);
 }
 
@@ -253,7 +249,7 @@ void add_work(CLI::App& app, Globals& globals) {
   command.add_option("--exec", arguments->command, "Run by /bin/sh -c for each message")->required();
   command
       .add_option("--topic", arguments->topics,
-                  "Only this topic; may be repeated. Messages of others are put back for a second")
+                  "Only messages of this topic; may be repeated. Others are left alone")
       ->allow_extra_args(false)
       ->check(topic_rule());
   command

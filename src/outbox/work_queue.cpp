@@ -250,6 +250,13 @@ OutboxCounts WorkQueue::counts() {
   return counts;
 }
 
+bool WorkQueue::has_work(std::span<const std::string> topics) {
+  for (const auto& topic : topics) require_topic(topic);
+  bool found = false;
+  database_->read([&](storage::ReadSession& session) { found = store_->has_work(session, topics); });
+  return found;
+}
+
 std::optional<StoredMessage> WorkQueue::find(OutboxMessageId id) {
   std::optional<StoredMessage> found;
   database_->read([&](storage::ReadSession& session) { found = store_->find(session, id); });

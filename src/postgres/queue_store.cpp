@@ -601,6 +601,13 @@ std::vector<storage::DueTopic> QueueStore::due_topics(storage::ReadSession& sess
   return topics;
 }
 
+bool QueueStore::has_work(storage::ReadSession& session, std::span<const std::string> topics) {
+  const std::vector<std::optional<std::string_view>> named(topics.begin(), topics.end());
+  Params params;
+  params.add(std::span<const std::optional<std::string_view>>{named});
+  return ReadSession::of(session).run(texts_, sql_.has_work, params).boolean(0, 0);
+}
+
 std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, OutboxMessageId id) {
   Params params;
   params.add(id.uuid());

@@ -722,6 +722,15 @@ std::vector<storage::DueTopic> QueueStore::due_topics(storage::ReadSession& sess
   return topics;
 }
 
+bool QueueStore::has_work(storage::ReadSession& session, std::span<const std::string> topics) {
+  auto& connection = ReadSession::of(session);
+  return std::ranges::any_of(topics, [&](const std::string& topic) {
+    auto cursor = connection.run(texts_, sql_.has_work);
+    cursor.bind(clock_->wall()).bind(topic).step();
+    return cursor.integer(0) != 0;
+  });
+}
+
 std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, OutboxMessageId id) {
   auto cursor = ReadSession::of(session).run(texts_, sql_.find);
   if (!cursor.bind(id.uuid()).step()) return std::nullopt;

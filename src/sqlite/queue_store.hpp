@@ -56,6 +56,7 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
                      int most) override;
   WallTime now(storage::ReadSession& session) override;
   OutboxCounts counts(storage::ReadSession& session) override;
+  bool has_work(storage::ReadSession& session, std::span<const std::string> topics) override;
   std::vector<storage::DueTopic> due_topics(storage::ReadSession& session, std::chrono::microseconds waiting,
                                             int look_at) override;
   std::optional<StoredMessage> find(storage::ReadSession& session, OutboxMessageId id) override;

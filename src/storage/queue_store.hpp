@@ -189,6 +189,8 @@ class QueueStore {
   /// The time that decides.
   virtual WallTime now(ReadSession& session) = 0;
   virtual OutboxCounts counts(ReadSession& session) = 0;
+  /// Whether a message of these topics is due or in progress.
+  virtual bool has_work(ReadSession& session, std::span<const std::string> topics) = 0;
   /// Topics whose messages have been due for at least `waiting`, among the first `look_at` messages of
   /// each priority. Paused topics are left out. In no particular order.
   virtual std::vector<DueTopic> due_topics(ReadSession& session, std::chrono::microseconds waiting,

@@ -553,6 +553,16 @@ TEST_P(CliContract, ACommandsLeftoversInTheBackgroundAreNotWaitedFor) {
   fifo.write();
 }
 
+TEST_P(CliContract, AClaimMayNameItsTopics) {
+  dovetail({"migrate"});
+  enqueue("a");
+  enqueue("b");
+  enqueue("c");
+  const auto claimed = dovetail({"claim", "--topic", "a", "--topic", "c"});
+  EXPECT_EQ(claimed.code, 0) << claimed.err;
+  EXPECT_THAT(claimed.out, AllOf(HasSubstr(" a "), HasSubstr(" c "), Not(HasSubstr(" b "))));
+}
+
 TEST_P(CliContract, AWorkerForATopicLeavesOthersUnharmed) {
   dovetail({"migrate"});
   const auto a = enqueue("a");
@@ -565,6 +575,7 @@ TEST_P(CliContract, AWorkerForATopicLeavesOthersUnharmed) {
   EXPECT_EQ(show(c)["status"], "done");
   EXPECT_EQ(show(b)["status"], "ready");
   EXPECT_EQ(show(b)["attempts"], 0);
+  EXPECT_THAT(dovetail({"claim"}).out, HasSubstr(b + ":1 ")) << "never claimed before";
 }
 
 TEST_P(CliContract, ACommandThatTakesTooLongIsToldToStop) {

@@ -136,6 +136,25 @@ TEST_P(SubscriptionContract, AMessageThatComesBackIsTakenAgainByItsWorker) {
   EXPECT_TRUE(all_done(2));
 }
 
+TEST_P(SubscriptionContract, HasWorkLooksAtItsTopicsOnly) {
+  const auto has_work = [&](const std::vector<std::string>& topics) { return outbox.has_work(topics); };
+  outbox.enqueue({.topic = "a"});
+  outbox.enqueue({.topic = "later", .due_at = backend.now() + seconds{60}});
+  EXPECT_TRUE(has_work({"b", "a"}));
+  EXPECT_FALSE(has_work({"b"}));
+  EXPECT_FALSE(has_work({"later"}));
+  EXPECT_FALSE(has_work({}));
+  const auto claimed = claim_topics({"a"});
+  EXPECT_TRUE(has_work({"a"})) << "in progress";
+  outbox.ack(owner, claims_of(claimed));
+  EXPECT_FALSE(has_work({"a"}));
+  outbox.pause("p");
+  outbox.enqueue({.topic = "p"});
+  EXPECT_THAT(claim_topics({"p"}), IsEmpty());
+  EXPECT_FALSE(has_work({"p"})) << "its topic is paused";
+  EXPECT_THROW(static_cast<void>(has_work({""})), std::invalid_argument);
+}
+
 // --- whose attempts
 // ------------------------------------------------------------------------------------------
 

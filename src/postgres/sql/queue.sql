@@ -99,6 +99,13 @@ select ready, scheduled, in_progress, done, failed, paused, (extract(epoch from 
 select topic, seen, (extract(epoch from oldest_wait) * 1000000)::bigint
   from {schema}._{queue}_due_topics(waiting => $1::bigint * interval '1 microsecond', look_at => $2::integer);
 
+-- name: {queue}_has_work
+select exists (
+  select from generate_series(5, -5, -1) as lanes(lane)
+   cross join lateral (select from {schema}.{queue} o
+                        where o.lane = lanes.lane and o.ready_at <= (select {schema}.clock()) and o.topic = any ($1::text[])
+                        limit 1) found);
+
 -- name: {queue}_find
 select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc, expires_at, priority, retry_count,
        claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at

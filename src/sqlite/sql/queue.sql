@@ -198,6 +198,10 @@ select topic, count(*), ?2 - min(ready_at)
  where lease_until <= ?2 and topic not in (select topic from {schema}_{queue}_paused)
  group by topic;
 
+-- name: {queue}_has_work
+select exists (select 1 from {schema}_{queue}
+                where status = 0 and lane between -5 and 5 and ready_at <= ?1 and topic = ?2);
+
 -- name: {queue}_find
 select id, topic, payload, correlation_id, headers, created_at, due_time_utc, expires_at, priority, retry_count,
        claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at
