@@ -76,7 +76,8 @@ struct LeaseRunner::State {
         if (system_clock()->sleep_for(release_patience, done)) releasing.request_stop();
       });
       leases.release(lease, releasing.get_token());
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it ends by itself
+    } catch (const std::exception& error) {  // the lease ends by itself
+      leases.note_failure("lease.release_failed", lease, error.what());
     }
   }
 
@@ -141,7 +142,8 @@ struct LeaseRunner::State {
       if (!system_clock()->sleep_until(at, stop)) return;
       try {
         if (!renew()) return;
-      } catch (const std::exception&) {
+      } catch (const std::exception& error) {
+        if (!stop.stop_requested()) leases.note_failure("lease.renewal_failed", lease, error.what());
         if (!system_clock()->sleep_for(
                 std::clamp<milliseconds>(duration / 20, milliseconds{10}, milliseconds{1'000}), stop))
           return;
@@ -227,7 +229,8 @@ bool LeaseRunner::try_renew_now() {
   if (is_lost()) return false;
   try {
     return state_->renew();
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    state_->leases.note_failure("lease.renewal_failed", state_->lease, error.what());
     return false;
   }
 }
