@@ -110,6 +110,7 @@ class Leases {
                                const LeaseRunnerOptions& options);
   [[nodiscard]] Clock& clock() const;
   void note_lost(const Lease& lease) const;
+  void note_failure(std::string_view event, const Lease& lease, std::string_view error) const;
   std::optional<Lease> acquire(std::string_view name, std::optional<int> limit, std::string_view owner,
                                std::chrono::milliseconds duration, const std::stop_token& stop);
 

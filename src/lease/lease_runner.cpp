@@ -74,7 +74,8 @@ struct LeaseRunner::State {
         if (system_clock()->sleep_for(release_patience, done)) releasing.request_stop();
       });
       leases.release(lease, releasing.get_token());
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): it ends by itself
+    } catch (const std::exception& error) {  // the lease ends by itself
+      leases.note_failure("lease.release_failed", lease, error.what());
     }
   }
 
@@ -145,7 +146,8 @@ struct LeaseRunner::State {
     while (sleep_until_due(stop)) {
       try {
         if (!renew()) return;
-      } catch (const std::exception&) {
+      } catch (const std::exception& error) {
+        if (!stop.stop_requested()) leases.note_failure("lease.renewal_failed", lease, error.what());
         const auto pause = std::clamp<milliseconds>(duration / 20, milliseconds{10}, milliseconds{1'000});
         if (!clock.sleep_for(pause, stop)) return;
       }
@@ -226,7 +228,8 @@ bool LeaseRunner::try_renew_now() {
   if (is_lost()) return false;
   try {
     return state_->renew();
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    state_->leases.note_failure("lease.renewal_failed", state_->lease, error.what());
     return false;
   }
 }

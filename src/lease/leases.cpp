@@ -102,6 +102,16 @@ void Leases::note_lost(const Lease& lease) const {
       {{"store", database_->name()}, {"name", lease.name}, {"owner", lease.owner}, {"token", lease.token}});
 }
 
+void Leases::note_failure(std::string_view event, const Lease& lease, std::string_view error) const {
+  metrics_.count(event, 1, {{"store", database_->name()}});
+  log_.write(LogLevel::warn, event,
+             {{"store", database_->name()},
+              {"name", lease.name},
+              {"owner", lease.owner},
+              {"token", lease.token},
+              {"error", error}});
+}
+
 std::optional<Lease> Leases::get(std::string_view name) {
   require_word("name", name);
   std::vector<Lease> found;

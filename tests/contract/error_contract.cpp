@@ -1,5 +1,6 @@
 // What the world's failures are called, on both engines.
 #include "support/backend.hpp"
+#include "support/recorded_lines.hpp"
 
 namespace dovetail::testing {
 namespace {
@@ -37,6 +38,21 @@ TEST_P(ErrorContract, StatementsOfTheUsersThatAreWrongAreNotASchemaOfOurs) {
   auto platform = backend.open();
   auto transaction = platform.begin();
   EXPECT_NE(kind_of([&] { transaction.execute("selec 1"); }), ErrorKind::schema);
+}
+
+TEST_P(ErrorContract, ARunnerThatCannotRenewOrReleaseSaysSo) {
+  const auto lines = std::make_shared<RecordedLines>();
+  auto options = backend.options();
+  options.log_sink = lines;
+  auto platform = Platform::open(backend.url(), options);
+  {
+    auto runner = LeaseRunner::try_start(platform.leases(), "a", {.duration = 60s});
+    ASSERT_TRUE(runner.has_value());
+    backend.sql("drop table " + backend.table("lease") + (backend.is_postgres() ? " cascade" : ""));
+    EXPECT_FALSE(runner->try_renew_now());
+    EXPECT_EQ(lines->count("lease.renewal_failed"), 1);
+  }
+  EXPECT_EQ(lines->count("lease.release_failed"), 1);
 }
 
 }  // namespace

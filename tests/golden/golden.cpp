@@ -31,6 +31,7 @@ TEST(Golden, HelpOfEveryCommand) {
   std::string help = run_command({DOVETAIL_COMMAND, "--help"}).out;
   for (const std::vector<std::string>& command :
        std::vector<std::vector<std::string>>{{"migrate"},
+                                             {"grants"},
                                              {"enqueue"},
                                              {"claim"},
                                              {"ack"},
