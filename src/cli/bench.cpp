@@ -29,6 +29,7 @@ constexpr std::array measures{Measure{"enqueue", bench::enqueue},
                               Measure{"claims", bench::claims, true},
                               Measure{"snapshot", bench::snapshot, true},
                               Measure{"foreign", bench::foreign},
+                              Measure{"transactions", bench::transactions},
                               Measure{"idle", bench::idle}};
 
 struct BenchArguments {
@@ -159,10 +160,11 @@ void add_bench(CLI::App& app, Globals& globals) {
   for (const auto& each : measures) names.emplace_back(each.name);
   command
       .add_option("measure", arguments->chosen,
-                  "enqueue, bulk, drain, latency, joins, claims, snapshot, foreign, idle; all if absent")
+                  "enqueue, bulk, drain, latency, joins, claims, snapshot, foreign, transactions, idle; "
+                  "all if absent")
       ->check(CLI::IsMember(names));
   command
-      .add_option("--messages", arguments->messages, "For bulk, drain and foreign; for joins up to 50,000")
+      .add_option("--messages", arguments->messages, "For bulk, drain and foreign; for joins up to 50,000, for transactions up to 4,000")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
   command

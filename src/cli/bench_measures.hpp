@@ -53,6 +53,8 @@ Findings snapshot(const Settings& settings, const Progress& progress);
 /// A worker's own topic with and without messages of a foreign topic at the front of the queue: the
 /// rate at which a backlog is drained, and the time from enqueue() to the handler's start.
 Findings foreign(const Settings& settings, const Progress& progress);
+/// Handlers that write through their transaction beside handlers that do not, each with 5 ms of other work.
+Findings transactions(const Settings& settings, const Progress& progress);
 /// What a worker costs that has nothing to do.
 Findings idle(const Settings& settings, const Progress& progress);
 

@@ -677,10 +677,10 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
     words.insert(words.end(), {"--schema", schema});
     return run_command(words);
   };
-  const auto answer = bench({"enqueue", "bulk", "drain", "latency", "joins", "idle", "--json"});
+  const auto answer = bench({"enqueue", "bulk", "drain", "latency", "joins", "transactions", "idle", "--json"});
   ASSERT_EQ(answer.code, 0) << answer.err;
   const auto figures = json::parse(answer.out);
-  ASSERT_EQ(figures.size(), 7U);
+  ASSERT_EQ(figures.size(), 8U);
   EXPECT_GT(figures[0]["messages"], 0);
   EXPECT_EQ(figures[1]["messages"], 300);
   EXPECT_EQ(figures[2]["messages"], 300);
@@ -689,6 +689,7 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   EXPECT_LE(figures[3]["p50_ms"], figures[3]["p99_ms"]);
   EXPECT_EQ(figures[4]["messages"], 300);
   EXPECT_EQ(figures[5]["samples"].size(), 2U);
+  EXPECT_GT(figures[6]["ratio"], 0);
 
   // What one call leaves, another may drain; without that, a schema that is in use is not touched.
   EXPECT_EQ(bench({"bulk", "--keep"}).code, 0);

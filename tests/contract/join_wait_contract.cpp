@@ -407,6 +407,8 @@ TEST_P(JoinWaitContract, JOIN_072_JOIN_073_DecisionsAreLoggedWithTheCounts) {
   step(join);
   outbox.enqueue({.topic = "step", .payload = "fail", .joins = {join}});
   ASSERT_TRUE(ended(wait, OutboxStatus::done));
+  // The lines follow the commit.
+  ASSERT_TRUE(eventually([&] { return log->count("join.failure_continued") == 1; }));
   EXPECT_THAT(log->all(), Contains(AllOf(StartsWith("debug join.waiting"), HasSubstr(join.to_string()))));
   EXPECT_THAT(log->all(), Contains(AllOf(StartsWith("info join.ended"), HasSubstr(join.to_string()),
                                          HasSubstr("status=failed"),

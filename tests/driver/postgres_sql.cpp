@@ -396,8 +396,10 @@ TEST_F(PostgresSql, OBX_119_TheCostOfAClaimDependsNeitherOnTheQueueNorOnHistory)
   answer("insert into " + infra +
          ".outbox (id, topic, payload, ready_at) select gen_random_uuid(), 't', 'p', now() + "
          "interval '1 day' from generate_series(1, 20000);");
-  (void)pages();  // each call reads the catalog anew, which varies by some dozens of pages
-  EXPECT_LE(pages(), small + 100) << small << " with a short queue";
+  // Each call reads the catalog anew, which varies with what other tests create meanwhile. The 60,000 messages fill more
+  // than 1,500 pages.
+  (void)pages();
+  EXPECT_LE(pages(), small + 500) << small << " with a short queue";
 }
 
 TEST_F(PostgresSql, WhenTheNextComesDueIsFoundAtOnceHoweverManyAreDue) {

@@ -574,7 +574,7 @@ $function$;
 
 -- Joins that ended while no message waited for them, up to `most`. Each is answered once: for
 -- whoever logs them.
-create function {schema}.outbox_join_take_unlogged(most integer default 1000) returns setof {schema}.outbox_join
+create function {schema}._outbox_join_take_unlogged(most integer default 1000) returns setof {schema}.outbox_join
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_bitmapscan = off

@@ -107,3 +107,7 @@ comment on function {schema}.jobs_remove is
   'Removes a job and its runs that have not begun; returns false when there is no such job.';
 comment on view {schema}.instances is
   'Processes that work on this database, with their heartbeats, queues and topics.';
+comment on function {schema}.outbox_join_try_start is
+  'Creates a join; returns its id and whether it was created.';
+comment on function {schema}.outbox_join_catch_up is
+  'Counts steps and wakes waiting messages that transactions had to leave undone; returns how many.';

@@ -43,7 +43,7 @@ select {schema}.outbox_join_catch_up(most => $1::integer), exists (select from {
 -- name: join_take_unlogged
 select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline::timestamptz, reason, metadata
-  from {schema}.outbox_join_take_unlogged(most => $1::integer);
+  from {schema}._outbox_join_take_unlogged(most => $1::integer);
 
 -- name: join_purge
 select {schema}.outbox_join_purge(finished_before => {schema}.clock() - $1::bigint * interval '1 microsecond',
