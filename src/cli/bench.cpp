@@ -164,7 +164,8 @@ void add_bench(CLI::App& app, Globals& globals) {
                   "all if absent")
       ->check(CLI::IsMember(names));
   command
-      .add_option("--messages", arguments->messages, "For bulk, drain and foreign; for joins up to 50,000, for transactions up to 4,000")
+      .add_option("--messages", arguments->messages,
+                  "For bulk, drain and foreign; for joins up to 50,000, for transactions up to 4,000")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
   command

@@ -50,17 +50,18 @@ Findings transactions(const Settings& settings, const Progress& progress) {
     transaction.execute("create table " + table + " (n integer)");
     transaction.commit();
   }
-  const auto plain =
-      handle_all(settings, messages,
-                 [](const OutboxMessage&, HandlerContext&) { std::this_thread::sleep_for(handler_work); },
-                 [&](double share) { progress(share / 2); });
+  const auto plain = handle_all(
+      settings, messages,
+      [](const OutboxMessage&, HandlerContext&) { std::this_thread::sleep_for(handler_work); },
+      [&](double share) { progress(share / 2); });
   const auto insert = "insert into " + table + " values (1)";
-  const auto with = handle_all(settings, messages,
-                               [&](const OutboxMessage&, HandlerContext& context) {
-                                 std::this_thread::sleep_for(handler_work);
-                                 context.transaction().execute(insert);
-                               },
-                               [&](double share) { progress((1 + share) / 2); });
+  const auto with = handle_all(
+      settings, messages,
+      [&](const OutboxMessage&, HandlerContext& context) {
+        std::this_thread::sleep_for(handler_work);
+        context.transaction().execute(insert);
+      },
+      [&](double share) { progress((1 + share) / 2); });
   const auto ratio = with / plain;
   return {{"handlers with transactions",
            "5 ms of work, then a row with the ack",
