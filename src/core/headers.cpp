@@ -20,4 +20,8 @@ Headers headers_from_json(std::string_view json) {
   return headers;
 }
 
+std::string to_json(const std::set<std::string, std::less<>>& texts) {
+  return nlohmann::json(texts).dump();
+}
+
 }  // namespace dovetail::core

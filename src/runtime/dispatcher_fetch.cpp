@@ -27,7 +27,7 @@ constexpr milliseconds successor_delay{500};
 /// So often must its lease have run out before a message is tried alone. Once may be anybody's bad luck.
 constexpr int suspicious_losses = 2;
 /// An engine with one writer looks at so many messages in a transaction.
-constexpr int looked_at_once = 20'000;
+constexpr int looked_at_once = 50'000;
 
 /// Waiting for another try makes sense: it is the database's state, not what we sent.
 bool may_pass(const std::exception& error) {

@@ -14,6 +14,8 @@ constexpr milliseconds scan_interval{1'000};
 /// index entries, it becomes rarer.
 constexpr int scan_share = 50;
 constexpr milliseconds longest_scan_pause{60'000};
+/// A new message does not wait for a claim from the start that takes longer: it is claimed first.
+constexpr milliseconds cheap_scan{2};
 /// A wait that nobody sees the end of, and that no clock overflows at.
 constexpr milliseconds longest_due = std::chrono::hours{24 * 365};
 /// A handler with a concurrency limit is given messages for about so long ahead.
@@ -61,8 +63,9 @@ PlannedClaim Subscription::begin_claim(std::size_t wanted, std::uint64_t trip, M
   const bool by_the_clock = !rung_ && !more_;
   // New messages do not wait until a long scan has ended.
   const bool goes_on = scan_place_ && !(rung_ && has_marks_);
-  const bool begins =
-      !scan_place_ && (std::exchange(scan_next_, false) || !has_marks_ ||
+  const bool urgent = rung_ && has_marks_ && scan_cost_ > cheap_scan;
+  const bool begins = !scan_place_ && !urgent &&
+                      (std::exchange(scan_next_, false) || !has_marks_ ||
                        scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval}));
   if (goes_on) {
     claim.after = std::exchange(scan_place_, std::nullopt);

@@ -24,6 +24,9 @@ constexpr std::size_t shortest_run = 3;     // below it, the statements named â€
 /// So far from the present a claim has seen all messages: nobody stores one with an earlier time.
 constexpr std::chrono::seconds late_by{1};
 constexpr std::int64_t scheduled_looked_at = 100;
+/// A claim of some topics looks at so many messages of others one by one, and then at many of them in one statement.
+constexpr std::size_t nearby = 200;
+constexpr std::int64_t leap_rows = 50'000;
 constexpr std::string_view expired_error = "expired before it was handled";
 constexpr std::string_view lease_error = "its lease ran out, and with it its last attempt";
 
@@ -215,10 +218,18 @@ std::vector<QueueStore::DueRow> QueueStore::due_rows(Connection& connection, Cla
 
 std::vector<std::int64_t> QueueStore::scan(Connection& connection, ClaimRun& run, Place& place,
                                            std::size_t most) {
+  auto found = look_nearby(connection, run, place, most);
+  // Many messages of others stand in front.
+  if (found.empty() && !place.is_end) found = leap(connection, run, place, most);
+  return found;
+}
+
+std::vector<std::int64_t> QueueStore::look_nearby(Connection& connection, ClaimRun& run, Place& place,
+                                                  std::size_t most) {
   std::vector<std::int64_t> found;
   auto cursor = connection.run(texts_, sql_.claim_step_scan);
   cursor.bind(place.lane).bind(run.now).bind(place.from.ready_at).bind(place.from.row);
-  while (found.size() < most) {
+  for (std::size_t looked_at = 0; found.size() < most && looked_at < most + nearby; ++looked_at) {
     if (!cursor.step()) {
       place.is_end = true;
       break;
@@ -229,11 +240,35 @@ std::vector<std::int64_t> QueueStore::scan(Connection& connection, ClaimRun& run
     } else if (found.empty()) {
       place.from = {cursor.time(2), {}, seq};
     }
-    if (++run.looked_at == run.order.look_at) {
-      run.claimed.unfinished = true;
-      break;
+  }
+  return found;
+}
+
+std::vector<std::int64_t> QueueStore::leap(Connection& connection, ClaimRun& run, Place& place,
+                                           std::size_t most) {
+  const auto rows = run.order.look_at > 0 ? std::int64_t{run.order.look_at} : leap_rows;
+  storage::QueueMark bound{.ready_at = run.now, .id = {}, .row = std::numeric_limits<std::int64_t>::max()};
+  bool reaches_end = true;
+  {
+    auto cursor = connection.run(texts_, sql_.claim_step_bound);
+    cursor.bind(place.lane).bind(run.now).bind(place.from.ready_at).bind(place.from.row).bind(rows);
+    if (cursor.step()) {
+      bound = {cursor.time(0), {}, cursor.integer(1)};
+      reaches_end = false;
     }
   }
+  const auto& filter = *run.order.topics;
+  const auto topics = core::to_json(filter.topics);
+  std::vector<std::int64_t> found;
+  auto cursor = connection.run(texts_, sql_.claim_step_leap);
+  cursor.bind(place.lane).bind(bound.ready_at).bind(place.from.ready_at).bind(place.from.row).bind(bound.row);
+  cursor.bind(run.now).bind(std::string_view{topics}).bind(std::int64_t{filter.except ? 1 : 0});
+  cursor.bind(static_cast<std::int64_t>(most));
+  while (cursor.step()) found.push_back(cursor.integer(0));
+  if (found.size() == most) return found;  // perhaps there are more before the bound
+  place.from = bound;
+  place.is_end = reaches_end;
+  run.claimed.unfinished = !reaches_end && run.order.look_at > 0;
   return found;
 }
 
@@ -295,8 +330,7 @@ void QueueStore::claim_lane(Connection& connection, ClaimRun& run, std::int64_t 
   if (run.order.after != nullptr && (*run.order.after)[index]) place.from = *(*run.order.after)[index];
   // Bounded: a long row of paused messages is put aside in several transactions. Each wakes the workers,
   // because they watch the file for changes.
-  for (int round = 0; round < set_aside_rounds && !place.is_end && !run.full && !run.claimed.unfinished;
-       ++round) {
+  for (int rounds = 0; rounds < set_aside_rounds && !place.is_end && !run.full && !run.claimed.unfinished;) {
     const auto most = wanted - claimed.size();
     auto rows = run.order.topics != nullptr ? due_rows_of_topics(connection, run, place, most)
                                             : due_rows(connection, run, place, most);
@@ -312,6 +346,7 @@ void QueueStore::claim_lane(Connection& connection, ClaimRun& run, std::int64_t 
       claimed.push_back(std::move(row.entry));
     }
     lease(connection, run.order, run.now + run.order.lease, taken);
+    if (taken.size() < rows.size()) ++rounds;
     run.full = claimed.size() == wanted || (run.full && !claimed.empty());
   }
   if (run.order.topics == nullptr) return;

@@ -112,7 +112,6 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
     WallTime now;
     PausedTopics paused{};
     std::int64_t bytes = 0;  // of the payloads claimed so far
-    int looked_at = 0;
     storage::Claimed claimed{};
     bool full = false;  // by count or by bytes
   };
@@ -129,6 +128,9 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
   std::vector<DueRow> due_rows_of_topics(Connection& connection, ClaimRun& run, Place& place,
                                          std::size_t most);
   std::vector<std::int64_t> scan(Connection& connection, ClaimRun& run, Place& place, std::size_t most);
+  std::vector<std::int64_t> look_nearby(Connection& connection, ClaimRun& run, Place& place,
+                                        std::size_t most);
+  std::vector<std::int64_t> leap(Connection& connection, ClaimRun& run, Place& place, std::size_t most);
   /// Whether the row's message may be handed out; if not, it is put where it belongs.
   bool may_have(Connection& connection, const ClaimRun& run, DueRow& row);
   void lease(Connection& connection, const storage::ClaimOrder& order, WallTime until,

@@ -54,6 +54,19 @@ select seq, topic, ready_at from {schema}_{queue}
    and lease_until <= ?2
  order by ready_at, seq;
 
+-- name: {queue}_claim_step_bound
+-- How far a look at so many messages reaches. The index alone answers it.
+select ready_at, seq from {schema}_{queue}
+ where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
+ order by ready_at, seq limit 1 offset ?5;
+
+-- name: {queue}_claim_step_leap
+-- The same scan over many messages, up to the bound ?2, ?5. ?7 holds the topics as a JSON array; with ?8 all others are meant.
+select seq from {schema}_{queue}
+ where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
+   and (ready_at < ?2 or seq <= ?5) and (topic in (select value from json_each(?7))) <> ?8 and lease_until <= ?6
+ order by ready_at, seq limit ?9;
+
 -- name: {queue}_claim_step_rows
 -- Rows of the scan above, without a gap.
 select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
