@@ -677,7 +677,8 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
     words.insert(words.end(), {"--schema", schema});
     return run_command(words);
   };
-  const auto answer = bench({"enqueue", "bulk", "drain", "latency", "joins", "transactions", "idle", "--json"});
+  const auto answer =
+      bench({"enqueue", "bulk", "drain", "latency", "joins", "transactions", "idle", "--json"});
   ASSERT_EQ(answer.code, 0) << answer.err;
   const auto figures = json::parse(answer.out);
   ASSERT_EQ(figures.size(), 8U);
