@@ -121,6 +121,7 @@ std::vector<WallTime> JobStore::drop_waiting(storage::WriteSession& session, Job
   params.add(job.uuid()).add(before);
   const auto result = WriteSession::of(session).run(texts_, sql::job_drop_waiting, params);
   std::vector<WallTime> times;
+  times.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) times.push_back(result.time(row, 0));
   return times;
 }

@@ -128,10 +128,10 @@ void Dispatcher::take_settlements(Trip& trip, std::size_t ready, MonoTime now) {
   trip.ran_dry = ready == 0;
   trip.careful = !aside_.empty();
   trip.absolved = std::exchange(absolved_, {});
-  const auto due =
-      std::ranges::partition(aside_, [&](const Finished& each) { return each.retry_at > now && !stopping_; });
-  std::ranges::move(due, std::back_inserter(trip.finished));
-  aside_.erase(due.begin(), due.end());
+  const auto due = std::partition(aside_.begin(), aside_.end(),
+                                  [&](const Finished& each) { return each.retry_at > now && !stopping_; });
+  std::move(due, aside_.end(), std::back_inserter(trip.finished));
+  aside_.erase(due, aside_.end());
 }
 
 /// Waits until there is a reason for a round trip; answers false when there will be none any more.
@@ -243,15 +243,16 @@ storage::WorkAnswer Dispatcher::make_careful_trip(Trip& trip, const std::stop_to
 void Dispatcher::put_aside(Trip& trip, const std::vector<Claim>& settleable) {
   const auto now = Steady::now();
   std::lock_guard lock(mutex_);
-  const auto blocked = std::ranges::partition(trip.finished, [&](const Finished& each) {
+  const auto settled = [&](const Finished& each) {
     return each.lease_end <= now ||
            std::ranges::binary_search(settleable, each.settlement.claim.id, {}, &Claim::id);
-  });
-  for (auto& each : blocked) {
-    each.retry_at = now + aside_delay;
-    aside_.push_back(std::move(each));
+  };
+  const auto blocked = std::partition(trip.finished.begin(), trip.finished.end(), settled);
+  for (auto each = blocked; each != trip.finished.end(); ++each) {
+    each->retry_at = now + aside_delay;
+    aside_.push_back(std::move(*each));
   }
-  trip.finished.erase(blocked.begin(), blocked.end());
+  trip.finished.erase(blocked, trip.finished.end());
 }
 
 /// One round trip. What it could not settle is kept for the next.

@@ -115,7 +115,8 @@ class Pool {
       } catch (const Error& error) {
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
-        log_.write(LogLevel::warn, "storage.reconnect",
+        // The first failure says what is wrong; those that follow say the same.
+        log_.write(tries == 0 ? LogLevel::warn : LogLevel::debug, "storage.reconnect",
                    {{"code", error.native_code()}, {"tries", tries + 1}, {"error", error.what()}});
         if (!clock_->sleep_for(pause, stop)) throw;
       }

@@ -316,14 +316,15 @@ TEST_F(PoolTest, TriesToOpenAgainWhileTheFailureIsTransient) {
   EXPECT_EQ(tries, 4);
 }
 
-TEST_F(PoolTest, LogsEveryReconnectAsAWarning) {
+TEST_F(PoolTest, LogsReconnectsAndTheFirstAsAWarning) {
   auto pool = make({.backoff = no_pause}, [this] {
     if (tries < 3) throw connect_failure(ErrorKind::connection_lost);
   });
   const auto lease = pool.acquire();
   const auto records = sink->records();
   ASSERT_THAT(records, SizeIs(2));
-  EXPECT_EQ(records[1].level, LogLevel::warn);
+  EXPECT_EQ(records[0].level, LogLevel::warn);
+  EXPECT_EQ(records[1].level, LogLevel::debug);
   EXPECT_EQ(records[1].event, "storage.reconnect");
   EXPECT_EQ(records[1].fields.at("code"), LogField::Value{"57P03"});
   EXPECT_EQ(records[1].fields.at("tries"), LogField::Value{std::int64_t{2}});
