@@ -340,7 +340,7 @@ class Inbox {
                               const std::function<void(Transaction& transaction)>& handler);
   ProcessOutcome run_try(const storage::InboxKey& key, const storage::InboxFence& fence, bool is_last,
                          const std::function<void(Transaction& transaction)>& handler);
-  enum class TryEnd : std::uint8_t { failed, dead, not_counted };
+  enum class TryEnd : std::uint8_t { failed, dead, not_counted, cancelled };
   void end_try(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
                std::string_view error) noexcept;
   bool answer_seen(const storage::Sighting& seen, std::string_view source, std::string_view message_id) const;

@@ -73,7 +73,7 @@ struct PlatformOptions {
   /// Creates or upgrades the schema while opening.
   bool deploy_schema = false;
   /// Connections to hold at most (SQLite: for reading; it has one for writing). On PostgreSQL a started Platform
-  /// holds up to 2 * WorkerOptions::fetchers + 10 more of its own (14 by default): handlers cannot keep it from
+  /// holds up to 2 * WorkerOptions::fetchers + 11 more of its own (15 by default): handlers cannot keep it from
   /// renewing leases.
   std::size_t max_connections = 8;
   /// PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.

@@ -1,6 +1,8 @@
 // Inbox::process(): handle and mark in one transaction.
 #include <algorithm>
 #include <stdexcept>
+#include <stop_token>
+#include <thread>
 
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
@@ -25,6 +27,7 @@ constexpr std::chrono::milliseconds longest_process_lease{10'000};
 constexpr std::chrono::milliseconds first_pause{2};
 constexpr std::chrono::milliseconds longest_pause{200};
 constexpr std::chrono::milliseconds grace{500};
+constexpr std::chrono::milliseconds note_when_closing{2'000};
 
 ProcessOutcome outcome_of(BeginOutcome outcome) {
   switch (outcome) {
@@ -46,6 +49,12 @@ ProcessOutcome outcome_of(BeginOutcome outcome) {
 bool is_of_the_world(const std::exception& failure) {
   const auto* error = dynamic_cast<const Error*>(&failure);
   return error != nullptr && (error->is_transient() || error->is_in_doubt());
+}
+
+/// Nor does a call that was cancelled because the platform is closing.
+bool is_cancelled(const std::exception& failure) {
+  const auto* error = dynamic_cast<const Error*>(&failure);
+  return error != nullptr && error->kind() == ErrorKind::cancelled;
 }
 
 }  // namespace
@@ -114,7 +123,10 @@ ProcessOutcome Inbox::run_try(const storage::InboxKey& key, const storage::Inbox
     end_try(key, fence, TryEnd::dead, failure.what());
     throw;
   } catch (const std::exception& failure) {
-    end_try(key, fence, is_of_the_world(failure) ? TryEnd::not_counted : failed, failure.what());
+    const auto end = is_cancelled(failure)      ? TryEnd::cancelled
+                     : is_of_the_world(failure) ? TryEnd::not_counted
+                                                : failed;
+    end_try(key, fence, end, failure.what());
     throw;
   } catch (...) {
     end_try(key, fence, failed, "the handler threw something that is no std::exception");
@@ -161,7 +173,16 @@ void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fen
     const auto printable = core::printable(error);
     const auto text = inbox::checked_error("error", printable);
     bool noted = false;
-    database_->write({}, [&](storage::WriteSession& session) {
+    // While the platform is closing, calls without a token of their own are cancelled.
+    std::stop_source limit;
+    std::jthread timer;
+    if (end == TryEnd::cancelled) {
+      timer = std::jthread([&](const std::stop_token& done) {
+        if (system_clock()->sleep_for(note_when_closing, done)) limit.request_stop();
+      });
+    }
+    const auto stop = end == TryEnd::cancelled ? limit.get_token() : std::stop_token{};
+    database_->write({.stop = stop}, [&](storage::WriteSession& session) {
       auto& store = database_->inbox();
       noted = store.continue_try(session, key, fence, std::chrono::minutes{1});
       if (!noted) return;  // somebody else has begun since
@@ -171,7 +192,7 @@ void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fen
         store.release(session, key, fence, text, end == TryEnd::failed ? 1 : 0);
       }
     });
-    const bool counts = noted && end != TryEnd::not_counted;
+    const bool counts = noted && end != TryEnd::not_counted && end != TryEnd::cancelled;
     metrics_.count("inbox.failed_tries", counts ? 1 : 0,
                    {{"store", database_->name()}, {"source", key.source}});
     if (noted && end == TryEnd::dead) note_dead(key.source, key.message_id, text);

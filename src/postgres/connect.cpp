@@ -179,6 +179,8 @@ std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings,
                                              const ConnectOptions& options) {
   const auto give_up_at = Steady::now() + options.timeout;
   require_resolvable(settings, options, give_up_at, stop);
+  // libpq looks the name up once more, and nothing ends that early.
+  if (stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
   std::vector<const char*> keys;
   std::vector<const char*> values;
   for (const auto& [key, value] : settings.values()) {

@@ -365,8 +365,11 @@ void Connection::fail(const Command& command, const Result* result) {
   std::string message = primary != nullptr ? primary : first_line(PQerrorMessage(connection_));
   auto kind = classify(broken ? "" : sqlstate, command.decides);
   if (abandoned_) {
-    message = "stopped; the server did not answer, and its connection was given up";
-    if (kind == ErrorKind::connection_lost) kind = ErrorKind::cancelled;
+    // A rollback is given up whether or not somebody stopped.
+    const bool stopped = command.at_stop != Command::AtStop::hurry;
+    message = std::string{stopped ? "stopped; " : ""} +
+              "the server did not answer, and its connection was given up";
+    if (stopped && kind == ErrorKind::connection_lost) kind = ErrorKind::cancelled;
     broken_ = true;
   }
   broken_ = broken_ || kind == ErrorKind::connection_lost || kind == ErrorKind::commit_in_doubt;

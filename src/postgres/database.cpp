@@ -148,9 +148,14 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                          [this](const std::stop_token& stop) { notify(timers_payload, stop); }) {}
 
 std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(give_up_at - std::chrono::steady_clock::now());
-  const auto timeout = std::min(connect_timeout_, std::max(left, least_connect_timeout));
+  // An attempt that has begun takes the time that it needs: the pool begins none after `give_up_at`. Only opening a
+  // Platform has a limit for all of them.
+  auto timeout = connect_timeout_;
+  if (!connected_) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(give_up_at - std::chrono::steady_clock::now());
+    timeout = std::min(timeout, std::max(left, least_connect_timeout));
+  }
   auto connection = Connection::open(settings_, stop, {.timeout = timeout, .first = !connected_});
   connected_ = true;
   return connection;
@@ -172,7 +177,11 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
                                 (options.service ? service_pool_ : pool_).acquire(stop, give_up_at);
                             ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
                             body(session);
-                            session.core().rollback();
+                            try {
+                              session.core().rollback();
+                            } catch (const Error&) {
+                              // The snapshot was read, and the pool does not get this connection back.
+                            }
                           });
 }
 

@@ -303,12 +303,19 @@ std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
   return entries;
 }
 
+bool is_cut(const Result& claimed) {
+  for (int row = 0; row < claimed.rows(); ++row) {
+    if (claimed.boolean(row, 15)) return true;
+  }
+  return false;
+}
+
 /// The answer of the statement next_due, which was asked before the claim.
 void note_next_due(const Result& asked, const storage::ClaimOrder& order, storage::Claimed& claimed) {
   if (!asked.is_null(0, 0)) claimed.next_due = std::chrono::microseconds{asked.integer(0, 0)};
   // The claim has seen all that was there: messages of other topics need not be walked over again.
-  const bool saw_all = claimed.entries.size() < static_cast<std::size_t>(order.batch_size);
-  if (order.topics == nullptr || !saw_all) return;
+  const bool saw_all = claimed.entries.size() < static_cast<std::size_t>(order.batch_size) && !claimed.cut;
+  if (order.topics == nullptr || !saw_all || asked.is_null(0, 1)) return;
   for (auto& mark : claimed.passed) mark = {asked.time(0, 1), Uuid{}};
 }
 
@@ -450,6 +457,7 @@ storage::WorkAnswer QueueStore::work(storage::WriteSession& session, const stora
   for (const auto& claim : order.claims) {
     storage::Claimed claimed;
     const auto* asked = claim.asks_next_due ? &*next++ : nullptr;
+    claimed.cut = is_cut(*next);
     claimed.entries = read_claimed(*next++);
     if (asked != nullptr) note_next_due(*asked, claim, claimed);
     answer.claimed.push_back(std::move(claimed));

@@ -110,15 +110,17 @@ bool Dispatcher::claims_now(const Subscription& subscription, MonoTime now) cons
 }
 
 void Dispatcher::plan_claims(Trip& trip, MonoTime now) {
-  trip.max_bytes = static_cast<std::int64_t>(
-      std::max<std::size_t>(1, (options_.max_bytes - std::min(options_.max_bytes, held_bytes_)) /
-                                   static_cast<std::size_t>(options_.fetchers)));
   for (auto& subscription : subscriptions_) {
     const auto wanted = std::min(window_left(), subscription.room(batch()));
     if (wanted == 0 || !subscription.is_due(now)) continue;
     trip.claims.push_back({&subscription, subscription.begin_claim(wanted, trip.number, now)});
     claiming_ += wanted;
   }
+  // Others may claim at the same time.
+  const auto shares =
+      static_cast<std::size_t>(options_.fetchers) * std::max<std::size_t>(1, trip.claims.size());
+  const auto left = options_.max_bytes - std::min(options_.max_bytes, held_bytes_);
+  trip.max_bytes = static_cast<std::int64_t>(std::max<std::size_t>(1, left / shares));
 }
 
 /// Also those that were put aside, when it is time to try them again.
@@ -321,11 +323,13 @@ void Dispatcher::note_settled(Trip& trip, std::size_t settled) {
   metrics_.count(event("lease_lost"), lost, {{"store", database_.name()}});
   if (lost > 0) {
     log_.write(LogLevel::warn, event("lease_lost"), {{"store", database_.name()}, {"count", lost}});
-    std::vector<OutboxWorkItemId> ids;
-    for (const auto& each : trip.finished) ids.push_back(each.settlement.claim.id);
-    absolve(ids);
   }
   std::lock_guard lock(mutex_);
+  for (const auto& each : trip.finished) {
+    // Which of them were lost, nobody says. Those that no handler has begun prove nothing.
+    const bool begun = each.settlement.kind != Kind::snooze || each.settlement.delay;
+    if (lost > 0 && begun) absolved_.push_back(each.settlement.claim.id);
+  }
   failures_ = 0;
   if (settled > 0 && trip.ran_dry) window_ = std::min(largest_window(), window_ * 2);
   for (const auto& each : trip.finished) {

@@ -132,6 +132,7 @@ void Dispatcher::give_up(const JobPtr& job) {
   if (!job->replaced) unreplaced_.push_back(job);
   if (live_workers_ == 0) give_back_waiting();
   worker_wakes_.notify_all();
+  fetcher_wakes_.notify_one();  // there is room again
 }
 
 /// Fires what is due and answers when to look again.

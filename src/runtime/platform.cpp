@@ -41,9 +41,9 @@ std::unique_ptr<storage::Database> open_database(std::string_view url, const Pla
       url,
       {.schema = options.schema,
        .max_connections = options.max_connections,
-       // Beside the fetchers: renewals and housekeeping, of the outbox and of the inbox; the notifier, the scheduler,
+       // Beside the fetchers: renewals and housekeeping, of the outbox and of the inbox; two notifiers, the scheduler,
        // the joins' catch-up, the starts of jobs' runs, and the heartbeat.
-       .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 9,
+       .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 10,
        .pooled = options.pooled,
        .busy_timeout = options.busy_timeout,
        .connect_timeout = options.connect_timeout,
@@ -319,14 +319,21 @@ void Platform::State::start() {
   }
   auto schedule =
       std::make_unique<runtime::Scheduler>(*database, timers, jobs, listener, options.worker, log);
-  outbox_work->start();
-  if (inbox_work) inbox_work->start();
-  schedule->start();
-  join_catch_up.start();
-  listener.start();
-  instance = std::make_unique<runtime::Instance>(*database, worked_queues(), runtime::InstanceOptions{}, log,
-                                                 metrics);
-  instance->start();
+  auto entry = std::make_unique<runtime::Instance>(*database, worked_queues(), runtime::InstanceOptions{},
+                                                   log, metrics);
+  try {
+    outbox_work->start();
+    if (inbox_work) inbox_work->start();
+    schedule->start();
+    join_catch_up.start();
+    listener.start();
+    entry->start();
+  } catch (...) {  // no more threads: the others end with their objects
+    join_catch_up.stop();
+    listener.stop();
+    throw;
+  }
+  instance = std::move(entry);
   dispatcher = std::move(outbox_work);
   inbox_dispatcher = std::move(inbox_work);
   scheduler = std::move(schedule);

@@ -36,12 +36,18 @@ void Scheduler::start() {
     rung_ = true;
     wakes_.notify_one();
   });
+  hearing_.emplace(listener_, [this] {  // without it, we have to look more often
+    std::lock_guard lock(mutex_);
+    rung_ = true;
+    wakes_.notify_one();
+  });
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 void Scheduler::stop() {
   thread_ = {};  // joins
   bell_.reset();
+  hearing_.reset();
 }
 
 void Scheduler::run(const std::stop_token& stop) {
@@ -126,15 +132,17 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
   }
   // Without a listener nobody tells us of an earlier one that another process stores.
   MonoDuration pause = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
+  bool undone = false;
   for (const auto& due : {next.timers, next.jobs}) {
     if (!due) continue;
     const auto in = std::clamp<std::chrono::microseconds>(*due, std::chrono::microseconds{0}, longest_pause);
-    pause =
-        std::min<MonoDuration>(pause, std::max<MonoDuration>(asked_at + in - Steady::now(), MonoDuration{}));
+    const auto left = std::max<MonoDuration>(asked_at + in - Steady::now(), MonoDuration{});
+    // Something is due, and we could do nothing: somebody else is at it, or nobody can. No reason to ask without rest.
+    const bool fruitless = done == 0 && left < milliseconds{1};
+    undone = undone || fruitless;
+    pause = std::min<MonoDuration>(pause, fruitless ? milliseconds{2 << fruitless_} : left);
   }
-  // Something is due, and we could do nothing: somebody else is at it, or nobody can. No reason to ask without rest.
-  fruitless_ = done == 0 && pause < milliseconds{1} ? std::min(fruitless_ + 1, 9) : 0;
-  if (fruitless_ > 0) pause = std::max<MonoDuration>(pause, milliseconds{1 << fruitless_});
+  fruitless_ = undone ? std::min(fruitless_ + 1, 8) : 0;
   return pause;
 }
 

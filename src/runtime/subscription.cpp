@@ -52,43 +52,56 @@ void Subscription::note_handled(MonoDuration took) {
 
 void Subscription::came_back(int priority, const storage::QueueMark& place) {
   const auto lane = lane_of(priority);
-  if (lane < marks_.size() && marks_[lane] && is_before(place, *marks_[lane])) marks_[lane] = place;
+  if (lane >= marks_.size()) return;
+  const auto move_back = [&](std::optional<storage::QueueMark>& mark) {
+    if (mark && is_before(place, *mark)) mark = place;
+  };
+  move_back(marks_[lane]);
+  if (scan_place_) move_back((*scan_place_)[lane]);
 }
 
 PlannedClaim Subscription::begin_claim(std::size_t wanted, std::uint64_t trip, MonoTime now) {
   PlannedClaim claim;
   claim.trip = trip;
   claim.wanted = wanted;
+  claim.alone = claiming_ == 0;
+  latest_trip_ = trip;
   claiming_ += wanted;
   const bool by_the_clock = !rung_ && !more_;
-  // New messages do not wait until a long scan has ended.
-  const bool goes_on = scan_place_ && !(rung_ && has_marks_);
-  const bool urgent = rung_ && has_marks_ && scan_cost_ > cheap_scan;
-  const bool begins = !scan_place_ && !urgent &&
-                      (std::exchange(scan_next_, false) || !has_marks_ ||
-                       scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval}));
+  const bool wants_scan = scan_place_ || scan_next_ || !has_marks_ ||
+                          scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval});
+  // New messages do not wait for a long scan. But they go first only once: then it is the scan's turn.
+  yielded_ = wants_scan && rung_ && has_marks_ && (scan_place_ || scan_cost_ > cheap_scan) && !yielded_;
+  claim.scans = wants_scan && !yielded_;
+  const bool goes_on = claim.scans && scan_place_;
   if (goes_on) {
     claim.after = std::exchange(scan_place_, std::nullopt);
-  } else if (begins) {
-    scanned_at_ = scan_began_ = now;
+    claim.from_start = scan_from_start_;
+  } else if (claim.scans) {
+    claim.from_start = true;
+    scan_next_ = false;
+    scan_time_ = {};
+    scanned_at_ = now;
   } else {
     claim.after = marks_;
   }
-  claim.scans = begins || goes_on;
   claim.asks_next_due = !more_ || claim.scans;
   rung_ = false;
-  if (now >= due_at_) due_at_ = MonoTime::max();
+  if (now >= due_at_ && !goes_on) due_at_ = MonoTime::max();
   return claim;
 }
 
 void Subscription::cancel_claim(const PlannedClaim& claim) {
   claiming_ -= claim.wanted;
-  scan_next_ = scan_next_ || claim.scans;
+  scan_next_ = true;  // others may have passed over the messages that it held for a moment
   rung_ = true;
 }
 
 /// Claims begin where the last one found its first messages, or where it saw that there are none.
-void Subscription::move_marks(const storage::Claimed& claimed) {
+///
+/// A claim passes over messages that another one holds for a moment: only a claim that was alone has seen all.
+void Subscription::move_marks(const PlannedClaim& claim, const storage::Claimed& claimed) {
+  const bool saw_all = was_alone(claim) && !claimed.unfinished;
   storage::QueueMarks places{};
   for (const auto& entry : claimed.entries) {
     const auto lane = lane_of(entry.claimed.message.priority);
@@ -97,8 +110,7 @@ void Subscription::move_marks(const storage::Claimed& claimed) {
   }
   for (std::size_t lane = 0; lane < places.size(); ++lane) {
     const auto& passed = claimed.passed[lane];
-    if (!places[lane] && passed && !claimed.unfinished &&
-        (!marks_[lane] || is_before(*marks_[lane], *passed))) {
+    if (!places[lane] && passed && saw_all && (!marks_[lane] || is_before(*marks_[lane], *passed))) {
       places[lane] = passed;
     }
     if (!places[lane]) continue;
@@ -107,23 +119,26 @@ void Subscription::move_marks(const storage::Claimed& claimed) {
   }
 }
 
-void Subscription::go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime now) {
-  if (!claim.scans) scan_began_ = now;
+void Subscription::go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed) {
+  if (!claim.scans && scan_place_) return;  // the scan that waits comes along here
+  scan_from_start_ = claim.from_start;
   scan_place_ = claim.after.value_or(storage::QueueMarks{});
   for (std::size_t lane = 0; lane < claimed.passed.size(); ++lane) {
     if (claimed.passed[lane]) (*scan_place_)[lane] = claimed.passed[lane];
   }
 }
 
-bool Subscription::note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime now) {
+bool Subscription::note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime sent_at,
+                             MonoTime now) {
+  if (claim.from_start) scan_time_ += now - sent_at;
   if (claimed.unfinished) {
-    go_on_scanning(claim, claimed, now);
+    go_on_scanning(claim, claimed);
     return true;
   }
-  if (claim.scans) {
+  if (claim.from_start) {
     scanned_at_ = now;
-    scan_cost_ = now - scan_began_;
-  } else if (claimed.entries.size() < claim.wanted && has_marks_ && scan_is_due(now, {})) {
+    scan_cost_ = scan_time_;
+  } else if (!claim.scans && !is_full(claim, claimed) && has_marks_ && scan_is_due(now, {})) {
     // Nothing more where we look: perhaps before it.
     scan_next_ = true;
     more_ = true;
@@ -134,19 +149,19 @@ bool Subscription::note_scan(const PlannedClaim& claim, const storage::Claimed& 
 
 void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& claimed, const PollPace& pace,
                              MonoTime sent_at, MonoTime now) {
-  const bool full = claimed.entries.size() >= claim.wanted;
+  const bool full = is_full(claim, claimed);
   claiming_ -= claim.wanted;
-  move_marks(claimed);
+  move_marks(claim, claimed);
   if (claimed.next_due) {
     // Counted from when we asked: that is early rather than late.
     const auto in = std::min<std::chrono::microseconds>(*claimed.next_due, longest_due);
     comes_due(sent_at + in + milliseconds{1});
   }
-  if (note_scan(claim, claimed, now)) return;
+  if (note_scan(claim, claimed, sent_at, now)) return;
   if (full) full_trip_ = std::max(full_trip_, claim.trip);
   if (more_ && full_trip_ > claim.trip) return;  // a trip that began later knows better: there are more
-  if (!full && more_ && !claim.scans) {
-    // The end of a burst: look again, and ask when the next comes due.
+  if (!full && more_ && (!claim.scans || !was_alone(claim))) {
+    // The end of a burst: look again, and ask when the next comes due. Another claim may have held messages for a moment.
     more_ = false;
     comes_due(now);
     return;

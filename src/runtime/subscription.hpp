@@ -31,8 +31,10 @@ struct PlannedClaim {
   std::uint64_t trip = 0;  // in the order of their beginnings
   std::size_t wanted = 0;
   std::optional<storage::QueueMarks> after;  // absent: from the start of the queue
-  bool scans = false;  // all of the queue, from its start; perhaps in several round trips
+  bool scans = false;                        // goes through the queue, perhaps in several round trips
+  bool from_start = false;                   // of all of it
   bool asks_next_due = false;
+  bool alone = false;  // no other claim of the subscription was under way when it began
 };
 
 class Subscription {
@@ -79,10 +81,17 @@ class Subscription {
   [[nodiscard]] std::size_t claiming() const { return claiming_; }
 
  private:
-  void move_marks(const storage::Claimed& claimed);
+  void move_marks(const PlannedClaim& claim, const storage::Claimed& claimed);
   /// Answers whether the next claim is decided.
-  bool note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime now);
-  void go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime now);
+  bool note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime sent_at, MonoTime now);
+  void go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed);
+  /// No other claim was under way at the same time.
+  [[nodiscard]] bool was_alone(const PlannedClaim& claim) const {
+    return claim.alone && latest_trip_ == claim.trip;
+  }
+  [[nodiscard]] static bool is_full(const PlannedClaim& claim, const storage::Claimed& claimed) {
+    return claimed.cut || claimed.entries.size() >= claim.wanted;
+  }
   [[nodiscard]] bool scan_is_due(MonoTime now, MonoDuration interval) const;
 
   std::optional<storage::TopicFilter> topics_;
@@ -90,7 +99,8 @@ class Subscription {
   int max_attempts_;
   MonoDuration handler_time_{};  // what a message of a limited handler takes, about
 
-  std::size_t claiming_ = 0;  // messages that round trips under way may bring
+  std::size_t claiming_ = 0;       // messages that round trips under way may bring
+  std::uint64_t latest_trip_ = 0;  // that began
   bool rung_ = true;
   bool more_ = false;            // the last claim was full
   std::uint64_t full_trip_ = 0;  // the latest whose claim was full
@@ -105,9 +115,11 @@ class Subscription {
   bool has_marks_ = false;
   bool scan_next_ = true;
   std::optional<storage::QueueMarks> scan_place_;  // where a claim of several round trips goes on
-  MonoTime scan_began_{};
-  MonoTime scanned_at_{};     // when a claim last began at the start of the queue
-  MonoDuration scan_cost_{};  // how long that took
+  bool scan_from_start_ = false;                   // of the claim that goes on there
+  MonoDuration scan_time_{};                       // what it has taken so far, without the pauses
+  bool yielded_ = false;                           // a scan that was due let a new message go first
+  MonoTime scanned_at_{};                          // when a claim last began at the start of the queue
+  MonoDuration scan_cost_{};                       // how long that took
 };
 
 /// The subscriptions that these handlers need.

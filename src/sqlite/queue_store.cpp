@@ -185,7 +185,7 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
 bool QueueStore::read_due(ClaimRun& run, const Cursor& cursor, std::vector<DueRow>& rows) {
   const auto size = static_cast<std::int64_t>(cursor.view(2).size());
   if (run.bytes > 0 && run.bytes + size > run.order.max_bytes) {
-    run.full = true;
+    run.full = run.claimed.cut = true;
     return false;
   }
   run.bytes += size;
@@ -274,6 +274,7 @@ std::vector<std::int64_t> QueueStore::leap(Connection& connection, ClaimRun& run
 
 std::vector<QueueStore::DueRow> QueueStore::due_rows_of_topics(Connection& connection, ClaimRun& run,
                                                                Place& place, std::size_t most) {
+  const auto before = place;
   const auto found = scan(connection, run, place, most);
   std::vector<DueRow> rows;
   rows.reserve(found.size());
@@ -284,6 +285,10 @@ std::vector<QueueStore::DueRow> QueueStore::due_rows_of_topics(Connection& conne
     while (cursor.step() && read_due(run, cursor, rows)) {
     }
     left = left.subspan(count);
+  }
+  if (rows.size() < found.size()) {  // the rest is too large for now: it is not passed
+    place = before;
+    run.claimed.unfinished = false;
   }
   return rows;
 }
@@ -348,11 +353,12 @@ void QueueStore::claim_lane(Connection& connection, ClaimRun& run, std::int64_t 
     lease(connection, run.order, run.now + run.order.lease, taken);
     if (taken.size() < rows.size()) ++rounds;
     run.full = claimed.size() == wanted || (run.full && !claimed.empty());
+    run.claimed.cut = run.claimed.cut && run.full;
   }
   if (run.order.topics == nullptr) return;
   if (run.claimed.unfinished) {
     run.claimed.passed[index] = place.from;
-  } else if (place.is_end) {
+  } else if (place.is_end && !run.claimed.cut) {
     run.claimed.passed[index] = {.ready_at = run.now - late_by, .id = {}, .row = 0};
   }
 }

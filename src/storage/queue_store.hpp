@@ -93,6 +93,8 @@ struct Claimed {
   QueueMarks passed{};
   /// The claim has not looked at all of the queue: go on at `passed`.
   bool unfinished = false;
+  /// The claim stopped before its batch was full, because the next payload would exceed max_bytes.
+  bool cut = false;
   /// How long until the next message comes due; absent when none waits, or nobody asked.
   std::optional<std::chrono::microseconds> next_due;
 };

@@ -304,6 +304,16 @@ TEST_P(SubscriptionContract, AClaimHasABudgetOfBytes) {
   EXPECT_EQ(claim_bytes(1'000), 0U);
 }
 
+TEST_P(SubscriptionContract, WhatWasTooLargeForAClaimComesWithTheNext) {
+  auto worker = open_worker([](PlatformOptions& options) { options.worker.max_bytes = 4'000; });
+  worker.on("t", [](const OutboxMessage&, HandlerContext&) {});
+  outbox.enqueue_many(
+      std::vector<EnqueueRequest>(20, {.topic = "t", .payload = std::string(1'500, 'x'), .priority = 5}));
+  enqueue(20, "t", std::string(1'500, 'y'));
+  worker.start();
+  EXPECT_TRUE(all_done(40));
+}
+
 TEST_P(SubscriptionContract, MessagesThatAreSetAsideDoNotUseUpTheBudget) {
   outbox.enqueue(
       {.topic = "t", .payload = std::string(1'000, 'x'), .expires_at = backend.now() + seconds{1}});

@@ -7,6 +7,7 @@
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
 #include "support/postgres_session.hpp"
+#include "support/recorded_lines.hpp"
 
 namespace dovetail::testing {
 namespace {
@@ -342,15 +343,12 @@ TEST_P(PostgresJoinInterleavings, TwoReportsAtTheSameTimeCountTwice) {
 /// Two workers that settle in different ways lock the same joins in the same order.
 TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
   constexpr int rounds = 30;
-  const auto deadlocks = [&] {
-    return backend.number("select deadlocks from pg_stat_database where datname = current_database()");
-  };
-  const auto before = deadlocks();
+  const auto log = std::make_shared<RecordedLines>();
   std::vector<JoinId> joins;
   for (int i = 0; i < 6; ++i) joins.push_back(platform.joins().start({.expected_steps = 100'000}));
   std::vector<EnqueueRequest> requests(rounds * 40, {.topic = "t", .joins = joins});
   platform.outbox().enqueue_many(requests);
-  const auto database = backend.open_database();
+  const auto database = backend.open_database({.log = Logger{log}});
   std::vector<std::jthread> workers;
   for (int worker = 0; worker < 4; ++worker) {
     workers.emplace_back([&, worker] {
@@ -373,7 +371,8 @@ TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
     });
   }
   workers.clear();
-  EXPECT_EQ(deadlocks(), before);
+  // By our own log: other tests make deadlocks on this server meanwhile.
+  EXPECT_THAT(log->all(), ::testing::Each(::testing::Not(::testing::HasSubstr("kind=deadlock"))));
   EXPECT_EQ(
       backend.number("select count(*) from " + infra +
                      ".outbox_joins where completed_steps + failed_steps = " + std::to_string(rounds * 40)),

@@ -92,12 +92,36 @@ TEST_F(SubscriptionTest, ANewMessageDoesNotWaitForAClaimFromTheStartThatTakesLon
   EXPECT_TRUE(begin().scans) << "it follows";
 }
 
+TEST_F(SubscriptionTest, AStreamOfNewMessagesDoesNotKeepAScanFromItsTurn) {
+  end(begin(), claimed_at({5}), milliseconds{100});
+  now += seconds{60};
+  end(rung(), claimed_at({70, 71, 72, 73, 74, 75, 76, 77, 78, 79}));
+  EXPECT_TRUE(rung().scans);
+}
+
+TEST_F(SubscriptionTest, AClaimThatWasCutShortIsFollowedByAnotherAtOnce) {
+  auto cut = claimed_at({5});
+  cut.cut = true;
+  end(begin(), cut);
+  EXPECT_TRUE(shared.is_due(now));
+}
+
 TEST_F(SubscriptionTest, AClaimThatFoundNoMoreMovesTheMarkForwardOnly) {
   end(begin(), claimed_at({50}), milliseconds{100});  // from the start: rarely
   end(rung(), passed_at(40));
-  EXPECT_EQ(mark_of(rung()), wall(50));
-  end(rung(), passed_at(60));
+  const auto claim = rung();
+  EXPECT_EQ(mark_of(claim), wall(50));
+  end(claim, passed_at(60));
   EXPECT_EQ(mark_of(rung()), wall(60));
+}
+
+TEST_F(SubscriptionTest, AClaimBesideAnotherHasNotSeenAll) {
+  end(begin(), claimed_at({50}), milliseconds{100});
+  const auto first = rung();
+  const auto second = rung();
+  end(second, passed_at(60));
+  end(first, passed_at(70));
+  EXPECT_EQ(mark_of(rung()), wall(50));
 }
 
 TEST_F(SubscriptionTest, AMessageThatComesBackMovesTheMarkBack) {

@@ -36,7 +36,7 @@ copy {schema}.{queue} (id, topic, payload, ready_at, created_at) from stdin (for
 
 -- name: {queue}_claim
 select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at, lost_leases, row_at
+       lease_until, ready_at, lost_leases, row_at, cut
   from {schema}.{queue}_claim(owner_token => $1::uuid, batch_size => $2::integer,
                              lease => $3::bigint * interval '1 microsecond', max_attempts => $4::integer,
                              after => $5::timestamptz[], after_ids => $6::uuid[], topics => $7::text[],
@@ -83,10 +83,10 @@ select {schema}.{queue}_reap_expired(max_attempts => $1::integer, most => $2::in
 -- name: {queue}_next_due
 -- As a distance from the database's now: what waits for it has a clock of its own.
 -- Beside it, what this claim will have seen all of when it ends: nobody still enqueues with a time before that, or the
--- next claim from the start of the queue finds it.
+-- next claim from the start of the queue finds it. While a topic is paused, a claim may have put aside its messages only.
 select (extract(epoch from {schema}.{queue}_next_due(topics => $1::text[], except_topics => $2::text[])
                              - {schema}.clock()) * 1000000)::bigint,
-       {schema}.clock() - interval '3 seconds';
+       case when not exists (select from {schema}.{queue}_paused) then {schema}.clock() - interval '3 seconds' end;
 
 -- name: {queue}_clock
 select {schema}.clock();

@@ -357,7 +357,7 @@ $function$;
 -- after, after_ids: for each lane (-5 first) where the last claim of this worker began. Rows before that are passed over,
 -- and with them the dead index entries that an old snapshot keeps vacuum from removing. null: from the start.
 --
--- row_at: where the claimed row lies, for {queue}_ack.
+-- row_at: where the claimed row lies, for {queue}_ack. cut: the claim stopped there because of max_bytes.
 create function {schema}.{queue}_claim(
   owner_token  uuid,
   batch_size   integer       default 50,
@@ -371,7 +371,7 @@ create function {schema}.{queue}_claim(
 ) returns table (
   id uuid, topic text, payload text, correlation_id text, headers jsonb, created_at timestamptz, due_at timestamptz,
   expires_at timestamptz, priority smallint, attempts integer, claim_epoch bigint, lease_until timestamptz,
-  ready_at timestamptz, lost_leases smallint, row_at tid
+  ready_at timestamptz, lost_leases smallint, row_at tid, cut boolean
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -453,7 +453,7 @@ begin
        and not o.topic = any (v_paused)
     returning o.id, o.topic::text, o.payload, o.correlation_id::text, o.headers::jsonb, o.created_at,
               o.due_at::timestamptz, o.expires_at::timestamptz, o.priority::smallint, o.attempts, o.claim_epoch,
-              o.lease_until, o.ready_at, o.lost_leases, o.ctid;
+              o.lease_until, o.ready_at, o.lost_leases, o.ctid, coalesce(v_cut, false);
     get diagnostics v_leased = row_count;
     if v_leased > 0 then
       v_bytes := v_bytes + v_size;
@@ -462,7 +462,7 @@ begin
 
     v_aside := {schema}._{queue}_set_aside(v_rows, v_now, max_attempts, v_paused);
     v_left := v_left - v_leased;
-    exit when v_left = 0 or (v_aside = 0 and cardinality(v_rows) < v_look);
+    exit when v_left = 0 or (v_aside = 0 and cardinality(v_rows) < v_look and v_cut is not true);
     -- With nothing put aside, those in front are somebody else's for the moment: look further behind them.
     v_look := case when v_aside > 0 then greatest(v_left, 1000) else least(greatest(v_look * 4, 1000), 100000) end;
     if round = 20 then
