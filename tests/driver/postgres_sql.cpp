@@ -1,4 +1,5 @@
 // The SQL contract of PostgreSQL, called by plain psql as any language would.
+#include <algorithm>
 #include <fstream>
 
 #include "support/backend.hpp"
@@ -399,7 +400,7 @@ TEST_F(PostgresSql, OBX_119_TheCostOfAClaimDependsNeitherOnTheQueueNorOnHistory)
   // Each call reads the catalog anew, which varies with what other tests create meanwhile. The 60,000 messages fill more
   // than 1,500 pages.
   (void)pages();
-  EXPECT_LE(pages(), small + 500) << small << " with a short queue";
+  EXPECT_LE(std::min({pages(), pages(), pages()}), small + 500) << small << " with a short queue";
 }
 
 TEST_F(PostgresSql, WhenTheNextComesDueIsFoundAtOnceHoweverManyAreDue) {
