@@ -114,8 +114,25 @@ void Subscription::move_marks(const PlannedClaim& claim, const storage::Claimed&
       places[lane] = passed;
     }
     if (!places[lane]) continue;
+    const bool forward = marks_[lane] && is_before(*marks_[lane], *places[lane]);
+    if (forward && claim.trip <= beside_cut_) continue;
     marks_[lane] = places[lane];
     has_marks_ = true;
+  }
+}
+
+/// A claim that was cut short by its bytes locked messages that it did not take. Claims beside it have passed over those,
+/// so their marks must not hide them.
+void Subscription::note_cut(const PlannedClaim& claim) {
+  if (was_alone(claim)) return;
+  beside_cut_ = latest_trip_;
+  if (!claim.after) {
+    scan_next_ = true;
+    return;
+  }
+  for (std::size_t lane = 0; lane < marks_.size(); ++lane) {
+    const auto& began_at = (*claim.after)[lane];
+    if (marks_[lane] && (!began_at || is_before(*began_at, *marks_[lane]))) marks_[lane] = began_at;
   }
 }
 
@@ -152,6 +169,7 @@ void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& 
   const bool full = is_full(claim, claimed);
   claiming_ -= claim.wanted;
   move_marks(claim, claimed);
+  if (claimed.cut) note_cut(claim);
   if (claimed.next_due) {
     // Counted from when we asked: that is early rather than late.
     const auto in = std::min<std::chrono::microseconds>(*claimed.next_due, longest_due);

@@ -82,6 +82,7 @@ class Subscription {
 
  private:
   void move_marks(const PlannedClaim& claim, const storage::Claimed& claimed);
+  void note_cut(const PlannedClaim& claim);
   /// Answers whether the next claim is decided.
   bool note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime sent_at, MonoTime now);
   void go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed);
@@ -113,6 +114,7 @@ class Subscription {
   // from the start of the queue, which is made now and then.
   storage::QueueMarks marks_{};
   bool has_marks_ = false;
+  std::uint64_t beside_cut_ = 0;  // trips up to this one ran beside a claim that was cut short
   bool scan_next_ = true;
   std::optional<storage::QueueMarks> scan_place_;  // where a claim of several round trips goes on
   bool scan_from_start_ = false;                   // of the claim that goes on there

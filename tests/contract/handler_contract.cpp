@@ -460,12 +460,12 @@ TEST_P(HandlerContract, HandlersThatHoldAllConnectionsDoNotKeepLeasesFromBeingRe
 // -------------------------------------------------------------------------------------
 
 TEST_P(HandlerContract, ALongHandlerKeepsItsLease) {
-  reopen([](PlatformOptions& options) { options.worker.lease = milliseconds{1'500}; });
+  reopen([](PlatformOptions& options) { options.worker.lease = milliseconds{3'000}; });
   std::atomic<int> calls{0};
   worker->on("t", [&](const OutboxMessage&, HandlerContext& context) {
     ++calls;
     // Time passes for the database only as the test lets it: in steps that a renewal survives.
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 50; ++i) {
       std::this_thread::sleep_for(milliseconds{100});
       if (!backend.is_postgres()) backend.advance(milliseconds{100});
     }

@@ -305,7 +305,10 @@ TEST_P(SubscriptionContract, AClaimHasABudgetOfBytes) {
 }
 
 TEST_P(SubscriptionContract, WhatWasTooLargeForAClaimComesWithTheNext) {
-  auto worker = open_worker([](PlatformOptions& options) { options.worker.max_bytes = 4'000; });
+  auto worker = open_worker([](PlatformOptions& options) {
+    options.worker.max_bytes = 4'000;
+    options.worker.poll_interval = options.worker.idle_poll_interval = std::chrono::minutes{10};
+  });
   worker.on("t", [](const OutboxMessage&, HandlerContext&) {});
   outbox.enqueue_many(
       std::vector<EnqueueRequest>(20, {.topic = "t", .payload = std::string(1'500, 'x'), .priority = 5}));

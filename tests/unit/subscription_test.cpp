@@ -106,6 +106,20 @@ TEST_F(SubscriptionTest, AClaimThatWasCutShortIsFollowedByAnotherAtOnce) {
   EXPECT_TRUE(shared.is_due(now));
 }
 
+TEST_F(SubscriptionTest, AClaimBesideOneThatWasCutShortDoesNotMoveTheMarkPastItsMessages) {
+  end(begin(), claimed_at({1}));
+  for (const bool cut_ends_first : {true, false}) {
+    const auto cut = rung();
+    const auto beside = rung();
+    auto few = claimed_at({5});
+    few.cut = true;  // it had locked the messages from 6 to 19 too
+    if (cut_ends_first) end(cut, few);
+    end(beside, claimed_at({20}));
+    if (!cut_ends_first) end(cut, few);
+    EXPECT_LE(mark_of(rung()), wall(5));
+  }
+}
+
 TEST_F(SubscriptionTest, AClaimThatFoundNoMoreMovesTheMarkForwardOnly) {
   end(begin(), claimed_at({50}), milliseconds{100});  // from the start: rarely
   end(rung(), passed_at(40));
