@@ -1,16 +1,17 @@
-// What PgQ does: the PostgreSQL extension that keeps events in rotated tables and hands them out in batches.
+// What PgQ does: the PostgreSQL extension that keeps events in rotated tables and hands them out in
+// batches.
 //
 //   raw_pgq setup  URL
 //   raw_pgq single URL [connections=8] [seconds=5]
 //   raw_pgq bulk   URL [messages=200000] [batch=5000] [connections=2]
 //   raw_pgq drain  URL [messages=200000]
 //
-// A consumer of PgQ reads a whole batch between two ticks and finishes it as one: there is no lease, ack or
-// retry of a single event unless it asks for one. The figures are a limit for that trade, not for a queue with
-// an ack per message.
+// A consumer of PgQ reads a whole batch between two ticks and finishes it as one: there is no
+// lease, ack or retry of a single event unless it asks for one. The figures are a limit for that
+// trade, not for a queue with an ack per message.
 //
-// No code of Dovetail's is in here. Needs the package postgresql-15-pgq3 and a superuser. Prints one line of
-// JSON. `drain` expects exactly the events that `setup` and `bulk` left.
+// No code of Dovetail's is in here. Needs the package postgresql-15-pgq3 and a superuser. Prints
+// one line of JSON. `drain` expects exactly the events that `setup` and `bulk` left.
 #include <libpq-fe.h>
 
 #include <algorithm>
@@ -144,7 +145,8 @@ void single(const std::string& url, Arguments& arguments) {
   const auto connections = connect(url, arguments.positive("connections", 8));
   const auto length = std::chrono::seconds(arguments.positive("seconds", 5));
   arguments.no_more();
-  for (const auto& one : connections) one->prepare("enqueue", "select pgq.insert_event('q', $1, $2)");
+  for (const auto& one : connections)
+    one->prepare("enqueue", "select pgq.insert_event('q', $1, $2)");
   const auto text = payload();
   const auto end = Steady::now() + length;
   print(measure(connections, [&](Connection& connection) {
@@ -181,7 +183,8 @@ void bulk(const std::string& url, Arguments& arguments) {
   const auto count = static_cast<long>(connections.size());
   print(measure(connections, [&](Connection& connection) {
     // The first connection takes what the division leaves over.
-    const auto share = messages / count + (&connection == connections[0].get() ? messages % count : 0);
+    const auto share =
+        messages / count + (&connection == connections[0].get() ? messages % count : 0);
     return copy_in_batches(connection, share, batch);
   }));
 }
@@ -189,7 +192,8 @@ void bulk(const std::string& url, Arguments& arguments) {
 /// Makes everything committed so far visible to consumers.
 void tick(Connection& connection) {
   connection.run("select pgq.force_tick('q')");
-  if (connection.value("select pgq.ticker('q')").empty()) throw std::runtime_error("the ticker did not tick");
+  if (connection.value("select pgq.ticker('q')").empty())
+    throw std::runtime_error("the ticker did not tick");
 }
 
 /// Looks at every event as a worker would; answers their number.
@@ -226,8 +230,8 @@ void drain(const std::string& url, Arguments& arguments) {
   const auto messages = arguments.positive("messages", 200'000);
   arguments.no_more();
   const auto connections = connect(url, 1);
-  connections[0]->prepare("events",
-                          "select ev_id, ev_type, ev_data from pgq.get_batch_events($1::text::bigint)");
+  connections[0]->prepare(
+      "events", "select ev_id, ev_type, ev_data from pgq.get_batch_events($1::text::bigint)");
   const auto figure = measure(connections, consume_all);
   if (figure.messages != messages)
     throw std::runtime_error("read " + std::to_string(figure.messages) + " events of " +

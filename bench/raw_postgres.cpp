@@ -1,4 +1,5 @@
-// What PostgreSQL alone can do as a queue: the limit that the library's own figures are compared with.
+// What PostgreSQL alone can do as a queue: the limit that the library's own figures are compared
+// with.
 //
 //   raw_postgres setup   URL
 //   raw_postgres single  URL [connections=8] [seconds=5] [notify=0]
@@ -8,13 +9,13 @@
 //
 // HOW is one of
 //   history        claim, then ack by an update: two round trips, two transactions
-//   fused          ack of the last batch (a delete) and claim of the next: one round trip, one transaction
-//   fused_history  the same, the ack an update
-//   move           the same, the ack a move into a second table
-//   delete         lock and delete in one statement: no lease, nothing to ack
+//   fused          ack of the last batch (a delete) and claim of the next: one round trip, one
+//   transaction fused_history  the same, the ack an update move           the same, the ack a move
+//   into a second table delete         lock and delete in one statement: no lease, nothing to ack
 //
-// No code of Dovetail's is in here: libpq, prepared statements, binary parameters, READ COMMITTED, durable
-// commits. Prints one line of JSON. `drain` expects exactly the rows that `setup` and `bulk` left.
+// No code of Dovetail's is in here: libpq, prepared statements, binary parameters, READ COMMITTED,
+// durable commits. Prints one line of JSON. `drain` expects exactly the rows that `setup` and
+// `bulk` left.
 #include <endian.h>
 #include <libpq-fe.h>
 #include <poll.h>
@@ -50,7 +51,8 @@ constexpr std::size_t payload_size = 100;
 
 using raw::Arguments;
 
-// ------------------------------------------------------------------------------------------------- binary
+// -------------------------------------------------------------------------------------------------
+// binary
 
 /// One binary parameter; for text that is the bytes themselves.
 using Binary = std::string;
@@ -112,7 +114,8 @@ Binary random_uuid() {
   return out;
 }
 
-// --------------------------------------------------------------------------------------------- connection
+// ---------------------------------------------------------------------------------------------
+// connection
 
 struct FreeResult {
   void operator()(PGresult* result) const { PQclear(result); }
@@ -183,7 +186,8 @@ Connections connect(const std::string& url, long count) {
   return out;
 }
 
-// ------------------------------------------------------------------------------------------------ measuring
+// ------------------------------------------------------------------------------------------------
+// measuring
 
 struct Figure {
   long messages;
@@ -222,7 +226,8 @@ std::string plain_payload() {
   return payload("\"order\":4711");
 }
 
-// ---------------------------------------------------------------------------------------------------- setup
+// ----------------------------------------------------------------------------------------------------
+// setup
 
 void setup(const std::string& url) {
   Connection connection(url);
@@ -235,22 +240,26 @@ void setup(const std::string& url) {
   connection.run("create index raw_queue_ready on raw_queue (due_at, id) where status = 0");
   connection.run(
       "create table raw_done (id bigint primary key, due_at timestamptz not null,"
-      " done_at timestamptz not null, attempts int not null, topic text not null, payload text not null)");
+      " done_at timestamptz not null, attempts int not null, topic text not null, payload text not "
+      "null)");
   std::puts("{\"ok\":true}");
 }
 
-// -------------------------------------------------------------------------------------------------- enqueue
+// --------------------------------------------------------------------------------------------------
+// enqueue
 
 constexpr const char* insert_one = "insert into raw_queue (topic, payload) values ($1, $2)";
 constexpr const char* insert_and_notify =
-    "with i as (insert into raw_queue (topic, payload) values ($1, $2)) select pg_notify('raw', '')";
+    "with i as (insert into raw_queue (topic, payload) values ($1, $2)) select pg_notify('raw', "
+    "'')";
 
 void single(const std::string& url, Arguments& arguments) {
   const auto connections = connect(url, arguments.positive("connections", 8));
   const auto length = std::chrono::seconds(arguments.positive("seconds", 5));
   const bool notify = arguments.number("notify", 0) != 0;
   arguments.no_more();
-  for (const auto& one : connections) one->prepare("enqueue", notify ? insert_and_notify : insert_one);
+  for (const auto& one : connections)
+    one->prepare("enqueue", notify ? insert_and_notify : insert_one);
   const auto text = plain_payload();
   const auto end = Steady::now() + length;
   print(measure(connections, [&](Connection& connection) {
@@ -260,7 +269,8 @@ void single(const std::string& url, Arguments& arguments) {
   }));
 }
 
-/// Splits `messages` into transactions of at most `batch` and calls `enqueue` with the size of each.
+/// Splits `messages` into transactions of at most `batch` and calls `enqueue` with the size of
+/// each.
 long in_batches(long messages, long batch, const std::function<void(long)>& enqueue) {
   for (long left = messages; left > 0; left -= batch) enqueue(std::min(left, batch));
   return messages;
@@ -298,12 +308,14 @@ void bulk(const std::string& url, Arguments& arguments) {
                    "insert into raw_queue (topic, payload) select $1, p from unnest($2::text[]) p");
   print(measure(connections, [&](Connection& connection) {
     // The first connection takes what the division leaves over.
-    const auto share = messages / count + (&connection == connections[0].get() ? messages % count : 0);
+    const auto share =
+        messages / count + (&connection == connections[0].get() ? messages % count : 0);
     return by_copy ? bulk_copy(connection, share, batch) : bulk_unnest(connection, share, batch);
   }));
 }
 
-// ---------------------------------------------------------------------------------------------------- drain
+// ----------------------------------------------------------------------------------------------------
+// drain
 
 std::string ready_rows(long batch) {
   return "ctid = any(array(select ctid from raw_queue where status = 0 and due_at <= now()"
@@ -313,12 +325,15 @@ std::string ready_rows(long batch) {
 
 /// `owner` names the parameter: the second where the statement also acks, or else the first.
 std::string claim_sql(long batch, const std::string& owner) {
-  return "update raw_queue set status = 1, lease_until = clock_timestamp() + interval '30 s', owner = " +
-         owner + ", attempts = attempts + 1 where " + ready_rows(batch) + " returning id, topic, payload";
+  return "update raw_queue set status = 1, lease_until = clock_timestamp() + interval '30 s', "
+         "owner = " +
+         owner + ", attempts = attempts + 1 where " + ready_rows(batch) +
+         " returning id, topic, payload";
 }
 
 const std::string owned = " where id = any($1::bigint[]) and owner = $2 and status = 1";
-const std::string finish_sql = "update raw_queue set status = 2, lease_until = null, owner = null" + owned;
+const std::string finish_sql =
+    "update raw_queue set status = 2, lease_until = null, owner = null" + owned;
 const std::string remove_sql = "delete from raw_queue" + owned;
 
 std::string fused_sql(const std::string& how, long batch) {
@@ -345,7 +360,8 @@ std::vector<std::int64_t> read_rows(const PGresult* result) {
 }
 
 void check_acked(const PGresult* result, std::size_t wanted) {
-  expect("acked rows", static_cast<long>(wanted), std::atol(PQcmdTuples(const_cast<PGresult*>(result))));
+  expect("acked rows", static_cast<long>(wanted),
+         std::atol(PQcmdTuples(const_cast<PGresult*>(result))));
 }
 
 long drain_history(Connection& connection) {
@@ -392,7 +408,8 @@ Drain prepare_drain(const Connections& connections, const std::string& how, long
     return drain_history;
   }
   if (how == "delete") {
-    prepare("take", "delete from raw_queue where " + ready_rows(batch) + " returning id, topic, payload");
+    prepare("take",
+            "delete from raw_queue where " + ready_rows(batch) + " returning id, topic, payload");
     return drain_delete;
   }
   if (how != "fused" && how != "fused_history" && how != "move")
@@ -413,7 +430,8 @@ void drain(const std::string& url, Arguments& arguments) {
   const auto connections = connect(url, arguments.positive("connections", 2));
   arguments.no_more();
   Connection observer(url);
-  expect("ready rows", messages, observer.number("select count(*) from raw_queue where status = 0"));
+  expect("ready rows", messages,
+         observer.number("select count(*) from raw_queue where status = 0"));
   const auto kept_before = kept_rows(observer);
   const auto work = prepare_drain(connections, how, batch);
   const auto figure = measure(connections, work);
@@ -424,7 +442,8 @@ void drain(const std::string& url, Arguments& arguments) {
   print(figure);
 }
 
-// -------------------------------------------------------------------------------------------------- latency
+// --------------------------------------------------------------------------------------------------
+// latency
 
 constexpr long warm_up = 20;
 
@@ -453,7 +472,8 @@ void await_notification(const Connection& listener) {
     if (notified) return;
     pollfd ready{PQsocket(listener.native()), POLLIN, 0};
     if (poll(&ready, 1, 10'000) <= 0) throw std::runtime_error("no notification for 10 seconds");
-    if (PQconsumeInput(listener.native()) != 1) throw std::runtime_error(PQerrorMessage(listener.native()));
+    if (PQconsumeInput(listener.native()) != 1)
+      throw std::runtime_error(PQerrorMessage(listener.native()));
   }
 }
 
@@ -470,7 +490,8 @@ void add_samples(const PGresult* result, Steady::time_point in_hand, std::vector
 }
 
 /// Claims on notification until `messages` rows have been handled.
-std::vector<double> claim_on_notification(const Connection& listener, Connection& claimer, long messages) {
+std::vector<double> claim_on_notification(const Connection& listener, Connection& claimer,
+                                          long messages) {
   constexpr std::size_t limit = 10;
   claimer.prepare("claim", claim_sql(limit, "$1"));
   claimer.prepare("ack", finish_sql);
@@ -484,7 +505,8 @@ std::vector<double> claim_on_notification(const Connection& listener, Connection
       const auto in_hand = Steady::now();
       const auto ids = read_rows(rows.get());
       add_samples(rows.get(), in_hand, samples);
-      if (!ids.empty()) check_acked(claimer.call("ack", bigint_array(ids), owner).get(), ids.size());
+      if (!ids.empty())
+        check_acked(claimer.call("ack", bigint_array(ids), owner).get(), ids.size());
       claimed = ids.size();
       handled += static_cast<long>(claimed);
     } while (claimed == limit);
@@ -500,11 +522,13 @@ void latency(const std::string& url, Arguments& arguments) {
   expect("waiting rows", 0, listener.number("select count(*) from raw_queue where status = 0"));
   listener.run("listen raw");
   enqueuer.prepare("enqueue", insert_and_notify);
-  auto enqueuing = std::async(std::launch::async, [&] { enqueue_evenly(enqueuer, messages, rate); });
+  auto enqueuing =
+      std::async(std::launch::async, [&] { enqueue_evenly(enqueuer, messages, rate); });
   const auto samples = claim_on_notification(listener, claimer, messages);
   enqueuing.get();
   std::printf("{\"samples\":[");
-  for (std::size_t i = 0; i < samples.size(); ++i) std::printf(i == 0 ? "%.4f" : ",%.4f", samples[i]);
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    std::printf(i == 0 ? "%.4f" : ",%.4f", samples[i]);
   std::puts("]}");
 }
 

@@ -1,4 +1,5 @@
-// What the raw programs share: their command line, and how they end. None of Dovetail's code is in here.
+// What the raw programs share: their command line, and how they end. None of Dovetail's code is in
+// here.
 #pragma once
 
 #include <cstdio>

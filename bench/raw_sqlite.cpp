@@ -4,8 +4,9 @@
 //   raw_sqlite bulk   FILE [messages=200000] [batch=1000]
 //   raw_sqlite drain  FILE [messages=200000] [batch=1000] [history=1]
 //
-// No code of Dovetail's is in here: one connection, prepared statements, WAL, synchronous=FULL. Prints one
-// line of JSON. `single` and `bulk` create FILE anew; `drain` expects the file that `bulk` left.
+// No code of Dovetail's is in here: one connection, prepared statements, WAL, synchronous=FULL.
+// Prints one line of JSON. `single` and `bulk` create FILE anew; `drain` expects the file that
+// `bulk` left.
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -45,7 +46,8 @@ class Statement {
  public:
   Statement(sqlite3* database, const std::string& sql) : database_(database) {
     sqlite3_stmt* statement = nullptr;
-    check(sqlite3_prepare_v3(database, sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr));
+    check(sqlite3_prepare_v3(database, sql.c_str(), -1, SQLITE_PREPARE_PERSISTENT, &statement,
+                             nullptr));
     native_.reset(statement);
   }
 
@@ -56,14 +58,15 @@ class Statement {
 
   /// The text must outlive the statement's use.
   Statement& bind(int index, std::string_view text) {
-    check(sqlite3_bind_text(native_.get(), index, text.data(), static_cast<int>(text.size()), SQLITE_STATIC));
+    check(sqlite3_bind_text(native_.get(), index, text.data(), static_cast<int>(text.size()),
+                            SQLITE_STATIC));
     return *this;
   }
 
   /// The bytes must outlive the statement's use.
   Statement& bind(int index, const std::array<unsigned char, 16>& bytes) {
-    check(
-        sqlite3_bind_blob(native_.get(), index, bytes.data(), static_cast<int>(bytes.size()), SQLITE_STATIC));
+    check(sqlite3_bind_blob(native_.get(), index, bytes.data(), static_cast<int>(bytes.size()),
+                            SQLITE_STATIC));
     return *this;
   }
 
@@ -104,8 +107,9 @@ class Database {
  public:
   explicit Database(const std::string& file) {
     sqlite3* database = nullptr;
-    const int code = sqlite3_open_v2(
-        file.c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+    const int code =
+        sqlite3_open_v2(file.c_str(), &database,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
     native_.reset(database);
     if (code != SQLITE_OK) throw std::runtime_error("cannot open " + file);
     run("pragma journal_mode = wal");
@@ -132,7 +136,8 @@ Database create(const std::string& file) {
   Database database(file);
   database.run(
       "create table queue (id integer primary key, status integer not null default 0,"
-      " due_at integer not null, lease_until integer, owner blob, attempts integer not null default 0,"
+      " due_at integer not null, lease_until integer, owner blob, attempts integer not null "
+      "default 0,"
       " topic text not null, payload text not null)");
   database.run("create index queue_ready on queue (due_at, id) where status = 0");
   return database;
@@ -206,13 +211,15 @@ class Drain {
   Drain(const Database& database, long batch, bool history)
       : begin_(database.prepare("begin immediate")),
         commit_(database.prepare("commit")),
-        select_(database.prepare("select id, topic, payload from queue where status = 0 and due_at <= ?1"
-                                 " order by due_at, id limit " +
-                                 std::to_string(batch))),
+        select_(database.prepare(
+            "select id, topic, payload from queue where status = 0 and due_at <= ?1"
+            " order by due_at, id limit " +
+            std::to_string(batch))),
         claim_(database.prepare("update queue set status = 1, owner = ?2, lease_until = ?3,"
                                 " attempts = attempts + 1 where id = ?1")),
-        ack_(database.prepare((history ? "update queue set status = 2, lease_until = null, owner = null"
-                                       : "delete from queue") +
+        ack_(database.prepare((history
+                                   ? "update queue set status = 2, lease_until = null, owner = null"
+                                   : "delete from queue") +
                               std::string(" where id = ?1 and owner = ?2 and status = 1"))) {
     std::random_device random;
     for (auto& byte : owner_) byte = static_cast<unsigned char>(random());

@@ -17,20 +17,22 @@ int run(const std::string& file) {
 
   std::atomic<int> extracted{0};
   for (const auto* topic : {"extract.customers", "extract.orders", "extract.products"}) {
-    platform.on(topic, [&](const dovetail::OutboxMessage&, dovetail::HandlerContext&) { ++extracted; });
+    platform.on(topic, [&](const dovetail::Message&, dovetail::HandlerContext&) { ++extracted; });
   }
   std::atomic<int> found{-1};
-  platform.on("etl.transform", [&](const dovetail::OutboxMessage& message, dovetail::HandlerContext&) {
+  platform.on("etl.transform", [&](const dovetail::Message& message, dovetail::HandlerContext&) {
     std::cout << "transforming " << message.payload << " after " << extracted << " extractions\n";
     found = extracted.load();
     found.notify_one();
   });
 
-  // Step by step, as one would with messages that come from different places. All in one transaction.
+  // Step by step, as one would with messages that come from different places. All in one
+  // transaction.
   auto tx = platform.begin();
-  const auto join = platform.joins().start(tx, {.grouping_key = "CUST-123",
-                                                .expected_steps = 3,
-                                                .metadata = R"({"type": "etl", "phase": "extract"})"});
+  const auto join =
+      platform.joins().start(tx, {.grouping_key = "CUST-123",
+                                  .expected_steps = 3,
+                                  .metadata = R"({"type": "etl", "phase": "extract"})"});
   for (const auto* topic : {"extract.customers", "extract.orders", "extract.products"}) {
     const auto message = platform.outbox().enqueue(tx, {.topic = topic, .payload = "CUST-123"});
     platform.joins().attach(tx, join, message);

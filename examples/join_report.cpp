@@ -1,5 +1,5 @@
-// Partial failure: a report of five sections, of which one cannot be made. The report is assembled all the same, from
-// what is there.
+// Partial failure: a report of five sections, of which one cannot be made. The report is assembled
+// all the same, from what is there.
 //
 //   join_report
 #include <dovetail/dovetail.hpp>
@@ -12,13 +12,13 @@ namespace {
 
 int run(const std::string& file) {
   auto platform = dovetail::Platform::open("sqlite:" + file, {.deploy_schema = true});
-  platform.on("report.section", [](const dovetail::OutboxMessage& section, dovetail::HandlerContext&) {
+  platform.on("report.section", [](const dovetail::Message& section, dovetail::HandlerContext&) {
     if (section.payload == "4") throw dovetail::PermanentFailure("no data for section 4");
   });
 
   dovetail::JoinId join;
   std::atomic<int> available{-1};
-  platform.on("report.assemble", [&](const dovetail::OutboxMessage& report, dovetail::HandlerContext&) {
+  platform.on("report.assemble", [&](const dovetail::Message& report, dovetail::HandlerContext&) {
     int completed = 0;
     for (const auto& member : platform.joins().members(join)) {
       if (member.status == dovetail::StepStatus::completed) ++completed;
@@ -29,10 +29,11 @@ int run(const std::string& file) {
   });
 
   // The whole fan-out, its join and what follows: one call, one transaction.
-  dovetail::FanOut fan{.grouping_key = "report-456",
-                       .wait = {{.fail_if_any_step_failed = false,  // all have ended: that is enough
-                                 .on_complete_topic = "report.assemble",
-                                 .on_complete_payload = "RPT-456"}}};
+  dovetail::FanOut fan{
+      .grouping_key = "report-456",
+      .wait = {{.fail_if_any_step_failed = false,  // all have ended: that is enough
+                .on_complete_topic = "report.assemble",
+                .on_complete_payload = "RPT-456"}}};
   for (int section = 1; section <= 5; ++section) {
     fan.steps.push_back({.topic = "report.section", .payload = std::to_string(section)});
   }
@@ -42,8 +43,8 @@ int run(const std::string& file) {
   available.wait(-1);
   platform.stop();
   const auto ended = platform.joins().get(join);
-  std::cout << "the join is " << dovetail::to_string(ended->status) << ": " << ended->completed_steps
-            << " completed, " << ended->failed_steps << " failed\n";
+  std::cout << "the join is " << dovetail::to_string(ended->status) << ": "
+            << ended->completed_steps << " completed, " << ended->failed_steps << " failed\n";
   return available == 4 && ended->failed_steps == 1 ? 0 : 1;
 }
 

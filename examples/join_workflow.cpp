@@ -1,5 +1,6 @@
-// A workflow of stages: three sources are ingested, then two validations run, then the result is published. Each stage
-// starts the next with its own ack, so that a crash anywhere repeats nothing and skips nothing.
+// A workflow of stages: three sources are ingested, then two validations run, then the result is
+// published. Each stage starts the next with its own ack, so that a crash anywhere repeats nothing
+// and skips nothing.
 //
 //   join_workflow
 #include <dovetail/dovetail.hpp>
@@ -14,34 +15,36 @@ int run(const std::string& file) {
   auto platform = dovetail::Platform::open("sqlite:" + file, {.deploy_schema = true});
   std::atomic<int> ingested{0};
   std::atomic<int> validated{0};
-  platform.on("ingest", [&](const dovetail::OutboxMessage&, dovetail::HandlerContext&) { ++ingested; });
-  platform.on("validate", [&](const dovetail::OutboxMessage&, dovetail::HandlerContext&) { ++validated; });
+  platform.on("ingest", [&](const dovetail::Message&, dovetail::HandlerContext&) { ++ingested; });
+  platform.on("validate",
+              [&](const dovetail::Message&, dovetail::HandlerContext&) { ++validated; });
 
-  platform.on("workflow.start-validation", [&](const dovetail::OutboxMessage& workflow,
+  platform.on("workflow.start-validation", [&](const dovetail::Message& workflow,
                                                dovetail::HandlerContext& context) {
     std::cout << workflow.payload << ": " << ingested << " sources ingested, validating\n";
-    platform.joins().fan_out(
-        context.transaction(),  // with this message's ack, or not at all
-        {.grouping_key = workflow.payload,
-         .metadata = R"({"stage": "validation"})",
-         .steps = {{.topic = "validate", .payload = "schema"},
-                   {.topic = "validate", .payload = "business-rules"}},
-         .wait = {{.on_complete_topic = "workflow.publish", .on_complete_payload = workflow.payload}}});
+    platform.joins().fan_out(context.transaction(),  // with this message's ack, or not at all
+                             {.grouping_key = workflow.payload,
+                              .metadata = R"({"stage": "validation"})",
+                              .steps = {{.topic = "validate", .payload = "schema"},
+                                        {.topic = "validate", .payload = "business-rules"}},
+                              .wait = {{.on_complete_topic = "workflow.publish",
+                                        .on_complete_payload = workflow.payload}}});
   });
   std::atomic<bool> published{false};
-  platform.on("workflow.publish", [&](const dovetail::OutboxMessage& workflow, dovetail::HandlerContext&) {
-    std::cout << workflow.payload << ": " << validated << " validations passed, published\n";
-    published = true;
-    published.notify_one();
-  });
+  platform.on(
+      "workflow.publish", [&](const dovetail::Message& workflow, dovetail::HandlerContext&) {
+        std::cout << workflow.payload << ": " << validated << " validations passed, published\n";
+        published = true;
+        published.notify_one();
+      });
 
-  platform.joins().fan_out(
-      {.grouping_key = "workflow-7",
-       .metadata = R"({"stage": "ingestion"})",
-       .steps = {{.topic = "ingest", .payload = "source 1"},
-                 {.topic = "ingest", .payload = "source 2"},
-                 {.topic = "ingest", .payload = "source 3"}},
-       .wait = {{.on_complete_topic = "workflow.start-validation", .on_complete_payload = "workflow-7"}}});
+  platform.joins().fan_out({.grouping_key = "workflow-7",
+                            .metadata = R"({"stage": "ingestion"})",
+                            .steps = {{.topic = "ingest", .payload = "source 1"},
+                                      {.topic = "ingest", .payload = "source 2"},
+                                      {.topic = "ingest", .payload = "source 3"}},
+                            .wait = {{.on_complete_topic = "workflow.start-validation",
+                                      .on_complete_payload = "workflow-7"}}});
   platform.start();
   published.wait(false);
   platform.stop();

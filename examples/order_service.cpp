@@ -2,10 +2,11 @@
 //
 //   order_service [--orders N]
 //
-// The shop writes each order in one transaction with what is to be done about it: three parcels to pack, and, when all three
-// are packed, the order to ship (a fan-out and its join). Three worker processes pack and ship: what they write commits
-// together with the message's ack. One of them is killed in the middle of its work; its messages come back when its lease
-// ends, the others finish the job, and no order is shipped twice, or too early.
+// The shop writes each order in one transaction with what is to be done about it: three parcels to
+// pack, and, when all three are packed, the order to ship (a fan-out and its join). Three worker
+// processes pack and ship: what they write commits together with the message's ack. One of them is
+// killed in the middle of its work; its messages come back when its lease ends, the others finish
+// the job, and no order is shipped twice, or too early.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -34,16 +35,15 @@ constexpr int messages_per_order = parcels + 2;  // and the one that waits for t
 constexpr auto lease = 1s;
 
 // --- the worker: a process of its own
-// --------------------------------------------------------------------------------
 
 [[noreturn]] void work(const std::string& database) {
   auto platform = Platform::open(database, {.worker = {.lease = lease, .poll_interval = 50ms}});
-  platform.on("parcel.pack", [](const dovetail::OutboxMessage& order, dovetail::HandlerContext& context) {
+  platform.on("parcel.pack", [](const dovetail::Message& order, dovetail::HandlerContext& context) {
     std::this_thread::sleep_for(1ms);  // packing takes a moment
     context.transaction().execute("update orders set packed = packed + 1 where id = $1",
                                   std::stoll(order.payload));
   });
-  platform.on("order.ship", [](const dovetail::OutboxMessage& order, dovetail::HandlerContext& context) {
+  platform.on("order.ship", [](const dovetail::Message& order, dovetail::HandlerContext& context) {
     context.transaction().execute(
         "update orders set shipped = shipped + 1, early = early + (packed < $2) where id = $1",
         std::stoll(order.payload), parcels);
@@ -76,17 +76,18 @@ class Worker {
 };
 
 // --- the shop
-// --------------------------------------------------------------------------------------------------------
 
 void take_orders(Platform& platform, int orders) {
   auto setup = platform.begin();
   setup.execute(
-      "create table orders (id integer primary key, item text not null, packed integer not null default 0,"
+      "create table orders (id integer primary key, item text not null, packed integer not null "
+      "default 0,"
       " shipped integer not null default 0, early integer not null default 0)");
   setup.commit();
   for (int id = 1; id <= orders; ++id) {
     auto tx = platform.begin();
-    tx.execute("insert into orders (id, item) values ($1, $2)", id, "chisel no. " + std::to_string(id));
+    tx.execute("insert into orders (id, item) values ($1, $2)", id,
+               "chisel no. " + std::to_string(id));
     dovetail::FanOut fan;
     for (int parcel = 0; parcel < parcels; ++parcel) {
       fan.steps.push_back({.topic = "parcel.pack", .payload = std::to_string(id)});
@@ -106,8 +107,8 @@ class Progress {
     const int percent = done * 100 / total_;
     if (on_terminal_) {
       const auto filled = static_cast<std::size_t>(percent * 40 / 100);
-      std::cout << "\r  working [" << std::string(filled, '#') << std::string(40 - filled, '.') << "] "
-                << done << "/" << total_ << std::flush;
+      std::cout << "\r  working [" << std::string(filled, '#') << std::string(40 - filled, '.')
+                << "] " << done << "/" << total_ << std::flush;
       if (done == total_) std::cout << "\n";
     } else if (percent / 25 > shown_quarter_) {
       shown_quarter_ = percent / 25;
@@ -124,8 +125,8 @@ class Progress {
   bool on_terminal_ = ::isatty(STDOUT_FILENO) == 1;
 };
 
-/// Watches the workers until every message is done, and kills one of them on the way. False when it takes too
-/// long.
+/// Watches the workers until every message is done, and kills one of them on the way. False when it
+/// takes too long.
 bool watch(Platform& platform, std::vector<std::unique_ptr<Worker>>& workers, int orders) {
   Progress progress(orders);
   const auto give_up_at = std::chrono::steady_clock::now() + 60s;
@@ -140,7 +141,8 @@ bool watch(Platform& platform, std::vector<std::unique_ptr<Worker>>& workers, in
       workers.front()->kill();
       killed = true;
       progress.say(
-          "  worker 1 is killed in mid-flight (kill -9); what it had claimed comes back after its lease of 1 "
+          "  worker 1 is killed in mid-flight (kill -9); what it had claimed comes back after its "
+          "lease of 1 "
           "s");
     }
     std::this_thread::sleep_for(10ms);
@@ -149,9 +151,10 @@ bool watch(Platform& platform, std::vector<std::unique_ptr<Worker>>& workers, in
 
 int report(Platform& platform, int orders) {
   auto tx = platform.begin();
-  const auto row =
-      tx.query("select count(*), sum(shipped > 0), sum(shipped > 1), sum(packed), sum(early) from orders")
-          .at(0);
+  const auto row = tx.query(
+                         "select count(*), sum(shipped > 0), sum(shipped > 1), sum(packed), "
+                         "sum(early) from orders")
+                       .at(0);
   const auto written = row.get<std::int64_t>(0);
   const auto shipped = row.get<std::int64_t>(1);
   const auto twice = row.get<std::int64_t>(2);
@@ -160,8 +163,8 @@ int report(Platform& platform, int orders) {
   std::cout << "\n  orders written      " << written << "\n  parcels packed      " << packed
             << "\n  orders shipped      " << shipped << "\n  shipped twice       " << twice
             << "\n  shipped too early   " << early << "\n\n";
-  const bool good = written == orders && packed == std::int64_t{orders} * parcels && shipped == orders &&
-                    twice == 0 && early == 0;
+  const bool good = written == orders && packed == std::int64_t{orders} * parcels &&
+                    shipped == orders && twice == 0 && early == 0;
   std::cout << (good ? "Every order was shipped exactly once, when its last parcel was packed.\n"
                      : "An order was lost, shipped twice or shipped too early!\n");
   return good ? 0 : 1;
@@ -171,11 +174,13 @@ int run_shop(const char* program, const std::string& database, int orders) {
   auto platform = Platform::open(database, {.deploy_schema = true});
   std::cout << "Dovetail " << dovetail::version() << ": an order service on " << database << "\n\n";
   std::cout << "  taking " << orders
-            << " orders, each with its three parcels and what follows, in one transaction" << std::endl;
+            << " orders, each with its three parcels and what follows, in one transaction"
+            << std::endl;
   take_orders(platform, orders);
   std::cout << "  starting " << worker_count << " worker processes" << std::endl;
   std::vector<std::unique_ptr<Worker>> workers;
-  for (int i = 0; i < worker_count; ++i) workers.push_back(std::make_unique<Worker>(program, database));
+  for (int i = 0; i < worker_count; ++i)
+    workers.push_back(std::make_unique<Worker>(program, database));
   const bool finished = watch(platform, workers, orders);
   workers.clear();
   if (!finished) std::cout << "The workers did not finish in time.\n";
@@ -191,7 +196,8 @@ int main(int argc, char** argv) {
       std::filesystem::temp_directory_path() / ("dovetail-demo-" + std::to_string(::getpid()));
   for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
     if (arguments[i] == "--worker") work(arguments[i + 1]);
-    if (arguments[i] == "--orders") orders = std::clamp(std::atoi(arguments[i + 1].c_str()), 1, 50'000);
+    if (arguments[i] == "--orders")
+      orders = std::clamp(std::atoi(arguments[i + 1].c_str()), 1, 50'000);
   }
   std::filesystem::create_directories(directory);
   int code = 1;

@@ -9,10 +9,10 @@ int main() {
 
   // What to do with a message. Returning acks it, throwing tries it again later.
   std::atomic<bool> sent{false};
-  platform.on("email.send", [&](const dovetail::OutboxMessage& message, dovetail::HandlerContext& context) {
+  platform.on("email.send", [&](const auto& message, auto& context) {
     std::cout << message.topic << " " << message.payload << "\n";
     // Written through the context's transaction, it commits together with the ack: exactly once.
-    context.transaction().execute("update orders set mailed = mailed + 1 where item = $1", "a chisel");
+    context.transaction().execute("update orders set mailed = 1 where item = $1", "a chisel");
     sent = true;
     sent.notify_one();
   });

@@ -1,9 +1,10 @@
 // Time, injected.
 //
-// What Dovetail decides by the time, it decides by a Clock, so that a test can move it. (A thread that only
-// waits for another one, such as for a free connection, bounds its wait by the system's monotonic clock.) The
-// wall clock names instants that people and databases talk about; it may jump. The monotonic clock measures
-// how long something takes; it never goes back, and every local deadline uses it.
+// What Dovetail decides by the time, it decides by a Clock, so that a test can move it. (A thread
+// that only waits for another one, such as for a free connection, bounds its wait by the system's
+// monotonic clock.) The wall clock names instants that people and databases talk about; it may
+// jump. The monotonic clock measures how long something takes; it never goes back, and every local
+// deadline uses it.
 //
 // Threads: every Clock may be shared between threads.
 #pragma once
@@ -41,11 +42,12 @@ class Clock {
 /// The operating system's clocks.
 [[nodiscard]] std::shared_ptr<Clock> system_clock();
 
-/// A point of the monotonic clock by which something must have happened. A plain value; the clock must
-/// outlive it.
+/// A point of the monotonic clock by which something must have happened. A plain value; the clock
+/// must outlive it.
 class MonoDeadline {
  public:
-  MonoDeadline(const Clock& clock, MonoDuration from_now) : clock_(&clock), at_(clock.mono() + from_now) {}
+  MonoDeadline(const Clock& clock, MonoDuration from_now)
+      : clock_(&clock), at_(clock.mono() + from_now) {}
 
   [[nodiscard]] MonoTime at() const { return at_; }
   [[nodiscard]] bool expired() const { return clock_->mono() >= at_; }

@@ -1,8 +1,10 @@
 // What can go wrong, in four kinds.
 //
 //   * Everyday answers (busy, duplicate, nothing due) are return values, never exceptions.
-//   * Bad arguments: std::invalid_argument or std::out_of_range, before any I/O, with the name and the limit.
-//   * Wrong state: InvalidOperation (an unknown join, a borrowed transaction committed by us, an old schema).
+//   * Bad arguments: std::invalid_argument or std::out_of_range, before any I/O, with the name and
+//   the limit.
+//   * Wrong state: InvalidOperation (an unknown join, a borrowed transaction committed by us, an
+//   old schema).
 //   * Failures of the world: Error, classified once, in the engine's driver, from the native code.
 #pragma once
 
@@ -18,8 +20,10 @@ enum class ErrorKind {
   constraint,       ///< A unique, check, foreign-key or not-null rule refused the write.
   serialization,    ///< Two transactions could not be put in an order: try again from the top.
   deadlock,         ///< The engine chose this transaction as the victim: try again from the top.
-  connection_lost,  ///< The connection broke before COMMIT was sent: nothing of the transaction took effect.
-  commit_in_doubt,  ///< The connection broke while COMMIT was under way: it took effect, or it did not.
+  connection_lost,  ///< The connection broke before COMMIT was sent: nothing of the transaction
+                    ///< took effect.
+  commit_in_doubt,  ///< The connection broke while COMMIT was under way: it took effect, or it did
+                    ///< not.
   disk_full,        ///< The database has no room.
   read_only,        ///< The database takes no writes: a standby, or a read-only file.
   permission,       ///< The user may not do this, or may not log in.

@@ -1,9 +1,11 @@
 // Identifiers: 128-bit UUIDs, and one strong type per thing that has one.
 //
 // Guarantees
-//   * `Uuid::v7()` is unique across processes and machines, and strictly increasing within a process,
+//   * `Uuid::v7()` is unique across processes and machines, and strictly increasing within a
+//   process,
 //     also when the wall clock steps backwards and after fork().
-//   * Two different id types do not convert into each other, nor into or from a bare Uuid, by accident.
+//   * Two different id types do not convert into each other, nor into or from a bare Uuid, by
+//   accident.
 //
 // Threads: ids are plain values; the generating functions may be called from any thread.
 #pragma once
@@ -27,14 +29,15 @@ class Uuid {
   constexpr Uuid() = default;
   constexpr explicit Uuid(const Bytes& bytes) : bytes_(bytes) {}
 
-  /// A time-ordered UUID (RFC 9562, version 7): rows keyed by it are appended to an index, not scattered over
-  /// it.
+  /// A time-ordered UUID (RFC 9562, version 7): rows keyed by it are appended to an index, not
+  /// scattered over it.
   [[nodiscard]] static Uuid v7();
 
   /// An unpredictable UUID (version 4).
   [[nodiscard]] static Uuid random();
 
-  /// Reads the 36-character form, in either case. Nothing else is accepted: no braces, no missing hyphens.
+  /// Reads the 36-character form, in either case. Nothing else is accepted: no braces, no missing
+  /// hyphens.
   [[nodiscard]] static std::optional<Uuid> parse(std::string_view text);
 
   /// The 36-character form in lower case.
@@ -79,8 +82,7 @@ struct OrderedIdTag {
 struct RandomIdTag {
   static Uuid generate() { return Uuid::random(); }
 };
-struct OutboxWorkItemTag : OrderedIdTag {};
-struct OutboxMessageTag : OrderedIdTag {};
+struct MessageTag : OrderedIdTag {};
 struct JoinTag : OrderedIdTag {};
 struct TimerTag : OrderedIdTag {};
 struct JobTag : OrderedIdTag {};
@@ -90,10 +92,7 @@ struct OwnerTag : RandomIdTag {};
 struct InstanceTag : OrderedIdTag {};
 }  // namespace detail
 
-using OutboxWorkItemId =
-    Id<detail::OutboxWorkItemTag>;  ///< A row of the outbox queue: what is claimed and acked.
-using OutboxMessageId =
-    Id<detail::OutboxMessageTag>;  ///< The message itself, the same through all its retries.
+using MessageId = Id<detail::MessageTag>;  ///< A message, the same through all its retries.
 using JoinId = Id<detail::JoinTag>;
 using TimerId = Id<detail::TimerTag>;
 using JobId = Id<detail::JobTag>;

@@ -1,29 +1,38 @@
 // The deduplicating inbox: what is delivered to you several times takes effect once.
 //
-//   const auto outcome = platform.inbox().process("payments", delivery.id, [&](Transaction& transaction) {
-//     transaction.execute("update accounts set …");  // commits together with the mark that it was processed
+//   const auto outcome = platform.inbox().process("payments", delivery.id, [&](Transaction&
+//   transaction) {
+//     transaction.execute("update accounts set …");  // commits together with the mark that it was
+//     processed
 //   });
-//   if (outcome != ProcessOutcome::in_progress) delivery.acknowledge();  // it was handled, now or before
+//   if (outcome != ProcessOutcome::in_progress) delivery.acknowledge();  // it was handled, now or
+//   before
 //
-// A message is known by its source (a broker, a partner, a topic) and the id that it has there. There are two ways to use
-// it, and both remember in the same place:
-//   * The guard, when the message is handled where it arrives: process(), or try_begin() and mark_processed() for effects
+// A message is known by its source (a broker, a partner, a topic) and the id that it has there.
+// There are two ways to use it, and both remember in the same place:
+//   * The guard, when the message is handled where it arrives: process(), or try_begin() and
+//   mark_processed() for effects
 //     that are not in this database.
-//   * The queue, when it is to be handled later: enqueue() stores it unless it is known, and the handlers of
+//   * The queue, when it is to be handled later: enqueue() stores it unless it is known, and the
+//   handlers of
 //     Platform::on_inbox() get it with the leases, retries and dead letters of the outbox.
 //
 // Guarantees
-//   * Of callers who try_begin() the same message at the same time, exactly one is told `started`; another one after it, if
+//   * Of callers who try_begin() the same message at the same time, exactly one is told `started`;
+//   another one after it, if
 //     its lease ends without a mark. Who has lost a lease can mark nothing with its ticket.
-//   * What process() calls takes effect exactly once, if all that it does is done through the transaction that it is given.
-//   * A message is stored in the queue once, and handled like one of the outbox: what its handler writes through
+//   * What process() calls takes effect exactly once, if all that it does is done through the
+//   transaction that it is given.
+//   * A message is stored in the queue once, and handled like one of the outbox: what its handler
+//   writes through
 //     ctx.transaction() takes effect exactly once.
 //   * The guard never gives away what waits in the queue, nor the queue what the guard has begun.
 //   * A known id that comes with another hash is reported and logged, never processed.
 //   * A message that kills its process again and again is dead after max_attempts tries,
 //     whichever way it is handled.
 // Not guaranteed
-//   * Anything about messages older than InboxOptions::remember: they are forgotten, and new when they come again.
+//   * Anything about messages older than InboxOptions::remember: they are forgotten, and new when
+//   they come again.
 //   * That sightings are exact: one whose answer was lost may be counted twice.
 //
 // Threads: an Inbox may be shared between threads.
@@ -61,7 +70,7 @@ enum class InboxStatus : std::uint8_t {
   seen = 0,        ///< Nobody has begun with it, or all who did have given it back.
   processing = 1,  ///< Somebody has begun.
   processed = 2,
-  dead = 3,    ///< Given up; see revive().
+  dead = 3,    ///< Given up; see replay().
   queued = 4,  ///< In the inbox's queue: waiting, or with a handler.
 };
 
@@ -82,7 +91,8 @@ struct InboxTicket {
   std::string source{};
   std::string message_id{};
   OwnerToken owner{};
-  std::int64_t epoch = 0;  ///< Grows with everyone who begins, while the message is known: a fencing token.
+  std::int64_t epoch =
+      0;  ///< Grows with everyone who begins, while the message is known: a fencing token.
   WallTime lease_until{};  ///< By the database's clock.
   int attempts = 0;        ///< How often somebody has begun, this time included.
 };
@@ -96,7 +106,8 @@ struct Begun {
 
 struct BeginOptions {
   ContentHash hash{};
-  std::optional<std::chrono::milliseconds> lease{};  ///< 10 ms to 24 h; absent: InboxOptions::lease.
+  std::optional<std::chrono::milliseconds>
+      lease{};  ///< 10 ms to 24 h; absent: InboxOptions::lease.
   /// A message whose lease ran out at this attempt, or later, is dead. Absent:
   /// QueueOptions::max_attempts of InboxOptions::queue.
   std::optional<int> max_attempts{};
@@ -125,7 +136,8 @@ class HashMismatch : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What to store in the inbox's queue. Texts are UTF-8 without NUL; the limits are those of EnqueueRequest.
+/// What to store in the inbox's queue. Texts are UTF-8 without NUL; the limits are those of
+/// EnqueueRequest.
 struct InboxRequest {
   std::string topic{};
   std::string source{};      ///< 1 to 64 characters.
@@ -146,14 +158,14 @@ enum class InboxEnqueueOutcome : std::uint8_t { stored, duplicate, hash_mismatch
 struct InboxEnqueued {
   InboxEnqueueOutcome outcome = InboxEnqueueOutcome::stored;
   /// Of the message in the queue, also of one that was there before; absent when it never was.
-  std::optional<OutboxMessageId> id{};
+  std::optional<MessageId> id{};
 
   [[nodiscard]] bool stored() const { return outcome == InboxEnqueueOutcome::stored; }
 };
 
 /// A message as a handler gets it.
 struct InboxMessage {
-  OutboxMessageId id{};  ///< In the queue.
+  MessageId id{};  ///< In the queue.
   std::string source{};
   std::string message_id{};  ///< As the source calls it.
   std::string topic{};
@@ -166,7 +178,7 @@ struct InboxMessage {
   int attempts = 0;  ///< Tries that have failed so far.
 
   /// For workers of your own, of what Inbox::queue() gave them.
-  [[nodiscard]] static InboxMessage from(const OutboxMessage& message);
+  [[nodiscard]] static InboxMessage from(const Message& message);
 };
 
 /// What is known of a message.
@@ -181,22 +193,24 @@ struct InboxEntry {
   std::int64_t sightings = 0;              ///< How often it has come.
   int attempts = 0;  ///< Guard: how often somebody began. Queue: how many tries have failed.
   std::optional<std::string> last_error{};
-  std::optional<std::string> topic{};     ///< Of one that passed through the queue, while that keeps it.
-  std::optional<OutboxMessageId> id{};    ///< In the queue.
+  std::optional<std::string>
+      topic{};                    ///< Of one that passed through the queue, while that keeps it.
+  std::optional<MessageId> id{};  ///< In the queue.
   std::optional<WallTime> lease_until{};  ///< While it is being processed by a caller of the guard.
 };
 
 /// Which dead messages are meant. Every field that is set narrows it down.
-struct DeadFilter {
+struct InboxDeadLetterFilter {
   std::optional<std::string> source{};
   std::optional<std::string> message_id{};
   std::optional<std::string> topic{};
-  std::optional<WallTime> died_after{};   ///< Inclusive.
-  std::optional<WallTime> died_before{};  ///< Exclusive.
+  std::optional<WallTime> failed_after{};   ///< Inclusive.
+  std::optional<WallTime> failed_before{};  ///< Exclusive.
 };
 
-struct ReviveOptions {
-  std::string reason{};  ///< Stored in place of the last error, unless it is empty; up to 2 KiB are kept.
+struct ReplayOptions {
+  std::string
+      reason{};  ///< Stored in place of the last error, unless it is empty; up to 2 KiB are kept.
   /// Messages of the queue are ready after this time: zero to ten years. The others begin when they
   /// are delivered again.
   std::chrono::milliseconds delay{0};
@@ -226,7 +240,8 @@ struct InboxOptions {
   /// Of those who begin without saying how long: 10 ms to 24 h. A process() that has crashed keeps
   /// others waiting for as long, but for 10 s at most.
   std::chrono::milliseconds lease = std::chrono::minutes{5};
-  /// A started Platform warns of messages whose processing was to end so long ago, and nobody followed.
+  /// A started Platform warns of messages whose processing was to end so long ago, and nobody
+  /// followed.
   std::chrono::milliseconds stuck_after = std::chrono::hours{1};
 };
 
@@ -234,12 +249,12 @@ class Inbox {
  public:
   Inbox(storage::Database& database, InboxOptions options, Logger log, Metrics metrics);
 
-  // Sources have 1 to 64 characters of UTF-8, ids 1 to 255, hashes 32 bytes or none. What is out of range is refused before
-  // any I/O. With a Transaction, what is called takes effect when that commits; others who ask for the same message wait
-  // for it, also the handlers of the queue: keep it short, and take several messages in the order of their keys.
+  // Sources have 1 to 64 characters of UTF-8, ids 1 to 255, hashes 32 bytes or none. What is out of
+  // range is refused before any I/O. With a Transaction, what is called takes effect when that
+  // commits; others who ask for the same message wait for it, also the handlers of the queue: keep
+  // it short, and take several messages in the order of their keys.
 
   // --- the guard
-  // ---------------------------------------------------------------------------------------------
 
   /// Calls `handler` and marks the message as processed in one transaction, unless it was processed
   /// before. A short transaction before that one notes the attempt, so that it counts even if the
@@ -265,7 +280,8 @@ class Inbox {
   [[nodiscard]] Begun try_begin(Transaction& transaction, std::string_view source,
                                 std::string_view message_id, const BeginOptions& options = {});
 
-  // With a ticket, these answer false, and change nothing, when its lease was lost: roll your transaction back then.
+  // With a ticket, these answer false, and change nothing, when its lease was lost: roll your
+  // transaction back then.
 
   [[nodiscard]] bool mark_processed(const InboxTicket& ticket);
   [[nodiscard]] bool mark_processed(Transaction& transaction, const InboxTicket& ticket);
@@ -273,62 +289,72 @@ class Inbox {
   bool mark_dead(Transaction& transaction, const InboxTicket& ticket, std::string_view reason);
   /// Gives it back: the next caller may begin at once.
   bool release(const InboxTicket& ticket, std::string_view error = {});
-  /// Lets the lease end `lease` from now, or when it would have, if that is later. Answers the time.
+  /// Lets the lease end `lease` from now, or when it would have, if that is later. Answers the
+  /// time.
   std::optional<WallTime> renew(const InboxTicket& ticket, std::chrono::milliseconds lease);
 
   // The calls of the specification, without tickets.
 
-  /// Notes that the message has come; answers whether it was processed before. Several callers may be told false at the
-  /// same time: try_begin() is for that. Throws HashMismatch.
-  bool already_processed(std::string_view source, std::string_view message_id, ContentHash hash = {});
-  bool already_processed(Transaction& transaction, std::string_view source, std::string_view message_id,
+  /// Notes that the message has come; answers whether it was processed before. Several callers may
+  /// be told false at the same time: try_begin() is for that. Throws HashMismatch.
+  bool already_processed(std::string_view source, std::string_view message_id,
                          ContentHash hash = {});
-  /// One more attempt, and for InboxOptions::lease nobody else is told to start. Answers false when it was processed, is
-  /// dead, in the queue, or somebody holds a ticket for it.
+  bool already_processed(Transaction& transaction, std::string_view source,
+                         std::string_view message_id, ContentHash hash = {});
+  /// One more attempt, and for InboxOptions::lease nobody else is told to start. Answers false when
+  /// it was processed, is dead, in the queue, or somebody holds a ticket for it.
   bool mark_processing(std::string_view source, std::string_view message_id);
-  bool mark_processing(Transaction& transaction, std::string_view source, std::string_view message_id);
+  bool mark_processing(Transaction& transaction, std::string_view source,
+                       std::string_view message_id);
   /// Answers false when it was marked so before, or belongs to the queue.
   bool mark_processed(std::string_view source, std::string_view message_id);
-  bool mark_processed(Transaction& transaction, std::string_view source, std::string_view message_id);
+  bool mark_processed(Transaction& transaction, std::string_view source,
+                      std::string_view message_id);
   /// Answers false when it was processed, is dead already, or belongs to the queue.
-  bool mark_dead(std::string_view source, std::string_view message_id, std::string_view reason = {});
+  bool mark_dead(std::string_view source, std::string_view message_id,
+                 std::string_view reason = {});
   bool mark_dead(Transaction& transaction, std::string_view source, std::string_view message_id,
                  std::string_view reason = {});
 
   // --- the queue
-  // ---------------------------------------------------------------------------------------------
 
   /// Stores a message for the handlers of Platform::on_inbox(), unless it is known. Safe to repeat.
   InboxEnqueued enqueue(const InboxRequest& request);
   InboxEnqueued enqueue(Transaction& transaction, const InboxRequest& request);
   /// All or none; answers in the order of the requests.
   std::vector<InboxEnqueued> enqueue_many(std::span<const InboxRequest> requests);
-  std::vector<InboxEnqueued> enqueue_many(Transaction& transaction, std::span<const InboxRequest> requests);
+  std::vector<InboxEnqueued> enqueue_many(Transaction& transaction,
+                                          std::span<const InboxRequest> requests);
 
-  /// For workers of your own, and for operating it. Its acks and failures mark the messages in the same transaction.
+  /// For workers of your own, and for operating it. Its acks and failures mark the messages in the
+  /// same transaction.
   [[nodiscard]] WorkQueue& queue() { return queue_; }
 
   // --- for operating it
-  // --------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::optional<InboxEntry> find(std::string_view source, std::string_view message_id);
+  [[nodiscard]] std::optional<InboxEntry> find(std::string_view source,
+                                               std::string_view message_id);
   [[nodiscard]] InboxCounts counts();
 
   /// Those that were given up, of the guard and of the queue, in the order of their keys.
-  [[nodiscard]] std::vector<InboxEntry> dead(const DeadFilter& filter = {}, const InboxPage& page = {});
-  /// Lets them live again: those of the queue are ready with their attempts at zero, the others may be begun. Their last
-  /// errors are kept, unless there is a reason. Answers how many.
-  std::size_t revive(const DeadFilter& filter, const ReviveOptions& options = {});
-  /// Deletes them, and the queue's dead letters with them: when they come again, they are new. Answers how many.
-  std::size_t purge_dead(const DeadFilter& filter);
+  [[nodiscard]] std::vector<InboxEntry> dead_letters(const InboxDeadLetterFilter& filter = {},
+                                                     const InboxPage& page = {});
+  /// Lets them live again: those of the queue are ready with their attempts at zero, the others may
+  /// be begun. Their last errors are kept, unless there is a reason. Answers how many.
+  std::size_t replay(const InboxDeadLetterFilter& filter, const ReplayOptions& options = {});
+  /// Deletes them, and the queue's dead letters with them: when they come again, they are new.
+  /// Answers how many.
+  std::size_t purge_dead_letters(const InboxDeadLetterFilter& filter);
 
-  /// Those whose processing was to end longer than `overdue` ago, and nobody followed; the oldest first.
+  /// Those whose processing was to end longer than `overdue` ago, and nobody followed; the oldest
+  /// first.
   [[nodiscard]] std::vector<InboxEntry> stuck(std::chrono::milliseconds overdue, int most = 100,
                                               const std::stop_token& stop = {});
 
-  /// Forgets messages that were processed, given up (but not the queue's dead letters) or last seen longer than `age` ago,
-  /// in small transactions; answers how many. A started Platform does it, with InboxOptions::remember.
-  std::size_t forget(std::chrono::seconds age, const std::stop_token& stop = {});
+  /// Forgets messages that were processed, given up (but not the queue's dead letters) or last seen
+  /// longer than `age` ago, in small transactions; answers how many. A started Platform does it,
+  /// with InboxOptions::remember.
+  std::size_t purge(std::chrono::seconds age, const std::stop_token& stop = {});
 
   [[nodiscard]] const InboxOptions& options() const { return options_; }
 
@@ -338,13 +364,16 @@ class Inbox {
   storage::BeginAnswer begin_try(const storage::InboxKey& key, storage::BeginOrder order);
   ProcessOutcome process_once(const storage::InboxKey& key, const storage::InboxFence& fence,
                               const std::function<void(Transaction& transaction)>& handler);
-  ProcessOutcome run_try(const storage::InboxKey& key, const storage::InboxFence& fence, bool is_last,
+  ProcessOutcome run_try(const storage::InboxKey& key, const storage::InboxFence& fence,
+                         bool is_last,
                          const std::function<void(Transaction& transaction)>& handler);
   enum class TryEnd : std::uint8_t { failed, dead, not_counted, cancelled };
   void end_try(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
                std::string_view error) noexcept;
-  bool answer_seen(const storage::Sighting& seen, std::string_view source, std::string_view message_id) const;
-  void note_dead(std::string_view source, std::string_view message_id, std::string_view reason) const;
+  bool answer_seen(const storage::Sighting& seen, std::string_view source,
+                   std::string_view message_id) const;
+  void note_dead(std::string_view source, std::string_view message_id,
+                 std::string_view reason) const;
   void note_dead_at_commit(Transaction& transaction, const storage::InboxKey& key,
                            std::string_view reason) const;
   void note_mismatch(std::string_view source, std::string_view message_id) const;

@@ -49,7 +49,7 @@ enum class InstanceState {
 struct InstanceQueue {
   std::string name{};                 ///< `outbox` or `inbox`.
   std::vector<std::string> topics{};  ///< Those with a handler of their own, sorted.
-  bool all_topics = false;            ///< It has a handler for all other topics too (Platform::on_any).
+  bool all_topics = false;  ///< It has a handler for all other topics too (Platform::on_any).
 
   [[nodiscard]] bool handles(std::string_view topic) const;
 
@@ -98,7 +98,8 @@ class Instances {
   /// The topics of due messages that nobody has claimed and that no live instance handles, the
   /// longest wait first. Paused topics are left out. A started Platform looks for them every half
   /// minute, and logs `outbox.topic_unhandled`.
-  [[nodiscard]] std::vector<UnhandledTopic> unhandled_topics(const UnhandledTopicsRequest& request = {});
+  [[nodiscard]] std::vector<UnhandledTopic> unhandled_topics(
+      const UnhandledTopicsRequest& request = {});
 
   /// Deletes instances without a heartbeat for `age`, and returns how many it deleted. A started
   /// Platform does it.

@@ -1,24 +1,32 @@
-// Joins: fan-in. A join counts messages (its steps) to their ends; when all have ended, what waits for it goes on.
+// Joins: fan-in. A join counts messages (its steps) to their ends; when all have ended, what waits
+// for it goes on.
 //
 //   platform.joins().fan_out({.grouping_key = "customer-7",
-//                             .steps = {{.topic = "extract.orders"}, {.topic = "extract.products"}},
-//                             .wait = {{.on_complete_topic = "etl.transform"}}});
+//                             .steps = {{.topic = "extract.orders"}, {.topic =
+//                             "extract.products"}}, .wait = {{.on_complete_topic =
+//                             "etl.transform"}}});
 //
-// Handlers know nothing of joins: the ack of a message, or its failure for good, counts it in the same transaction, also
-// when it comes from plain SQL.
+// Handlers know nothing of joins: the ack of a message, or its failure for good, counts it in the
+// same transaction, also when it comes from plain SQL.
 //
 // Guarantees
-//   * Each step counts once: its first end, be it by ack, failure or report. All later ones change nothing.
-//   * It does not matter whether a message is attached before, while or after it ends. One that has ended already is
+//   * Each step counts once: its first end, be it by ack, failure or report. All later ones change
+//   nothing.
+//   * It does not matter whether a message is attached before, while or after it ends. One that has
+//   ended already is
 //     counted by attach() itself.
-//   * The transaction that ends the last step sets the join's status (failed if any step failed, else completed) and makes
+//   * The transaction that ends the last step sets the join's status (failed if any step failed,
+//   else completed) and makes
 //     the waiting message ready. A join that has ended does not change any more.
-//   * Exactly one continuation per waiting message; none after cancel(). Waiting costs no attempts, however long it takes.
+//   * Exactly one continuation per waiting message; none after cancel(). Waiting costs no attempts,
+//   however long it takes.
 //   * A join with a deadline ends.
 // Not guaranteed
-//   * That as many steps are attached as are expected. A join with too few of them waits for ever, unless it has a
+//   * That as many steps are attached as are expected. A join with too few of them waits for ever,
+//   unless it has a
 //     deadline: prefer fan_out(), which counts for you.
-//   * Knowledge of messages that are not stored any more: attach one before OutboxOptions::retain_done is over.
+//   * Knowledge of messages that are not stored any more: attach one before
+//   QueueOptions::retain_done is over.
 //
 // Threads: a Joins may be shared between threads.
 #pragma once
@@ -73,15 +81,15 @@ struct Join {
 };
 
 struct JoinMember {
-  OutboxMessageId message{};
+  MessageId message{};
   StepStatus status = StepStatus::pending;
   WallTime created_at{};  ///< When it was attached.
 };
 
 /// What follows when a join has ended.
 struct Continuation {
-  /// With a failed step: true takes the failure path, false the other. A join that missed its deadline
-  /// always takes the failure path.
+  /// With a failed step: true takes the failure path, false the other. A join that missed its
+  /// deadline always takes the failure path.
   bool fail_if_any_step_failed = true;
   std::string on_complete_topic{};
   std::string on_complete_payload{};
@@ -93,8 +101,9 @@ struct Continuation {
 ///
 ///   outbox.enqueue({.topic = "join.wait", .payload = to_payload(join, continuation)});
 ///
-/// A JSON object with join_id, fail_if_any_step_failed (true if absent), on_complete_topic, on_complete_payload,
-/// on_fail_topic and on_fail_payload; joinId and JoinId are understood as well.
+/// A JSON object with join_id, fail_if_any_step_failed (true if absent), on_complete_topic,
+/// on_complete_payload, on_fail_topic and on_fail_payload; joinId and JoinId are understood as
+/// well.
 [[nodiscard]] std::string to_payload(JoinId join, const Continuation& continuation);
 
 /// Which joins are meant. Every field that is set narrows it down.
@@ -111,8 +120,8 @@ struct JoinPage {
 };
 
 struct MemberPage {
-  std::optional<OutboxMessageId> after{};  ///< The last message of the page before.
-  int size = 1'000;                        ///< 1 to 10,000.
+  std::optional<MessageId> after{};  ///< The last message of the page before.
+  int size = 1'000;                  ///< 1 to 10,000.
 };
 
 /// A fan-out: the steps, their join (as in JoinRequest), and what follows when all have ended.
@@ -133,11 +142,12 @@ struct FannedOut {
   /// In the order of the requests. When the join existed before, none was stored, and a step with a
   /// unique_key may name another id than the message that holds the key.
   std::vector<Enqueued> steps{};
-  std::optional<OutboxMessageId> wait{};
+  std::optional<MessageId> wait{};
 };
 
 struct JoinOptions {
-  std::string wait_topic = "join.wait";  ///< The topic of waiting messages, the same in all processes.
+  std::string wait_topic =
+      "join.wait";  ///< The topic of waiting messages, the same in all processes.
   /// How often a waiting message looks at its join without having been told: 100 ms to 1 h.
   std::chrono::milliseconds wait_poll{60'000};
   /// How long a started Platform keeps joins that have ended; zero: for ever.
@@ -146,10 +156,11 @@ struct JoinOptions {
 
 class Joins {
  public:
-  Joins(storage::Database& database, Outbox& outbox, JoinOptions options, Logger log, Metrics metrics);
+  Joins(storage::Database& database, Outbox& outbox, JoinOptions options, Logger log,
+        Metrics metrics);
 
-  // Each writing call has a twin that takes part in your transaction. They refuse the nil UUID, and a join that does not
-  // exist with InvalidOperation.
+  // Each writing call has a twin that takes part in your transaction. They refuse the nil UUID, and
+  // a join that does not exist with InvalidOperation.
 
   /// Durable on return.
   JoinId start(const JoinRequest& request);
@@ -159,21 +170,22 @@ class Joins {
   /// message keeps it from being settled until it ends: keep it short. A message that is not
   /// stored, not yet or no longer, is attached with a warning in the log (`join.attached_unknown`).
   ///
-  /// Throws InvalidOperation when the message is not stored and done messages are not kept (retain_done is zero):
-  /// nobody could say whether it is done.
-  void attach(JoinId join, OutboxMessageId message);
-  void attach(Transaction& transaction, JoinId join, OutboxMessageId message);
+  /// Throws InvalidOperation when the message is not stored and done messages are not kept
+  /// (retain_done is zero): nobody could say whether it is done.
+  void attach(JoinId join, MessageId message);
+  void attach(Transaction& transaction, JoinId join, MessageId message);
 
-  /// Reports a step's end without its message: for work that is not done by a handler. Answers whether this was the
-  /// step's first end. Throws InvalidOperation when the message is no step of the join.
-  bool report_step_completed(JoinId join, OutboxMessageId message);
-  bool report_step_completed(Transaction& transaction, JoinId join, OutboxMessageId message);
-  bool report_step_failed(JoinId join, OutboxMessageId message);
-  bool report_step_failed(Transaction& transaction, JoinId join, OutboxMessageId message);
+  /// Reports a step's end without its message: for work that is not done by a handler. Answers
+  /// whether this was the step's first end. Throws InvalidOperation when the message is no step of
+  /// the join.
+  bool report_step_completed(JoinId join, MessageId message);
+  bool report_step_completed(Transaction& transaction, JoinId join, MessageId message);
+  bool report_step_failed(JoinId join, MessageId message);
+  bool report_step_failed(Transaction& transaction, JoinId join, MessageId message);
 
   /// Enqueues a message that waits for the join and then enqueues its continuation.
-  OutboxMessageId enqueue_wait(JoinId join, const Continuation& continuation);
-  OutboxMessageId enqueue_wait(Transaction& transaction, JoinId join, const Continuation& continuation);
+  MessageId enqueue_wait(JoinId join, const Continuation& continuation);
+  MessageId enqueue_wait(Transaction& transaction, JoinId join, const Continuation& continuation);
 
   /// The steps, their join and what waits for it, all or nothing.
   FannedOut fan_out(const FanOut& request);
@@ -190,23 +202,24 @@ class Joins {
   /// In the order of their ids.
   [[nodiscard]] std::vector<JoinMember> members(JoinId join, const MemberPage& page = {});
 
-  /// Fails the pending joins whose deadline has passed; answers how many. A started Platform does it by itself, and a
-  /// waiting message at the very moment.
+  /// Fails the pending joins whose deadline has passed; answers how many. A started Platform does
+  /// it by itself, and a waiting message at the very moment.
   std::size_t fail_overdue(const std::stop_token& stop = {});
 
-  /// Deletes joins that ended longer ago than `age`, with their members, but for those whose waiting message is still
-  /// to be handled; answers how many. A started Platform does it with JoinOptions::retain_finished.
+  /// Deletes joins that ended longer ago than `age`, with their members, but for those whose
+  /// waiting message is still to be handled; answers how many. A started Platform does it with
+  /// JoinOptions::retain_finished.
   std::size_t purge(std::chrono::seconds age, const std::stop_token& stop = {});
 
   [[nodiscard]] const JoinOptions& options() const { return options_; }
 
  private:
   /// Answers whether the message is stored.
-  bool attach_in(storage::WriteSession& session, JoinId join, OutboxMessageId message) const;
-  void note_attached(JoinId join, OutboxMessageId message, bool is_stored) const;
-  bool report_in(storage::WriteSession& session, JoinId join, OutboxMessageId message,
+  bool attach_in(storage::WriteSession& session, JoinId join, MessageId message) const;
+  void note_attached(JoinId join, MessageId message, bool is_stored) const;
+  bool report_in(storage::WriteSession& session, JoinId join, MessageId message,
                  StepStatus status) const;
-  bool report(JoinId join, OutboxMessageId message, StepStatus status);
+  bool report(JoinId join, MessageId message, StepStatus status);
   bool cancel_in(storage::WriteSession& session, JoinId join) const;
   void note_started(JoinId join, const JoinRequest& request, int expected_steps) const;
   void note_fanned_out(const JoinRequest& join, const FanOut& request, const FannedOut& answer,

@@ -3,7 +3,8 @@
 // Guarantees
 //   * A record holds an event name and typed fields. Payloads and secrets are never among them.
 // Not guaranteed
-//   * That what is logged took effect: a message enqueued through a transaction is logged before its commit.
+//   * That what is logged took effect: a message enqueued through a transaction is logged before
+//   its commit.
 //
 // Threads: a LogSink must accept concurrent calls.
 #pragma once
@@ -56,14 +57,16 @@ class LogSink {
 /// Writes `event key=value …` lines to standard error through spdlog. Part of dovetail::dovetail.
 [[nodiscard]] std::shared_ptr<LogSink> spdlog_log_sink(LogLevel level = LogLevel::info);
 
-/// A cheap, copyable handle on a sink. A sink that throws is ignored: logging never changes an outcome.
+/// A cheap, copyable handle on a sink. A sink that throws is ignored: logging never changes an
+/// outcome.
 class Logger {
  public:
   Logger() : Logger(null_log_sink()) {}
   explicit Logger(std::shared_ptr<LogSink> sink) : sink_(std::move(sink)) {}
 
   [[nodiscard]] bool enabled(LogLevel level) const noexcept;
-  void write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) const noexcept;
+  void write(LogLevel level, std::string_view event,
+             std::initializer_list<LogField> fields) const noexcept;
 
  private:
   std::shared_ptr<LogSink> sink_;

@@ -2,7 +2,8 @@
 //
 // Names and labels are listed in docs/operations.md. Labels never hold payloads or ids.
 //
-// Threads: a MetricsSink must accept concurrent calls, and must not block: it is called on hot paths.
+// Threads: a MetricsSink must accept concurrent calls, and must not block: it is called on hot
+// paths.
 #pragma once
 
 #include <chrono>
@@ -23,14 +24,15 @@ class MetricsSink {
  public:
   virtual ~MetricsSink() = default;
   /// Adds `by` to the counter `name`.
-  virtual void count(std::string_view name, std::uint64_t by, std::span<const MetricLabel> labels) = 0;
+  virtual void count(std::string_view name, std::uint64_t by,
+                     std::span<const MetricLabel> labels) = 0;
   /// Notes that something took `duration`.
   virtual void time(std::string_view name, std::chrono::nanoseconds duration,
                     std::span<const MetricLabel> labels) = 0;
 };
 
-/// A cheap, copyable handle on a sink, or on none. A sink that throws is ignored: measuring never changes an
-/// outcome.
+/// A cheap, copyable handle on a sink, or on none. A sink that throws is ignored: measuring never
+/// changes an outcome.
 class Metrics {
  public:
   Metrics() = default;

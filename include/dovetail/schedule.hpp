@@ -1,23 +1,29 @@
 // Timers and cron jobs: messages of the outbox that come at a time.
 //
-//   const auto reminder = platform.timers().schedule({.topic = "reminder.send", .payload = json, .due_at = tomorrow});
-//   platform.timers().cancel(reminder);
+//   const auto reminder = platform.timers().schedule({.topic = "reminder.send", .payload = json,
+//   .due_at = tomorrow}); platform.timers().cancel(reminder);
 //
-//   platform.jobs().create_or_update({.name = "nightly-cleanup", .topic = "cleanup.run", .cron = "0 0 2 * * *",
+//   platform.jobs().create_or_update({.name = "nightly-cleanup", .topic = "cleanup.run", .cron = "0
+//   0 2 * * *",
 //                                     .time_zone = "Europe/Berlin"});
 //
-// A timer fires once, a job runs whenever its cron expression (cron.hpp) says. Either way what comes is a message of the
-// outbox, for the handler of its topic: with its leases, retries and dead letters. Every started Platform looks after timers
-// and jobs; there may be any number of them, and none is the leader.
+// A timer fires once, a job runs whenever its cron expression (cron.hpp) says. Either way what
+// comes is a message of the outbox, for the handler of its topic: with its leases, retries and dead
+// letters. Every started Platform looks after timers and jobs; there may be any number of them, and
+// none is the leader.
 //
 // Guarantees
-//   * A timer never fires early by the database's clock, and never twice: it becomes its message in the transaction that
+//   * A timer never fires early by the database's clock, and never twice: it becomes its message in
+//   the transaction that
 //     marks it as fired. cancel() answers true once, and never after it fired.
-//   * A time of a job's schedule has one run at most, however many processes there are, and whichever way clocks are set.
-//   * What a job's misfire policy says happens with times that passed while nobody looked after it, bounded.
+//   * A time of a job's schedule has one run at most, however many processes there are, and
+//   whichever way clocks are set.
+//   * What a job's misfire policy says happens with times that passed while nobody looked after it,
+//   bounded.
 //   * A run's status follows its message: done when that is acked, failed when it is a dead letter.
 // Not guaranteed
-//   * Punctuality. A timer fires when a Platform that works on its database comes to it: usually within milliseconds, later
+//   * Punctuality. A timer fires when a Platform that works on its database comes to it: usually
+//   within milliseconds, later
 //     when thousands are due at once or none is started.
 //
 // Threads: Timers and Jobs may be shared between threads.
@@ -45,7 +51,6 @@ struct NewTime;
 }  // namespace storage
 
 // --- timers
-// --------------------------------------------------------------------------------------------------
 
 /// What to schedule. Texts are UTF-8 without NUL; the limits are those of EnqueueRequest.
 struct TimerRequest {
@@ -55,7 +60,8 @@ struct TimerRequest {
   /// Instead of due_at: so much later than now, by the database's clock. Zero to 100 years.
   std::optional<std::chrono::milliseconds> delay{};
   std::optional<std::string> correlation_id{};
-  /// While a timer with the same key has not fired, a second one is not stored: schedule() answers the first one's id.
+  /// While a timer with the same key has not fired, a second one is not stored: schedule() answers
+  /// the first one's id.
   std::optional<std::string> unique_key{};
   /// Your own id makes a repeated call harmless, while the first is kept.
   std::optional<TimerId> timer_id{};
@@ -63,7 +69,8 @@ struct TimerRequest {
   int priority = 0;
 };
 
-/// What schedule() answers: the id of the timer, which is also that of its message, and whether this call stored it.
+/// What schedule() answers: the id of the timer, which is also that of its message, and whether
+/// this call stored it.
 class ScheduledTimer : public TimerId {
  public:
   ScheduledTimer() = default;
@@ -82,8 +89,9 @@ struct Timer {
   std::optional<std::string> unique_key{};
   WallTime due_at{};
   WallTime created_at{};
-  /// ready: it waits. in_progress: a processor of your own holds it. done: it fired. failed: your processor gave it up.
-  OutboxStatus status = OutboxStatus::ready;
+  /// ready: it waits. in_progress: a processor of your own holds it. done: it fired. failed: your
+  /// processor gave it up.
+  MessageStatus status = MessageStatus::ready;
   std::optional<WallTime>
       next_attempt_at{};  ///< While it waits: when it is due, or comes back to your processor.
   std::optional<WallTime> fired_at{};
@@ -99,7 +107,7 @@ struct TimerPage {
 
 class Timers {
  public:
-  Timers(storage::Database& database, OutboxOptions options, Logger log, Metrics metrics);
+  Timers(storage::Database& database, QueueOptions options, Logger log, Metrics metrics);
 
   /// Durable on return.
   ScheduledTimer schedule(const TimerRequest& request);
@@ -107,9 +115,11 @@ class Timers {
   ScheduledTimer schedule(Transaction& transaction, const TimerRequest& request);
   /// All or none; answers in the order of the requests.
   std::vector<ScheduledTimer> schedule_many(std::span<const TimerRequest> requests);
-  std::vector<ScheduledTimer> schedule_many(Transaction& transaction, std::span<const TimerRequest> requests);
+  std::vector<ScheduledTimer> schedule_many(Transaction& transaction,
+                                            std::span<const TimerRequest> requests);
 
-  /// Removes a timer; false when it has fired, is with a processor of yours at this moment, or never was.
+  /// Removes a timer; false when it has fired, is with a processor of yours at this moment, or
+  /// never was.
   bool cancel(TimerId timer);
   bool cancel(Transaction& transaction, TimerId timer);
   /// Lets it fire at another time; false as above.
@@ -119,13 +129,14 @@ class Timers {
   bool reschedule(TimerId timer, std::chrono::milliseconds delay);
   bool reschedule(Transaction& transaction, TimerId timer, std::chrono::milliseconds delay);
 
-  /// Also one that fired, while history is kept (OutboxOptions::retain_done).
+  /// Also one that fired, while history is kept (QueueOptions::retain_done).
   [[nodiscard]] std::optional<Timer> get(TimerId timer);
   /// Those that wait, the next one first; of one topic, or all.
   [[nodiscard]] std::vector<Timer> list(const std::optional<std::string>& topic = {},
                                         const TimerPage& page = {});
 
-  /// For processors of your own: claim, ack, abandon, fail, reap_expired. What you claim does not fire by itself.
+  /// For processors of your own: claim, ack, abandon, fail, reap_expired. What you claim does not
+  /// fire by itself.
   [[nodiscard]] WorkQueue& queue() { return queue_; }
 
   // --- for schedulers of your own: a started Platform does all of this by itself
@@ -155,16 +166,15 @@ class Timers {
 };
 
 // --- jobs
-// ----------------------------------------------------------------------------------------------------
 
 /// What becomes of times that cannot be kept.
 ///
-/// They may have passed while no process looked after the job; or they come while it runs as often as it may, and have to
-/// wait for their turn.
+/// They may have passed while no process looked after the job; or they come while it runs as often
+/// as it may, and have to wait for their turn.
 enum class Misfire : std::uint8_t {
   coalesce = 0,  ///< One run, for the latest of them: a later time replaces the one that waits.
-  all = 1,       ///< Passed: the latest JobRequest::misfire_limit of them. Waiting: so many, the first.
-  skip = 2,      ///< Passed: none that is more than a minute late. Waiting: none.
+  all = 1,   ///< Passed: the latest JobRequest::misfire_limit of them. Waiting: so many, the first.
+  skip = 2,  ///< Passed: none that is more than a minute late. Waiting: none.
 };
 
 [[nodiscard]] std::string_view to_string(Misfire misfire);
@@ -178,17 +188,19 @@ struct JobRequest {
   Misfire misfire = Misfire::coalesce;
   int misfire_limit = 10;         ///< 1 to 1,000.
   std::optional<bool> enabled{};  ///< Absent: as it is; a new job is.
-  /// So many of its runs may be under way at a time, zero for any number; further ones wait, as many as `misfire` lets them. A
-  /// run is under way from when its message is stored in the outbox until that is done or dead, also between two tries.
+  /// So many of its runs may be under way at a time, zero for any number; further ones wait, as
+  /// many as `misfire` lets them. A run is under way from when its message is stored in the outbox
+  /// until that is done or dead, also between two tries.
   int max_concurrent_runs = 1;
   std::chrono::milliseconds jitter{
       0};  ///< Each run of the schedule comes up to so much later, at random: up to an hour.
-  /// A name it had before: if there is a job of that name and none of this, that one is renamed and keeps its runs.
+  /// A name it had before: if there is a job of that name and none of this, that one is renamed and
+  /// keeps its runs.
   std::string formerly{};
 };
 
 /// Of a run: ready until a handler begins, in_progress, then done or failed.
-using RunStatus = OutboxStatus;
+using RunStatus = MessageStatus;
 
 struct Job {
   JobId id{};
@@ -205,11 +217,13 @@ struct Job {
   WallTime created_at{};
   WallTime updated_at{};
   std::optional<WallTime> next_due_at{};  ///< Absent when it is disabled.
-  /// The scheduled time of the latest run that has ended, or that failed at least once and is retried.
+  /// The scheduled time of the latest run that has ended, or that failed at least once and is
+  /// retried.
   std::optional<WallTime> last_run_at{};
-  std::optional<RunStatus> last_run_status{};  ///< Of that run: done, or failed (also while it is retried).
-  /// Why the job cannot be scheduled (a cron expression or time zone that cannot be understood). Absent
-  /// once a scheduler has understood it.
+  std::optional<RunStatus>
+      last_run_status{};  ///< Of that run: done, or failed (also while it is retried).
+  /// Why the job cannot be scheduled (a cron expression or time zone that cannot be understood).
+  /// Absent once a scheduler has understood it.
   std::optional<std::string> last_error{};
 };
 
@@ -233,8 +247,9 @@ struct RunPage {
 };
 
 struct ScheduleOptions {
-  OutboxOptions timers{};  ///< Sizes and history of timers.
-  /// Whether this process, when it is started, fires timers. Without, they wait for others, or for a processor of yours.
+  QueueOptions timers{};  ///< Sizes and history of timers.
+  /// Whether this process, when it is started, fires timers. Without, they wait for others, or for
+  /// a processor of yours.
   bool fire_timers = true;
   /// How long runs that have ended are kept.
   std::chrono::seconds retain_runs = std::chrono::hours{24 * 7};
@@ -242,25 +257,29 @@ struct ScheduleOptions {
 
 class Jobs {
  public:
-  Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options, Logger log, Metrics metrics);
+  Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options, Logger log,
+       Metrics metrics);
 
-  /// Creates the job, or changes it: at once, with the first time of a new schedule after now. Calling it again with the same
-  /// request, as services do when they start, changes nothing: times that were missed meanwhile are not forgotten.
+  /// Creates the job, or changes it: at once, with the first time of a new schedule after now.
+  /// Calling it again with the same request, as services do when they start, changes nothing: times
+  /// that were missed meanwhile are not forgotten.
   ///
   /// Throws CronError or std::invalid_argument for what cannot work, before any I/O.
   JobId create_or_update(const JobRequest& request);
 
-  /// Removes the job and its runs that no handler has begun, with their messages. Those under way end as they will, and what
-  /// has ended stays until retain_runs. False when there is none.
+  /// Removes the job and its runs that no handler has begun, with their messages. Those under way
+  /// end as they will, and what has ended stays until retain_runs. False when there is none.
   bool remove(std::string_view name);
 
-  /// A run beside the schedule, also of a disabled job; it waits like others when the job runs as often as it may. Nothing
-  /// when there is no such job.
+  /// A run beside the schedule, also of a disabled job; it waits like others when the job runs as
+  /// often as it may. Nothing when there is no such job.
   std::optional<JobRunId> trigger(std::string_view name);
 
-  /// From now on: what passed while it was disabled is not made up for. False when there is no such job.
+  /// From now on: what passed while it was disabled is not made up for. False when there is no such
+  /// job.
   bool enable(std::string_view name);
-  /// No more runs by its schedule, also none of those that wait for their turn. False when there is no such job.
+  /// No more runs by its schedule, also none of those that wait for their turn. False when there is
+  /// no such job.
   bool disable(std::string_view name);
 
   [[nodiscard]] std::optional<Job> get(std::string_view name);
@@ -270,8 +289,9 @@ class Jobs {
   [[nodiscard]] std::vector<JobRun> runs(std::string_view name, const RunPage& page = {});
 
   /// The run that a handler's message stands for, if any.
-  [[nodiscard]] static std::optional<JobRunId> run_of(const OutboxMessage& message);
-  /// What a run has to say, up to 64 KiB; with ctx.transaction(), together with its ack. False when there is no such run.
+  [[nodiscard]] static std::optional<JobRunId> run_of(const Message& message);
+  /// What a run has to say, up to 64 KiB; with ctx.transaction(), together with its ack. False when
+  /// there is no such run.
   bool set_output(JobRunId run, std::string_view output);
   bool set_output(Transaction& transaction, JobRunId run, std::string_view output);
 
@@ -294,12 +314,13 @@ class Jobs {
   bool set_enabled(std::string_view name, bool enabled);
   /// What a transaction did; counted and logged after its commit.
   struct Progress;
-  void store(storage::WriteSession& session, const JobRequest& request, Job& answer, Progress& progress);
+  void store(storage::WriteSession& session, const JobRequest& request, Job& answer,
+             Progress& progress);
   /// Adds the runs that are due, starts those that may start, and plans when to look again.
   void advance(storage::WriteSession& session, Job& job, WallTime now, Progress& progress);
   void try_advance(storage::WriteSession& session, Job& job, WallTime now, Progress& progress);
-  void add_due_runs(storage::WriteSession& session, Job& job, WallTime now, storage::RunCounts& counts,
-                    Progress& progress);
+  void add_due_runs(storage::WriteSession& session, Job& job, WallTime now,
+                    storage::RunCounts& counts, Progress& progress);
   std::size_t start_waiting(storage::WriteSession& session, const Job& job, int most);
   void note(const Progress& progress) const;
   void announce(const Progress& progress);

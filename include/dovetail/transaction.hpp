@@ -4,13 +4,15 @@
 //   * Everything enqueued through a Transaction takes effect with its commit, or not at all.
 //   * A borrowed transaction is never committed or rolled back by Dovetail.
 //   * An own transaction that is destroyed without commit() is rolled back.
-//   * Once a statement of an own transaction has failed, nothing more goes through it, and commit() rolls
+//   * Once a statement of an own transaction has failed, nothing more goes through it, and commit()
+//   rolls
 //     it back and throws InvalidOperation: half of a transaction never commits, on either engine.
 //
 // Requirements
-//   * On SQLite a Transaction holds the database's one write lock: keep it short. While a thread has one
-//     open, it must hand it to the calls it makes (enqueue(tx, …)); a call without it is refused with
-//     InvalidOperation instead of waiting for itself.
+//   * On SQLite a Transaction holds the database's one write lock: keep it short. While a thread
+//   has one
+//     open, it must hand it to the calls it makes (enqueue(tx, …)); a call without it is refused
+//     with InvalidOperation instead of waiting for itself.
 //
 // Threads: a Transaction may move between threads, but is used by one at a time.
 #pragma once
@@ -42,9 +44,9 @@ class Transaction {
   [[nodiscard]] static Transaction borrow(pg_conn* connection);
 
   /// Joins the transaction that is open on your SQLite connection. Part of dovetail::sqlite.
-  /// Throws InvalidOperation when no transaction is open on it. Begin it with BEGIN IMMEDIATE: a deferred one
-  /// may fail with SQLITE_BUSY when it first writes. Give the connection to sqlite::configure() once, after
-  /// opening it.
+  /// Throws InvalidOperation when no transaction is open on it. Begin it with BEGIN IMMEDIATE: a
+  /// deferred one may fail with SQLITE_BUSY when it first writes. Give the connection to
+  /// sqlite::configure() once, after opening it.
   [[nodiscard]] static Transaction borrow(sqlite3* connection);
 
   explicit Transaction(std::unique_ptr<storage::TransactionHandle> handle);
@@ -69,8 +71,8 @@ class Transaction {
   std::size_t execute_with(std::string_view sql, std::span<const Parameter> parameters);
   [[nodiscard]] Rows query_with(std::string_view sql, std::span<const Parameter> parameters);
 
-  /// Returns when the transaction is durable. An Error that is_in_doubt() means that nobody knows whether it
-  /// is. Throws InvalidOperation on a borrowed transaction: its owner commits it.
+  /// Returns when the transaction is durable. An Error that is_in_doubt() means that nobody knows
+  /// whether it is. Throws InvalidOperation on a borrowed transaction: its owner commits it.
   void commit();
 
   /// Undoes everything. Throws InvalidOperation on a borrowed transaction.

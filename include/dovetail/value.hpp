@@ -27,8 +27,8 @@ using Bytes = std::vector<std::byte>;
 /// A parameter of a statement: a view, valid while the argument it was made from is.
 class Parameter {
  public:
-  using Variant = std::variant<std::nullptr_t, bool, std::int32_t, std::int64_t, double, std::string_view,
-                               std::span<const std::byte>, Uuid, WallTime>;
+  using Variant = std::variant<std::nullptr_t, bool, std::int32_t, std::int64_t, double,
+                               std::string_view, std::span<const std::byte>, Uuid, WallTime>;
 
   Parameter(std::nullptr_t) : value_(nullptr) {}
   Parameter(std::nullopt_t) : value_(nullptr) {}
@@ -60,16 +60,19 @@ class Parameter {
     if constexpr (sizeof(Integer) < 4 || std::is_same_v<Integer, std::int32_t>) {
       return static_cast<std::int32_t>(value);
     } else {
-      if (!std::in_range<std::int64_t>(value)) throw std::out_of_range("integer parameter above 2^63-1");
+      if (!std::in_range<std::int64_t>(value))
+        throw std::out_of_range("integer parameter above 2^63-1");
       return static_cast<std::int64_t>(value);
     }
   }
   Variant value_;
 };
 
-/// One field of a result. The alternatives are what the engine said: SQLite has no bool, UUID or timestamp
-/// types of its own and answers with integers (microseconds since 1970 for instants) and 16-byte blobs.
-using Value = std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, Bytes, Uuid, WallTime>;
+/// One field of a result. The alternatives are what the engine said: SQLite has no bool, UUID or
+/// timestamp types of its own and answers with integers (microseconds since 1970 for instants) and
+/// 16-byte blobs.
+using Value =
+    std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, Bytes, Uuid, WallTime>;
 
 class Row {
  public:
@@ -81,9 +84,9 @@ class Row {
     return std::holds_alternative<std::nullptr_t>(at(column));
   }
 
-  /// The field as `T`: bool, std::int64_t, double, std::string, Bytes, Uuid, WallTime, or an optional of one.
-  /// Bridges what the engines spell differently. Throws InvalidOperation when the field is NULL or of another
-  /// type.
+  /// The field as `T`: bool, std::int64_t, double, std::string, Bytes, Uuid, WallTime, or an
+  /// optional of one. Bridges what the engines spell differently. Throws InvalidOperation when the
+  /// field is NULL or of another type.
   template <class T>
   [[nodiscard]] T get(std::size_t column) const {
     if constexpr (requires {

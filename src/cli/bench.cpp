@@ -50,7 +50,8 @@ struct BenchArguments {
 /// A line on a terminal that is drawn over and over; nothing where nobody watches.
 class ProgressBar {
  public:
-  explicit ProgressBar(std::string label) : label_(std::move(label)), shown_(::isatty(STDERR_FILENO) == 1) {}
+  explicit ProgressBar(std::string label)
+      : label_(std::move(label)), shown_(::isatty(STDERR_FILENO) == 1) {}
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar() {
@@ -62,7 +63,8 @@ class ProgressBar {
     std::string bar;
     for (int i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
     std::lock_guard lock(mutex_);
-    std::cerr << "\r\033[K" << label_ << ' ' << bar << ' ' << filled * 100 / width << " %" << std::flush;
+    std::cerr << "\r\033[K" << label_ << ' ' << bar << ' ' << filled * 100 / width << " %"
+              << std::flush;
   }
 
  private:
@@ -97,7 +99,8 @@ std::vector<Measure> chosen(const BenchArguments& arguments, bool postgres) {
     if (named && measure.postgres_only && !postgres) {
       throw std::invalid_argument(std::string{measure.name} + " is measured on PostgreSQL only");
     }
-    if (named || (arguments.chosen.empty() && (postgres || !measure.postgres_only))) list.push_back(measure);
+    if (named || (arguments.chosen.empty() && (postgres || !measure.postgres_only)))
+      list.push_back(measure);
   }
   return list;
 }
@@ -135,7 +138,8 @@ void run(const Globals& globals, const BenchArguments& arguments) {
     } catch (...) {
       try {
         if (!arguments.keep) bench::drop_schema(settings);
-      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the first failure is the one to tell
+      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the first failure is the
+                                         // one to tell
       }
       throw;
     }
@@ -159,17 +163,20 @@ void add_bench(CLI::App& app, Globals& globals) {
   names.reserve(measures.size());
   for (const auto& each : measures) names.emplace_back(each.name);
   command
-      .add_option("measure", arguments->chosen,
-                  "enqueue, bulk, drain, latency, joins, claims, snapshot, foreign, transactions, idle; "
-                  "all if absent")
+      .add_option(
+          "measure", arguments->chosen,
+          "enqueue, bulk, drain, latency, joins, claims, snapshot, foreign, transactions, idle; "
+          "all if absent")
       ->check(CLI::IsMember(names));
   command
-      .add_option("--messages", arguments->messages,
-                  "For bulk, drain and foreign; for joins up to 50,000, for transactions up to 4,000")
+      .add_option(
+          "--messages", arguments->messages,
+          "For bulk, drain and foreign; for joins up to 50,000, for transactions up to 4,000")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
   command
-      .add_option("--seconds", arguments->seconds, "For enqueue, latency, joins, snapshot, foreign and idle")
+      .add_option("--seconds", arguments->seconds,
+                  "For enqueue, latency, joins, snapshot, foreign and idle")
       ->check(CLI::Range(0.1, 3'600.0))
       ->capture_default_str();
   command.add_option("--connections", arguments->connections, "That enqueue at the same time")
@@ -181,7 +188,9 @@ void add_bench(CLI::App& app, Globals& globals) {
   command.add_option("--batch", arguments->batch_size, "Messages that a worker claims at once")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  command.add_option("--threads", arguments->threads, "That call handlers; 0: one per core, four at least")
+  command
+      .add_option("--threads", arguments->threads,
+                  "That call handlers; 0: one per core, four at least")
       ->check(CLI::Range(0, 1'000))
       ->capture_default_str();
   command.add_option(
@@ -192,7 +201,8 @@ void add_bench(CLI::App& app, Globals& globals) {
                   "foreign: messages of another topic at the front of the queue")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
-  command.add_flag("--no-history", arguments->no_history, "Delete what is done instead of keeping it");
+  command.add_flag("--no-history", arguments->no_history,
+                   "Delete what is done instead of keeping it");
   command.add_flag("--keep", arguments->keep, "Leave the tables there");
   command.add_flag("--preloaded", arguments->preloaded,
                    "drain: what `bench bulk --keep` left, with the same --messages");

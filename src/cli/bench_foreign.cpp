@@ -52,7 +52,8 @@ class HandledCount {
   int count_ = 0;
 };
 
-/// What a server does by itself some time after so many inserts: it must not fall into one of the two measures.
+/// What a server does by itself some time after so many inserts: it must not fall into one of the
+/// two measures.
 void settle_down(const Settings& settings) {
   if (!is_postgres(settings.url)) return;
   const auto database = runtime::open_database(
@@ -75,7 +76,7 @@ double drain_own(const Settings& settings) {
   auto platform = open(settings);
   put(platform, settings, own_topic, settings.messages);
   settle_down(settings);
-  platform.on(own_topic, [&](const OutboxMessage&, HandlerContext&) { handled.add(); });
+  platform.on(own_topic, [&](const Message&, HandlerContext&) { handled.add(); });
   const auto start = Watch::now();
   platform.start();
   handled.wait_for(settings.messages);
@@ -101,7 +102,8 @@ OwnTopic measure_own(const Settings& settings, const Progress& progress) {
 }  // namespace
 
 Findings foreign(const Settings& settings, const Progress& progress) {
-  static_cast<void>(drain_own(settings));  // both measures find the same history, and a file as large
+  static_cast<void>(
+      drain_own(settings));  // both measures find the same history, and a file as large
   const auto without = measure_own(settings, [&](double share) { progress(share * 0.4); });
   {
     auto platform = open(settings);

@@ -30,7 +30,8 @@ double seconds_since(Steady::time_point start) {
 }
 
 Steady::time_point in_seconds(double seconds) {
-  return Steady::now() + std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(seconds));
+  return Steady::now() +
+         std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
@@ -108,7 +109,8 @@ void on_threads(int count, const std::function<void(int)>& body) {
 Finding load(Platform& platform, const Settings& settings, const Progress& progress) {
   std::vector<EnqueueRequest> requests;
   requests.reserve(static_cast<std::size_t>(settings.messages));
-  for (int i = 0; i < settings.messages; ++i) requests.push_back({.topic = topic, .payload = payload(i)});
+  for (int i = 0; i < settings.messages; ++i)
+    requests.push_back({.topic = topic, .payload = payload(i)});
   const auto portion = static_cast<std::size_t>(settings.bulk_size);
   std::atomic<std::size_t> next{0};
   const auto start = Steady::now();
@@ -116,7 +118,8 @@ Finding load(Platform& platform, const Settings& settings, const Progress& progr
     for (;;) {
       const auto begin = next.fetch_add(portion);
       if (begin >= requests.size()) return;
-      const auto some = std::span{requests}.subspan(begin, std::min(portion, requests.size() - begin));
+      const auto some =
+          std::span{requests}.subspan(begin, std::min(portion, requests.size() - begin));
       platform.outbox().enqueue_many(some);
       progress(static_cast<double>(begin) / settings.messages);
     }
@@ -170,7 +173,8 @@ std::unique_ptr<storage::Database> open_raw(const Settings& settings) {
                                                .log = Logger{settings.platform.log_sink}});
 }
 
-std::int64_t count_of(storage::Database& database, const std::string& sql, const std::string& schema) {
+std::int64_t count_of(storage::Database& database, const std::string& sql,
+                      const std::string& schema) {
   Transaction transaction{database.begin()};
   return transaction.query(sql, schema).at(0).get<std::int64_t>(0);
 }
@@ -181,12 +185,11 @@ void create_schema(const Settings& settings) {
   const auto& schema = settings.platform.schema;
   const auto database = open_raw(settings);
   const bool postgres = is_postgres(settings.url);
-  const bool used =
-      count_of(*database,
-               postgres
-                   ? "select count(*) from pg_namespace where nspname = $1"
-                   : "select count(*) from sqlite_master where substr(name, 1, length($1) + 1) = $1 || '_'",
-               schema) > 0;
+  const bool used = count_of(*database,
+                             postgres ? "select count(*) from pg_namespace where nspname = $1"
+                                      : "select count(*) from sqlite_master where substr(name, 1, "
+                                        "length($1) + 1) = $1 || '_'",
+                             schema) > 0;
   if (used) {
     throw std::invalid_argument(
         "the schema " + schema +
@@ -202,12 +205,12 @@ void create_schema(const Settings& settings) {
 void require_created(const Settings& settings) {
   const auto& schema = settings.platform.schema;
   const auto database = open_raw(settings);
-  const auto marks =
-      count_of(*database,
-               is_postgres(settings.url)
-                   ? "select count(*) from pg_tables where schemaname = $1 and tablename = 'bench_mark'"
-                   : "select count(*) from sqlite_master where name = $1 || '_bench_mark'",
-               schema);
+  const auto marks = count_of(
+      *database,
+      is_postgres(settings.url)
+          ? "select count(*) from pg_tables where schemaname = $1 and tablename = 'bench_mark'"
+          : "select count(*) from sqlite_master where name = $1 || '_bench_mark'",
+      schema);
   if (marks == 0) throw std::invalid_argument("the schema " + schema + " was not made by bench");
 }
 
@@ -224,7 +227,8 @@ void drop_schema(const Settings& settings) {
         "and substr(name, 1, length($1) + 1) = $1 || '_' order by type desc",  // views first
         schema);
     for (const auto& part : parts) {
-      transaction.execute("drop " + part.get<std::string>(0) + " \"" + part.get<std::string>(1) + "\"");
+      transaction.execute("drop " + part.get<std::string>(0) + " \"" + part.get<std::string>(1) +
+                          "\"");
     }
   }
   transaction.commit();
@@ -245,8 +249,8 @@ Findings enqueue(const Settings& settings, const Progress& progress) {
       progress(std::max(0.0, seconds_since(start)) / settings.seconds);
     }
   });
-  return {rate("enqueue", std::to_string(settings.connections) + " at once, a transaction each", sent,
-               seconds_since(start))};
+  return {rate("enqueue", std::to_string(settings.connections) + " at once, a transaction each",
+               sent, seconds_since(start))};
 }
 
 Findings bulk(const Settings& settings, const Progress& progress) {
@@ -259,7 +263,8 @@ namespace {
 /// Counts the messages whose ends are stored.
 class SettledCount : public MetricsSink {
  public:
-  void count(std::string_view name, std::uint64_t by, std::span<const MetricLabel> /*labels*/) override {
+  void count(std::string_view name, std::uint64_t by,
+             std::span<const MetricLabel> /*labels*/) override {
     if (name != "outbox.settled") return;
     std::lock_guard lock(mutex_);
     settled_ += static_cast<std::int64_t>(by);
@@ -291,7 +296,7 @@ Findings drain(const Settings& settings, const Progress& progress) {
   if (!settings.preloaded) {
     load(platform, settings, [&](double share) { progress(share / 2); });
   }
-  platform.on(topic, [](const OutboxMessage&, HandlerContext&) {});
+  platform.on(topic, [](const Message&, HandlerContext&) {});
   const auto start = Steady::now();
   platform.start();
   std::int64_t before = 0;
@@ -303,7 +308,8 @@ Findings drain(const Settings& settings, const Progress& progress) {
     if (now > before) moved_at = Steady::now();
     before = now;
     if (seconds_since(moved_at) < 10) continue;
-    throw std::invalid_argument("there were only " + std::to_string(now) + " messages to drain (--messages)");
+    throw std::invalid_argument("there were only " + std::to_string(now) +
+                                " messages to drain (--messages)");
   }
   const auto seconds = seconds_since(start);
   const auto counts = platform.outbox().counts();
@@ -318,7 +324,7 @@ Findings latency(const Settings& settings, const Progress& progress) {
   auto platform = open(settings);
   std::mutex mutex;
   std::vector<double> samples;
-  platform.on(topic, [&](const OutboxMessage& message, HandlerContext&) {
+  platform.on(topic, [&](const Message& message, HandlerContext&) {
     const Steady::time_point begun{Steady::duration{number_in(message.payload)}};
     const auto passed = seconds_since(begun) * 1e3;
     std::lock_guard lock(mutex);
@@ -357,12 +363,13 @@ Finding hot_join(const Settings& settings, const Progress& progress) {
   auto platform = open(smaller);
   std::vector<EnqueueRequest> steps;
   steps.reserve(static_cast<std::size_t>(smaller.messages));
-  for (int i = 0; i < smaller.messages; ++i) steps.push_back({.topic = topic, .payload = payload(i)});
+  for (int i = 0; i < smaller.messages; ++i)
+    steps.push_back({.topic = topic, .payload = payload(i)});
   const auto fan = platform.joins().fan_out({.steps = std::move(steps)});
   std::vector<Platform> workers;
   for (int i = 0; i < (is_postgres(settings.url) ? join_workers : 1); ++i) {
     workers.push_back(open(smaller));
-    workers.back().on(topic, [](const OutboxMessage&, HandlerContext&) {});
+    workers.back().on(topic, [](const Message&, HandlerContext&) {});
   }
   const auto start = Steady::now();
   for (auto& worker : workers) worker.start();
@@ -382,10 +389,10 @@ Finding continuation(const Settings& settings, const Progress& progress) {
   std::mutex mutex;
   std::vector<double> samples;
   std::atomic<Steady::rep> ended{0};
-  platform.on(topic, [&](const OutboxMessage&, HandlerContext&) {
+  platform.on(topic, [&](const Message&, HandlerContext&) {
     ended = Steady::now().time_since_epoch().count();
   });
-  platform.on("continued", [&](const OutboxMessage&, HandlerContext&) {
+  platform.on("continued", [&](const Message&, HandlerContext&) {
     const auto passed = seconds_since(Steady::time_point{Steady::duration{ended.load()}}) * 1e3;
     std::lock_guard lock(mutex);
     samples.push_back(passed);
@@ -424,28 +431,30 @@ Findings claims(const Settings& settings, const Progress& progress) {
   Findings findings;
   int rows = 0;
   for (const int size : {1'000, 100'000, 1'000'000}) {
-    ask(platform, "insert into \"" + schema +
-                      "\".outbox (id, topic, payload) select gen_random_uuid(), 'bench', repeat('x', 100) "
-                      "from generate_series(1, " +
-                      std::to_string(size - rows) + ")");
+    ask(platform,
+        "insert into \"" + schema +
+            "\".outbox (id, topic, payload) select gen_random_uuid(), 'bench', repeat('x', 100) "
+            "from generate_series(1, " +
+            std::to_string(size - rows) + ")");
     rows = size;
     std::int64_t pages = 0;
     double time = 0;
     for (int round = 0; round < 3; ++round) {  // the last one counts: the others warm up
       auto transaction = platform.begin();
       const auto plan =
-          transaction.query("explain (analyze, buffers, timing off, format json) select * from \"" + schema +
-                            "\".outbox_claim(gen_random_uuid(), 50)");
+          transaction.query("explain (analyze, buffers, timing off, format json) select * from \"" +
+                            schema + "\".outbox_claim(gen_random_uuid(), 50)");
       transaction.rollback();
       const auto answer = ordered_json::parse(plan[0].get<std::string>(0)).at(0);
       const auto& top = answer.at("Plan");
-      pages =
-          top.at("Shared Hit Blocks").get<std::int64_t>() + top.at("Shared Read Blocks").get<std::int64_t>();
+      pages = top.at("Shared Hit Blocks").get<std::int64_t>() +
+              top.at("Shared Read Blocks").get<std::int64_t>();
       time = answer.at("Execution Time").get<double>();
     }
-    findings.push_back({"claim of 50", with_thousands(size) + " waiting",
-                        with_thousands(static_cast<double>(pages)) + " pages, " + fixed(time, 2) + " ms",
-                        ordered_json{{"waiting", size}, {"pages", pages}, {"milliseconds", time}}});
+    findings.push_back(
+        {"claim of 50", with_thousands(size) + " waiting",
+         with_thousands(static_cast<double>(pages)) + " pages, " + fixed(time, 2) + " ms",
+         ordered_json{{"waiting", size}, {"pages", pages}, {"milliseconds", time}}});
     progress(static_cast<double>(findings.size()) / 3);
   }
   return findings;
@@ -457,7 +466,7 @@ namespace {
 class Flow {
  public:
   explicit Flow(const Settings& settings) : platform_(open(settings)) {
-    platform_.on(topic, [this](const OutboxMessage&, HandlerContext&) { ++handled_; });
+    platform_.on(topic, [this](const Message&, HandlerContext&) { ++handled_; });
     platform_.start();
   }
   Flow(const Flow&) = delete;
@@ -494,7 +503,8 @@ class OldSnapshot {
   explicit OldSnapshot(const Settings& settings)
       : platform_(open(settings)), transaction_(platform_.begin()) {
     transaction_.execute("set transaction isolation level repeatable read");
-    static_cast<void>(transaction_.query("select count(*) from \"" + settings.platform.schema + "\".outbox"));
+    static_cast<void>(
+        transaction_.query("select count(*) from \"" + settings.platform.schema + "\".outbox"));
   }
 
  private:
@@ -505,14 +515,16 @@ class OldSnapshot {
 /// A schema that is there as long as this is.
 class OwnSchema {
  public:
-  explicit OwnSchema(Settings settings) : settings_(std::move(settings)) { create_schema(settings_); }
+  explicit OwnSchema(Settings settings) : settings_(std::move(settings)) {
+    create_schema(settings_);
+  }
   OwnSchema(const OwnSchema&) = delete;
   OwnSchema& operator=(const OwnSchema&) = delete;
   ~OwnSchema() {
     try {
       drop_schema(settings_);
-    } catch (const std::
-                 exception&) {  // NOLINT(bugprone-empty-catch): the measure's own failure is the one to tell
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the measure's own failure is
+                                       // the one to tell
     }
   }
 
@@ -531,16 +543,19 @@ Findings snapshot(const Settings& settings, const Progress& progress) {
   constexpr double turn = 3;
   std::vector<double> clean;
   std::vector<double> held;
-  // Where there is a second database, the two take turns: what the machine does in one minute is not what it does in the next.
+  // Where there is a second database, the two take turns: what the machine does in one minute is
+  // not what it does in the next.
   auto beside = settings;
   beside.url = settings.beside;
   if (!settings.beside.empty() && !is_postgres(settings.beside)) {
     throw std::invalid_argument("--beside wants another database of the same PostgreSQL server");
   }
-  const auto schema_beside = settings.beside.empty() ? nullptr : std::make_unique<OwnSchema>(beside);
+  const auto schema_beside =
+      settings.beside.empty() ? nullptr : std::make_unique<OwnSchema>(beside);
   if (!schema_beside) {
     Flow flow(settings);
-    for (const auto start = Steady::now(); clean.empty() || seconds_since(start) < settings.seconds / 4;) {
+    for (const auto start = Steady::now();
+         clean.empty() || seconds_since(start) < settings.seconds / 4;) {
       clean.push_back(flow.run(std::min(turn, settings.seconds / 8)));
       progress(seconds_since(start) / settings.seconds / 1.25);
     }
@@ -575,7 +590,7 @@ Findings snapshot(const Settings& settings, const Progress& progress) {
 
 Findings idle(const Settings& settings, const Progress& progress) {
   auto platform = open(settings);
-  platform.on(topic, [](const OutboxMessage&, HandlerContext&) {});
+  platform.on(topic, [](const Message&, HandlerContext&) {});
   platform.start();
   const auto wait = [&](double seconds, double from, double to) {
     const auto start = Steady::now();
@@ -589,7 +604,8 @@ Findings idle(const Settings& settings, const Progress& progress) {
   const auto transactions = [&]() -> std::int64_t {
     if (!watcher) return 0;
     return ask(*watcher,
-               "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()")
+               "select xact_commit + xact_rollback from pg_stat_database where datname = "
+               "current_database()")
         .at(0)
         .get<std::int64_t>(0);
   };

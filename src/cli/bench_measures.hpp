@@ -1,4 +1,5 @@
-// What `dovetail bench` measures: each through the library's ordinary interface, on a database of the user's.
+// What `dovetail bench` measures: each through the library's ordinary interface, on a database of
+// the user's.
 #pragma once
 
 #include <cstdint>
@@ -43,17 +44,20 @@ Findings bulk(const Settings& settings, const Progress& progress);
 Findings drain(const Settings& settings, const Progress& progress);
 /// From just before enqueue() to the handler's start, at 20 messages a second.
 Findings latency(const Settings& settings, const Progress& progress);
-/// One join whose steps several workers ack, and how soon a continuation follows its join's last step.
+/// One join whose steps several workers ack, and how soon a continuation follows its join's last
+/// step.
 Findings joins(const Settings& settings, const Progress& progress);
-/// What one claim reads, with 1 thousand, 100 thousand and 1 million messages waiting. PostgreSQL only.
+/// What one claim reads, with 1 thousand, 100 thousand and 1 million messages waiting. PostgreSQL
+/// only.
 Findings claims(const Settings& settings, const Progress& progress);
-/// Enqueued and handled at the same time, without and with a transaction elsewhere that holds an old
-/// snapshot. PostgreSQL only.
+/// Enqueued and handled at the same time, without and with a transaction elsewhere that holds an
+/// old snapshot. PostgreSQL only.
 Findings snapshot(const Settings& settings, const Progress& progress);
 /// A worker's own topic with and without messages of a foreign topic at the front of the queue: the
 /// rate at which a backlog is drained, and the time from enqueue() to the handler's start.
 Findings foreign(const Settings& settings, const Progress& progress);
-/// Handlers that write through their transaction beside handlers that do not, each with 5 ms of other work.
+/// Handlers that write through their transaction beside handlers that do not, each with 5 ms of
+/// other work.
 Findings transactions(const Settings& settings, const Progress& progress);
 /// What a worker costs that has nothing to do.
 Findings idle(const Settings& settings, const Progress& progress);
@@ -66,8 +70,8 @@ Findings idle(const Settings& settings, const Progress& progress);
 [[nodiscard]] Platform open(const Settings& settings);
 
 [[nodiscard]] bool is_postgres(const std::string& url);
-/// Makes the settings' schema, and leaves a mark in it. Throws std::invalid_argument when there is anything of
-/// that name already, ours or not.
+/// Makes the settings' schema, and leaves a mark in it. Throws std::invalid_argument when there is
+/// anything of that name already, ours or not.
 void create_schema(const Settings& settings);
 /// Throws std::invalid_argument when create_schema() has not made it.
 void require_created(const Settings& settings);

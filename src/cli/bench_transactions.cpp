@@ -19,10 +19,11 @@ constexpr const char* transaction_topic = "bench.transaction";
 double handle_all(const Settings& settings, int messages, const HandlerFunction& handler,
                   const Progress& progress) {
   auto platform = open(settings);
-  std::vector<EnqueueRequest> requests(static_cast<std::size_t>(messages), {.topic = transaction_topic});
+  std::vector<EnqueueRequest> requests(static_cast<std::size_t>(messages),
+                                       {.topic = transaction_topic});
   platform.outbox().enqueue_many(requests);
   std::atomic<int> handled{0};
-  platform.on(transaction_topic, [&](const OutboxMessage& message, HandlerContext& context) {
+  platform.on(transaction_topic, [&](const Message& message, HandlerContext& context) {
     handler(message, context);
     ++handled;
   });
@@ -33,7 +34,8 @@ double handle_all(const Settings& settings, int messages, const HandlerFunction&
     std::this_thread::sleep_for(milliseconds{5});
     progress(static_cast<double>(handled) / messages);
   }
-  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   platform.stop();
   return messages / seconds;
 }
@@ -42,8 +44,9 @@ double handle_all(const Settings& settings, int messages, const HandlerFunction&
 
 Findings transactions(const Settings& settings, const Progress& progress) {
   const auto messages = std::min(settings.messages, most_transactions);
-  const auto table = is_postgres(settings.url) ? "\"" + settings.platform.schema + "\".bench_effect"
-                                               : "\"" + settings.platform.schema + "_bench_effect\"";
+  const auto table = is_postgres(settings.url)
+                         ? "\"" + settings.platform.schema + "\".bench_effect"
+                         : "\"" + settings.platform.schema + "_bench_effect\"";
   {
     auto platform = open(settings);
     auto transaction = platform.begin();
@@ -52,12 +55,12 @@ Findings transactions(const Settings& settings, const Progress& progress) {
   }
   const auto plain = handle_all(
       settings, messages,
-      [](const OutboxMessage&, HandlerContext&) { std::this_thread::sleep_for(handler_work); },
+      [](const Message&, HandlerContext&) { std::this_thread::sleep_for(handler_work); },
       [&](double share) { progress(share / 2); });
   const auto insert = "insert into " + table + " values (1)";
   const auto with = handle_all(
       settings, messages,
-      [&](const OutboxMessage&, HandlerContext& context) {
+      [&](const Message&, HandlerContext& context) {
         std::this_thread::sleep_for(handler_work);
         context.transaction().execute(insert);
       },
@@ -65,9 +68,12 @@ Findings transactions(const Settings& settings, const Progress& progress) {
   const auto ratio = with / plain;
   return {{"handlers with transactions",
            "5 ms of work, then a row with the ack",
-           with_thousands(with) + " messages/s, " + with_thousands(plain) + " without: " + fixed(ratio, 2) +
-               " times",
-           {{"messages", messages}, {"per_second", with}, {"plain_per_second", plain}, {"ratio", ratio}}}};
+           with_thousands(with) + " messages/s, " + with_thousands(plain) +
+               " without: " + fixed(ratio, 2) + " times",
+           {{"messages", messages},
+            {"per_second", with},
+            {"plain_per_second", plain},
+            {"ratio", ratio}}}};
 }
 
 }  // namespace dovetail::cli::bench

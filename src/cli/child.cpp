@@ -143,7 +143,8 @@ std::optional<int> Child::ended() {
 
 std::optional<int> Child::stopped() const {
   siginfo_t info{};
-  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG) != 0 || info.si_pid != pid_) {
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG) != 0 ||
+      info.si_pid != pid_) {
     return std::nullopt;
   }
   return info.si_status;
@@ -160,7 +161,8 @@ void Child::lend_terminal() const {
 }
 
 void Child::take_terminal_back() const {
-  if (has_job_control() && ::tcgetpgrp(STDIN_FILENO) == group_) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
+  if (has_job_control() && ::tcgetpgrp(STDIN_FILENO) == group_)
+    ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
 }
 
 void Child::suspend_with_us() const {
@@ -178,7 +180,8 @@ bool program_exists(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream directories{path != nullptr ? path : "/bin:/usr/bin"};
   for (std::string directory; std::getline(directories, directory, ':');) {
-    if (::access(((directory.empty() ? "." : directory) + "/" + name).c_str(), F_OK) == 0) return true;
+    if (::access(((directory.empty() ? "." : directory) + "/" + name).c_str(), F_OK) == 0)
+      return true;
   }
   return false;
 }

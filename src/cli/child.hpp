@@ -42,7 +42,8 @@ class Child {
  public:
   /// Throws std::system_error when the program cannot be run. The code is ENOENT when there is no
   /// such program.
-  Child(const Guard& guard, std::vector<std::string> command, std::vector<std::string> more_environment);
+  Child(const Guard& guard, std::vector<std::string> command,
+        std::vector<std::string> more_environment);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   /// Kills it, if it still runs.

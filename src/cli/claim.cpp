@@ -23,8 +23,9 @@ void print_claimed(const std::vector<ClaimedMessage>& claimed) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(claimed.size());
   for (const auto& each : claimed) {
-    rows.push_back({each.message.id.to_string() + ":" + std::to_string(each.claim.epoch), each.message.topic,
-                    std::to_string(each.message.attempts), to_string(each.lease_until)});
+    rows.push_back({each.message.id.to_string() + ":" + std::to_string(each.claim.epoch),
+                    each.message.topic, std::to_string(each.message.attempts),
+                    to_string(each.lease_until)});
   }
   print_table({"CLAIM", "TOPIC", "ATTEMPTS", "LEASE UNTIL"}, rows);
 }
@@ -70,8 +71,8 @@ void add_claim(CLI::App& app, Globals& globals) {
 }
 
 void add_reap(CLI::App& app, Globals& globals) {
-  auto& command =
-      add_command(app, globals, "reap", "Take back every lease that ran out", [&globals] { reap(globals); });
+  auto& command = add_command(app, globals, "reap", "Take back every lease that ran out",
+                              [&globals] { reap(globals); });
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 

@@ -75,16 +75,18 @@ void Globals::resolve(const std::string& default_schema) {
   if (schema.empty()) schema = default_schema;
   if (database.empty()) {
     throw std::invalid_argument(
-        "--database is required: give -d sqlite:orders.db or -d postgresql://localhost/orders, or set "
+        "--database is required: give -d sqlite:orders.db or -d postgresql://localhost/orders, or "
+        "set "
         "DOVETAIL_DATABASE");
   }
 }
 
 void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema) {
-  // No envname(): CLI11 applies the variable for every command, and so over the flag of the one that
-  // runs.
-  app.add_option_function<std::string>("-d,--database", set_once("--database", globals.database),
-                                       "sqlite:<path> or postgresql://…; DOVETAIL_DATABASE if absent")
+  // No envname(): CLI11 applies the variable for every command, and so over the flag of the one
+  // that runs.
+  app.add_option_function<std::string>(
+         "-d,--database", set_once("--database", globals.database),
+         "sqlite:<path> or postgresql://…; DOVETAIL_DATABASE if absent")
       ->type_name("URL");
   app.add_option_function<std::string>(
          "--schema", set_once("--schema", globals.schema),
@@ -148,8 +150,8 @@ void print_effect(const Globals& globals, const Effect& effect) {
     std::cout << '\n';
   }
   if (!effect.asked || effect.count >= *effect.asked) return;
-  std::cerr << "dovetail: " << (effect.count == 0 ? "nothing" : "not everything") << " was " << effect.word
-            << ": " << effect.why_not << '\n';
+  std::cerr << "dovetail: " << (effect.count == 0 ? "nothing" : "not everything") << " was "
+            << effect.word << ": " << effect.why_not << '\n';
   if (effect.count == 0) throw ExitCode{nothing_changed_code};
 }
 
@@ -174,7 +176,8 @@ CLI::Validator topic_rule() {
   return {check, {}};
 }
 
-std::chrono::milliseconds parse_seconds(const std::string& what, double seconds, const SecondsRange& range) {
+std::chrono::milliseconds parse_seconds(const std::string& what, double seconds,
+                                        const SecondsRange& range) {
   const std::chrono::duration<double> time{seconds};
   if (!(time >= range.least && time <= range.most)) {
     throw std::out_of_range(what + " must be " + shown_seconds(range.least) + " to " +

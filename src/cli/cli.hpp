@@ -33,7 +33,8 @@ struct ExitCode {
 
 /// Adds the options that every command has: the database, the schema, the log level. Each level of
 /// commands has them, so that they may stand before or after a command's name.
-void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema = "infra");
+void add_global_options(CLI::App& app, Globals& globals,
+                        const std::string& default_schema = "infra");
 
 /// Adds a command with the global options; `run` is called when the user gave this command.
 CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
@@ -41,7 +42,8 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
                       const std::string& default_schema = "infra");
 
 /// Adds a name under which commands stand, such as `jobs`. It is no command itself.
-CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name, const std::string& description);
+CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name,
+                    const std::string& description);
 
 void add_bench(CLI::App& app, Globals& globals);
 void add_migrate(CLI::App& app, Globals& globals);
@@ -64,9 +66,10 @@ void add_jobs(CLI::App& app, Globals& globals);
 void add_cron(CLI::App& app, Globals& globals);
 void add_work(CLI::App& app, Globals& globals);
 
-/// Prints rows under their headings, each column as wide as its widest cell. Line breaks and other control
-/// characters are shown as spaces: a row is a line.
-void print_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
+/// Prints rows under their headings, each column as wide as its widest cell. Line breaks and other
+/// control characters are shown as spaces: a row is a line.
+void print_table(const std::vector<std::string>& headings,
+                 const std::vector<std::vector<std::string>>& rows);
 
 /// How many took effect, of how many that were named.
 struct Effect {
@@ -76,8 +79,8 @@ struct Effect {
   std::string why_not{};  ///< Why a named thing may not have changed, for people.
 };
 
-/// `acked 1 of 2`, or {"acked":1,"asked":2}. Says on standard error why some of the named things did
-/// not change. Throws ExitCode 1 when things were named and none of them changed.
+/// `acked 1 of 2`, or {"acked":1,"asked":2}. Says on standard error why some of the named things
+/// did not change. Throws ExitCode 1 when things were named and none of them changed.
 void print_effect(const Globals& globals, const Effect& effect);
 
 /// The time, or a dash for none.
@@ -89,21 +92,25 @@ inline constexpr std::size_t shown_error_characters = 60;  // in a table
 
 /// Accepts what may be a topic.
 [[nodiscard]] CLI::Validator topic_rule();
-/// Accepts what parse_time() does: an empty text, which a script gives by mistake, is not the same as none.
+/// Accepts what parse_time() does: an empty text, which a script gives by mistake, is not the same
+/// as none.
 [[nodiscard]] CLI::Validator time_rule();
 
 /// Throws std::invalid_argument that names `what`.
 [[nodiscard]] WallTime parse_time(const std::string& what, const std::string& text);
 /// Nothing for an empty text.
-[[nodiscard]] std::optional<WallTime> parse_time_if_given(const std::string& what, const std::string& text);
+[[nodiscard]] std::optional<WallTime> parse_time_if_given(const std::string& what,
+                                                          const std::string& text);
 
 struct SecondsRange {
   std::chrono::milliseconds least;
   std::chrono::milliseconds most;
 };
 inline constexpr SecondsRange lease_range{std::chrono::milliseconds{1}, std::chrono::hours{24}};
-inline constexpr SecondsRange delay_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 365}};
-inline constexpr SecondsRange age_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
+inline constexpr SecondsRange delay_range{std::chrono::milliseconds{0},
+                                          std::chrono::hours{24 * 365}};
+inline constexpr SecondsRange age_range{std::chrono::milliseconds{0},
+                                        std::chrono::hours{24 * 3650}};
 
 /// Throws std::out_of_range that names `what` and the range.
 [[nodiscard]] std::chrono::milliseconds parse_seconds(const std::string& what, double seconds,
@@ -114,7 +121,8 @@ template <class IdType>
   auto id = IdType::parse(text);
   if (!id) {
     throw std::invalid_argument(
-        what + " must be a UUID such as 0190163d-8694-739b-aea5-966c26f8ad91, got \"" + text + "\"");
+        what + " must be a UUID such as 0190163d-8694-739b-aea5-966c26f8ad91, got \"" + text +
+        "\"");
   }
   return *id;
 }

@@ -37,7 +37,8 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-/// How a program starts: in a group of its own, with no signal blocked, and with pipes for input and errors.
+/// How a program starts: in a group of its own, with no signal blocked, and with pipes for input
+/// and errors.
 class SpawnPlan {
  public:
   SpawnPlan(int input, int errors) {
@@ -53,8 +54,8 @@ class SpawnPlan {
     sigaddset(&defaults, SIGPIPE);
     ::posix_spawnattr_setsigdefault(&attributes_, &defaults);
     ::posix_spawnattr_setpgroup(&attributes_, 0);
-    ::posix_spawnattr_setflags(&attributes_,
-                               POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    ::posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   }
   SpawnPlan(const SpawnPlan&) = delete;
   SpawnPlan& operator=(const SpawnPlan&) = delete;
@@ -63,7 +64,8 @@ class SpawnPlan {
     ::posix_spawn_file_actions_destroy(&actions_);
   }
 
-  [[nodiscard]] pid_t start(std::vector<std::string> arguments, std::vector<std::string> environment) const {
+  [[nodiscard]] pid_t start(std::vector<std::string> arguments,
+                            std::vector<std::string> environment) const {
     pid_t pid = -1;
     require_zero(::posix_spawn(&pid, arguments.front().c_str(), &actions_, &attributes_,
                                pointers_to(arguments).data(), pointers_to(environment).data()),
@@ -80,7 +82,8 @@ void make_nonblocking(const FileDescriptor& file) {
   ::fcntl(file.number(), F_SETFL, ::fcntl(file.number(), F_GETFL) | O_NONBLOCK);
 }
 
-/// Writes what the command takes now, and closes its input when there is no more, or when it takes no more.
+/// Writes what the command takes now, and closes its input when there is no more, or when it takes
+/// no more.
 void feed(FileDescriptor& input, std::string_view& left) {
   while (!left.empty()) {
     const auto count = ::write(input.number(), left.data(), left.size());
@@ -101,7 +104,8 @@ void pass_on(std::string_view text) {
   }
 }
 
-/// Reads what is there, passes it on and remembers its end. Closes `errors` when there will be no more.
+/// Reads what is there, passes it on and remembers its end. Closes `errors` when there will be no
+/// more.
 void listen(FileDescriptor& errors, std::string& last_words) {
   std::array<char, chunk_size> chunk;  // NOLINT(*-member-init): read() fills it
   const auto count = ::read(errors.number(), chunk.data(), chunk.size());
@@ -122,7 +126,8 @@ class CommandRunner::Process {
  public:
   Process(CommandRunner& runner, const CommandInput& input, int input_end, int error_end)
       : runner_(runner),
-        pid_(SpawnPlan{input_end, error_end}.start({"/bin/sh", "-c", runner.command_}, input.environment)) {
+        pid_(SpawnPlan{input_end, error_end}.start({"/bin/sh", "-c", runner.command_},
+                                                   input.environment)) {
     std::lock_guard lock(runner_.mutex_);
     runner_.groups_.insert(pid_);
   }
@@ -139,7 +144,8 @@ class CommandRunner::Process {
   /// Blocks until it has ended. It stays a zombie, so that its id remains its own.
   void wait() const {
     siginfo_t ignored{};
-    while (::waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+    while (::waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT) != 0 &&
+           errno == EINTR) {
     }
   }
 
@@ -164,7 +170,8 @@ class CommandRunner::Process {
 /// Looks after one command from its start to its end.
 class CommandRunner::Watch {
  public:
-  Watch(Process& process, const CommandInput& input, FileDescriptor input_pipe, FileDescriptor error_pipe)
+  Watch(Process& process, const CommandInput& input, FileDescriptor input_pipe,
+        FileDescriptor error_pipe)
       : process_(process),
         input_(input.text),
         input_pipe_(std::move(input_pipe)),
@@ -189,7 +196,8 @@ class CommandRunner::Watch {
   }
 
  private:
-  /// Told to stop, the shell may die before what it has started: that gets the rest of the grace period.
+  /// Told to stop, the shell may die before what it has started: that gets the rest of the grace
+  /// period.
   [[nodiscard]] bool is_over() const {
     return has_ended_ && (!kill_at_ || killed_ || !error_pipe_.is_open());
   }
@@ -241,7 +249,8 @@ CommandEnd CommandRunner::run(const CommandInput& input, const std::stop_token& 
   input_pipe.read_end.close();
   error_pipe.write_end.close();
   const std::stop_callback on_stop(stop, [&told] { told.raise(); });
-  auto end = Watch(process, input, std::move(input_pipe.write_end), std::move(error_pipe.read_end)).run(told);
+  auto end = Watch(process, input, std::move(input_pipe.write_end), std::move(error_pipe.read_end))
+                 .run(told);
   const int status = process.reap();
   if (WIFEXITED(status)) {
     end.exit_code = WEXITSTATUS(status);

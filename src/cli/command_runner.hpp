@@ -1,9 +1,11 @@
 // Runs a shell command, many times and in many threads at once.
 //
 // Guarantees
-//   * The command's standard input is what it is given, all of it or as much as the command reads; its
+//   * The command's standard input is what it is given, all of it or as much as the command reads;
+//   its
 //     standard output is ours; its standard error is passed on to ours.
-//   * It runs in a process group of its own. Told to stop, the whole group gets SIGTERM, and SIGKILL when it
+//   * It runs in a process group of its own. Told to stop, the whole group gets SIGTERM, and
+//   SIGKILL when it
 //     has not ended after the grace period.
 //   * run() ends when the command has, also when it left something behind in the background.
 //

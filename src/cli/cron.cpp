@@ -19,7 +19,9 @@ struct CronArguments {
 
 std::string shown_offset(std::chrono::seconds offset) {
   const auto total = std::abs(offset.count());
-  const auto two = [](std::int64_t number) { return (number < 10 ? "0" : "") + std::to_string(number); };
+  const auto two = [](std::int64_t number) {
+    return (number < 10 ? "0" : "") + std::to_string(number);
+  };
   auto text = (offset.count() < 0 ? "-" : "+") + two(total / 3'600) + ":" + two(total / 60 % 60);
   if (total % 60 != 0) text += ":" + two(total % 60);
   return text;
@@ -67,8 +69,8 @@ void explain(const Globals& globals, const CronArguments& arguments) {
 void add_cron(CLI::App& app, Globals& globals) {
   auto& group = add_group(app, globals, "cron", "Cron expressions");
   auto arguments = std::make_shared<CronArguments>();
-  auto& command =
-      *group.add_subcommand("explain", "What an expression means, and its next times; needs no database");
+  auto& command = *group.add_subcommand(
+      "explain", "What an expression means, and its next times; needs no database");
   command.callback([&globals, arguments] { explain(globals, *arguments); });
   command
       .add_option("EXPRESSION", arguments->expression,

@@ -8,7 +8,7 @@ namespace dovetail::cli {
 namespace {
 
 using nlohmann::ordered_json;
-using Ids = std::vector<OutboxMessageId>;
+using Ids = std::vector<MessageId>;
 
 struct DeadLetterArguments {
   std::vector<std::string> ids;
@@ -27,7 +27,9 @@ struct DeadLetterArguments {
     if (!topic.empty()) filter.topic = topic;
     return filter;
   }
-  [[nodiscard]] bool has_filter() const { return !topic.empty() || !after.empty() || !before.empty(); }
+  [[nodiscard]] bool has_filter() const {
+    return !topic.empty() || !after.empty() || !before.empty();
+  }
 };
 
 constexpr int dry_run_page = 10'000;
@@ -62,7 +64,8 @@ void print_list(const std::vector<StoredMessage>& letters, bool full) {
   }
   print_letters(letters);
   if (full) {
-    std::cerr << "there may be more: --start-after " << letters.back().message.message_id.to_string() << '\n';
+    std::cerr << "there may be more: --start-after "
+              << letters.back().message.message_id.to_string() << '\n';
   }
 }
 
@@ -70,7 +73,7 @@ void list(const Globals& globals, const DeadLetterArguments& arguments) {
   const auto filter = arguments.filter();
   DeadLetterPage page{.size = arguments.limit, .newest_first = arguments.newest};
   if (!arguments.start_after.empty()) {
-    page.after = parse_id<OutboxMessageId>("--start-after", arguments.start_after);
+    page.after = parse_id<MessageId>("--start-after", arguments.start_after);
   }
   auto platform = globals.open();
   const auto letters = platform.outbox().dead_letters(filter, page);
@@ -104,8 +107,8 @@ void print_summary(const DeadLetterSummary& summary) {
   rows.reserve(summary.groups.size());
   for (const auto& each : summary.groups) {
     rows.push_back({std::to_string(each.count), each.topic,
-                    shortened(each.error.value_or("-"), shown_error_characters), to_string(each.oldest),
-                    to_string(each.newest)});
+                    shortened(each.error.value_or("-"), shown_error_characters),
+                    to_string(each.oldest), to_string(each.newest)});
   }
   if (rows.empty()) {
     std::cout << "no dead letters\n";
@@ -157,7 +160,7 @@ void print_message(const StoredMessage& stored) {
 }
 
 void show(const Globals& globals, const std::string& text) {
-  const auto id = parse_id<OutboxMessageId>("ID", text);
+  const auto id = parse_id<MessageId>("ID", text);
   auto platform = globals.open();
   const auto stored = platform.outbox().find(id);
   if (!stored) throw std::runtime_error("there is no message " + id.to_string());
@@ -173,14 +176,15 @@ void show(const Globals& globals, const std::string& text) {
 // --- replay and purge
 
 Ids selected_ids(const DeadLetterArguments& arguments) {
-  const int ways = static_cast<int>(!arguments.ids.empty()) + static_cast<int>(arguments.has_filter()) +
-                   static_cast<int>(arguments.all);
-  if (ways == 0) throw std::invalid_argument("say which: IDs, --topic, --after, --before, or --all");
+  const int ways = static_cast<int>(!arguments.ids.empty()) +
+                   static_cast<int>(arguments.has_filter()) + static_cast<int>(arguments.all);
+  if (ways == 0)
+    throw std::invalid_argument("say which: IDs, --topic, --after, --before, or --all");
   if (ways > 1) {
     throw std::invalid_argument("give either IDs, or --topic, --after and --before, or --all");
   }
   Ids ids;
-  for (const auto& text : arguments.ids) ids.push_back(parse_id<OutboxMessageId>("ID", text));
+  for (const auto& text : arguments.ids) ids.push_back(parse_id<MessageId>("ID", text));
   return ids;
 }
 
@@ -197,9 +201,9 @@ struct Concerned {
 
 Concerned concerned(Outbox& outbox, const Ids& ids, const DeadLetterFilter& filter) {
   Concerned found;
-  for (const auto& id : std::set<OutboxMessageId>(ids.begin(), ids.end())) {
+  for (const auto& id : std::set<MessageId>(ids.begin(), ids.end())) {
     auto letter = outbox.find(id);
-    if (letter && letter->status == OutboxStatus::failed) found.add(std::move(*letter));
+    if (letter && letter->status == MessageStatus::failed) found.add(std::move(*letter));
   }
   if (!ids.empty()) return found;
   DeadLetterPage page{.size = dry_run_page};
@@ -254,7 +258,8 @@ void change(const Globals& globals, const DeadLetterArguments& arguments, const 
         {.word = word,
          .count = call(outbox, ids),
          .asked = ids.size(),
-         .why_not = "there is no dead letter with this id, or a live message has taken its unique key"});
+         .why_not =
+             "there is no dead letter with this id, or a live message has taken its unique key"});
   }
 }
 
@@ -272,8 +277,10 @@ void purge(const Globals& globals, const DeadLetterArguments& arguments) {
 
 void add_filter(CLI::App& command, DeadLetterArguments& arguments) {
   command.add_option("--topic", arguments.topic, "Only this topic's")->check(topic_rule());
-  command.add_option("--after", arguments.after, "Only those that failed then or later")->check(time_rule());
-  command.add_option("--before", arguments.before, "Only those that failed before")->check(time_rule());
+  command.add_option("--after", arguments.after, "Only those that failed then or later")
+      ->check(time_rule());
+  command.add_option("--before", arguments.before, "Only those that failed before")
+      ->check(time_rule());
 }
 
 void add_list(CLI::App& group, Globals& globals) {
@@ -292,13 +299,16 @@ void add_list(CLI::App& group, Globals& globals) {
 void add_summary(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<DeadLetterArguments>();
   auto limits = std::make_shared<DeadLetterSummaryLimits>();
-  auto& command = add_command(group, globals, "summary", "Count dead letters by topic and error",
-                              [&globals, arguments, limits] { summary(globals, *arguments, *limits); });
+  auto& command =
+      add_command(group, globals, "summary", "Count dead letters by topic and error",
+                  [&globals, arguments, limits] { summary(globals, *arguments, *limits); });
   add_filter(command, *arguments);
   command.add_option("--limit", limits->groups, "Show this many groups at most, the largest first")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  command.add_option("--read", limits->letters, "Read this many dead letters at most, the newest first")
+  command
+      .add_option("--read", limits->letters,
+                  "Read this many dead letters at most, the newest first")
       ->check(CLI::Range(1, 10'000'000))
       ->capture_default_str();
   command.add_flag("--json", globals.json, "Answer in JSON");
@@ -312,7 +322,8 @@ void add_show(CLI::App& group, Globals& globals) {
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
-void add_change(CLI::App& group, Globals& globals, const std::string& name, const std::string& description,
+void add_change(CLI::App& group, Globals& globals, const std::string& name,
+                const std::string& description,
                 void (*run)(const Globals&, const DeadLetterArguments&)) {
   auto arguments = std::make_shared<DeadLetterArguments>();
   auto& command = add_command(group, globals, name, description,
@@ -328,8 +339,8 @@ void add_change(CLI::App& group, Globals& globals, const std::string& name, cons
 }  // namespace
 
 void add_dead_letters(CLI::App& app, Globals& globals) {
-  auto& group =
-      add_group(app, globals, "dead-letters", "Messages that failed for good: list, sum up, replay, purge");
+  auto& group = add_group(app, globals, "dead-letters",
+                          "Messages that failed for good: list, sum up, replay, purge");
   add_list(group, globals);
   add_summary(group, globals);
   add_show(group, globals);

@@ -29,7 +29,8 @@ std::string read_all(const std::string& path) {
   if (path != "-") file.open(path, std::ios::binary);
   std::istream& in = path == "-" ? std::cin : file;
   std::string text{std::istreambuf_iterator<char>{in}, {}};
-  if (in.bad() || (path != "-" && !file.is_open())) throw std::invalid_argument("cannot read " + path);
+  if (in.bad() || (path != "-" && !file.is_open()))
+    throw std::invalid_argument("cannot read " + path);
   return text;
 }
 
@@ -58,9 +59,10 @@ EnqueueRequest parse_request(const EnqueueArguments& arguments) {
   if (!arguments.correlation_id.empty()) request.correlation_id = arguments.correlation_id;
   if (!arguments.unique_key.empty()) request.unique_key = arguments.unique_key;
   if (!arguments.message_id.empty()) {
-    request.message_id = parse_id<OutboxMessageId>("--message-id", arguments.message_id);
+    request.message_id = parse_id<MessageId>("--message-id", arguments.message_id);
   }
-  for (const auto& join : arguments.joins) request.joins.push_back(parse_id<JoinId>("--join", join));
+  for (const auto& join : arguments.joins)
+    request.joins.push_back(parse_id<JoinId>("--join", join));
   if (!arguments.payload_file.empty()) request.payload = read_all(arguments.payload_file);
   return request;
 }
@@ -70,7 +72,9 @@ void enqueue(const Globals& globals, const EnqueueArguments& arguments) {
   auto platform = globals.open();
   const auto answer = platform.outbox().enqueue(request);
   if (globals.json) {
-    std::cout << ordered_json{{"message_id", answer.to_string()}, {"stored", answer.stored()}}.dump() << '\n';
+    std::cout
+        << ordered_json{{"message_id", answer.to_string()}, {"stored", answer.stored()}}.dump()
+        << '\n';
     return;
   }
   std::cout << answer.to_string() << '\n';
@@ -81,20 +85,27 @@ void enqueue(const Globals& globals, const EnqueueArguments& arguments) {
 
 void add_enqueue(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<EnqueueArguments>();
-  auto& command = add_command(app, globals, "enqueue", "Store a message in the outbox; prints its id",
-                              [&globals, arguments] { enqueue(globals, *arguments); });
-  command.add_option("TOPIC", arguments->topic, "1 to 255 characters")->required()->check(topic_rule());
-  auto* payload = command.add_option("PAYLOAD", arguments->payload, "The message's text; empty if absent");
+  auto& command =
+      add_command(app, globals, "enqueue", "Store a message in the outbox; prints its id",
+                  [&globals, arguments] { enqueue(globals, *arguments); });
+  command.add_option("TOPIC", arguments->topic, "1 to 255 characters")
+      ->required()
+      ->check(topic_rule());
+  auto* payload =
+      command.add_option("PAYLOAD", arguments->payload, "The message's text; empty if absent");
   command
       .add_option("--payload-file", arguments->payload_file,
                   "Read the payload from a file, - for standard input")
       ->excludes(payload);
   command.add_option("--correlation-id", arguments->correlation_id, "Up to 255 characters");
-  command.add_option("--header", arguments->headers, "NAME=VALUE, travels with the message; may be repeated")
+  command
+      .add_option("--header", arguments->headers,
+                  "NAME=VALUE, travels with the message; may be repeated")
       ->allow_extra_args(false);
   command.add_option("--due-at", arguments->due_at, "Not before, such as 2026-01-31T09:30:00Z")
       ->check(time_rule());
-  command.add_option("--expires-at", arguments->expires_at, "Not from then on: it fails as expired")
+  command
+      .add_option("--expires-at", arguments->expires_at, "Not from then on: it fails as expired")
       ->check(time_rule());
   command.add_option("--priority", arguments->priority, "Higher ones are claimed first")
       ->check(CLI::Range(-5, 5))

@@ -16,7 +16,8 @@ void FileDescriptor::close() {
 
 Pipe open_pipe() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw std::system_error(errno, std::generic_category(), "pipe");
   return {FileDescriptor{ends[0]}, FileDescriptor{ends[1]}};
 }
 

@@ -1,4 +1,5 @@
-// File descriptors with an owner. None of them reaches a program that we start, unless it is handed over.
+// File descriptors with an owner. None of them reaches a program that we start, unless it is handed
+// over.
 #pragma once
 
 #include <utility>

@@ -13,7 +13,8 @@ struct GrantsArguments {
 
 void print_grants(const Globals& globals, const GrantsArguments& arguments) {
   const auto purpose = arguments.producer ? RolePurpose::producer : RolePurpose::worker;
-  const auto statements = Platform::grants(globals.database, arguments.role, purpose, globals.options());
+  const auto statements =
+      Platform::grants(globals.database, arguments.role, purpose, globals.options());
   if (statements.empty()) {
     std::cerr << "SQLite has no roles: who may write the file may do everything\n";
     return;
@@ -25,11 +26,13 @@ void print_grants(const Globals& globals, const GrantsArguments& arguments) {
 
 void add_grants(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<GrantsArguments>();
-  auto& command = add_command(app, globals, "grants", "Print the GRANT statements for a database role",
-                              [&globals, arguments] { print_grants(globals, *arguments); });
+  auto& command =
+      add_command(app, globals, "grants", "Print the GRANT statements for a database role",
+                  [&globals, arguments] { print_grants(globals, *arguments); });
   command.add_option("--role", arguments->role, "The role that is granted the rights")->required();
-  auto* producer = command.add_flag("--producer", arguments->producer,
-                                    "May only enqueue messages and schedule timers; cannot read payloads");
+  auto* producer =
+      command.add_flag("--producer", arguments->producer,
+                       "May only enqueue messages and schedule timers; cannot read payloads");
   command.add_flag("--worker", arguments->worker, "May do everything but migrate (default)")
       ->excludes(producer);
 }

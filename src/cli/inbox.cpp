@@ -28,20 +28,21 @@ struct InboxArguments {
   [[nodiscard]] bool has_filter() const {
     return !source.empty() || !id.empty() || !topic.empty() || !after.empty() || !before.empty();
   }
-  [[nodiscard]] DeadFilter filter() const {
+  [[nodiscard]] InboxDeadLetterFilter filter() const {
     const auto if_given = [](const std::string& text) {
       return text.empty() ? std::nullopt : std::optional{text};
     };
     return {.source = if_given(source),
             .message_id = if_given(id),
             .topic = if_given(topic),
-            .died_after = parse_time_if_given("--after", after),
-            .died_before = parse_time_if_given("--before", before)};
+            .failed_after = parse_time_if_given("--after", after),
+            .failed_before = parse_time_if_given("--before", before)};
   }
   /// The filter of a command that changes what it finds: it must say so when it means everything.
-  [[nodiscard]] DeadFilter chosen() const {
+  [[nodiscard]] InboxDeadLetterFilter chosen() const {
     if (has_filter() == all) {
-      throw std::invalid_argument("say which: --source, --id, --topic, --after, --before, or --all");
+      throw std::invalid_argument(
+          "say which: --source, --id, --topic, --after, --before, or --all");
     }
     return filter();
   }
@@ -74,8 +75,8 @@ void inbox_status(const Globals& globals) {
     return std::to_string(count) + (count >= counts.counted_up_to ? "+" : "");
   };
   print_table({"SEEN", "PROCESSING", "OVERDUE", "PROCESSED", "DEAD"},
-              {{shown(counts.seen), shown(counts.processing), shown(counts.overdue), shown(counts.processed),
-                shown(counts.dead)}});
+              {{shown(counts.seen), shown(counts.processing), shown(counts.overdue),
+                shown(counts.processed), shown(counts.dead)}});
   std::cout << '\n';
   print_table({"QUEUE", "READY", "SCHEDULED", "IN PROGRESS", "DONE", "FAILED", "PAUSED"},
               {{"inbox", shown(queue.ready), shown(queue.scheduled), shown(queue.in_progress),
@@ -84,7 +85,7 @@ void inbox_status(const Globals& globals) {
 
 // --- dead, show
 
-void list_dead(const Globals& globals, const InboxArguments& arguments) {
+void dead_letters(const Globals& globals, const InboxArguments& arguments) {
   InboxPage page{.size = arguments.limit};
   if (arguments.start_after_source.empty() != arguments.start_after_id.empty()) {
     throw std::invalid_argument("--start-after-source and --start-after-id go together");
@@ -95,13 +96,14 @@ void list_dead(const Globals& globals, const InboxArguments& arguments) {
   }
   const auto filter = arguments.filter();
   auto platform = globals.open();
-  const auto entries = platform.inbox().dead(filter, page);
+  const auto entries = platform.inbox().dead_letters(filter, page);
   const bool full = entries.size() >= static_cast<std::size_t>(page.size);
   if (globals.json) {
-    ordered_json answer{{"dead", ordered_json::array()}, {"next_start_after", nullptr}};
-    for (const auto& entry : entries) answer["dead"].push_back(to_json(entry));
+    ordered_json answer{{"dead_letters", ordered_json::array()}, {"next_start_after", nullptr}};
+    for (const auto& entry : entries) answer["dead_letters"].push_back(to_json(entry));
     if (full) {
-      answer["next_start_after"] = {{"source", entries.back().source}, {"id", entries.back().message_id}};
+      answer["next_start_after"] = {{"source", entries.back().source},
+                                    {"id", entries.back().message_id}};
     }
     std::cout << answer.dump(2) << '\n';
     return;
@@ -113,9 +115,9 @@ void list_dead(const Globals& globals, const InboxArguments& arguments) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(entries.size());
   for (const auto& entry : entries) {
-    rows.push_back({entry.source, shortened(entry.message_id, shown_id_characters), entry.topic.value_or("-"),
-                    std::to_string(entry.attempts), std::to_string(entry.sightings),
-                    or_dash(entry.processed_at),
+    rows.push_back({entry.source, shortened(entry.message_id, shown_id_characters),
+                    entry.topic.value_or("-"), std::to_string(entry.attempts),
+                    std::to_string(entry.sightings), or_dash(entry.processed_at),
                     shortened(entry.last_error.value_or("-"), shown_error_characters)});
   }
   print_table({"SOURCE", "ID", "TOPIC", "ATTEMPTS", "SEEN", "DIED AT", "ERROR"}, rows);
@@ -129,7 +131,8 @@ void show_received(const Globals& globals, const InboxArguments& arguments) {
   auto platform = globals.open();
   const auto entry = platform.inbox().find(arguments.source, arguments.id);
   if (!entry)
-    throw std::runtime_error("there is no message " + arguments.id + " of the source " + arguments.source);
+    throw std::runtime_error("there is no message " + arguments.id + " of the source " +
+                             arguments.source);
   if (globals.json) {
     std::cout << to_json(*entry).dump(2) << '\n';
     return;
@@ -148,54 +151,60 @@ void show_received(const Globals& globals, const InboxArguments& arguments) {
                                    {"last_error", entry->last_error.value_or("-")}});
 }
 
-// --- revive, purge
+// --- replay, purge
 
-void revive(const Globals& globals, const InboxArguments& arguments) {
+void replay(const Globals& globals, const InboxArguments& arguments) {
   const auto filter = arguments.chosen();
-  const ReviveOptions options{.reason = arguments.reason,
+  const ReplayOptions options{.reason = arguments.reason,
                               .delay = parse_seconds("--delay", arguments.delay, age_range)};
   auto platform = globals.open();
-  print_effect(globals, {.word = "revived", .count = platform.inbox().revive(filter, options)});
+  print_effect(globals, {.word = "replayed", .count = platform.inbox().replay(filter, options)});
 }
 
 void purge_received(const Globals& globals, const InboxArguments& arguments, bool has_age) {
   if (has_age == arguments.dead) throw std::invalid_argument("give either --older-than or --dead");
   if (has_age && (arguments.has_filter() || arguments.all)) {
-    throw std::invalid_argument("--source, --id, --topic, --after, --before and --all go with --dead");
+    throw std::invalid_argument(
+        "--source, --id, --topic, --after, --before and --all go with --dead");
   }
   if (arguments.dead) {
     const auto filter = arguments.chosen();
     auto platform = globals.open();
-    print_effect(globals, {.word = "purged", .count = platform.inbox().purge_dead(filter)});
+    print_effect(globals, {.word = "purged", .count = platform.inbox().purge_dead_letters(filter)});
     return;
   }
-  const auto age =
-      std::chrono::ceil<std::chrono::seconds>(parse_seconds("--older-than", arguments.older_than, age_range));
+  const auto age = std::chrono::ceil<std::chrono::seconds>(
+      parse_seconds("--older-than", arguments.older_than, age_range));
   auto platform = globals.open();
-  print_effect(globals, {.word = "purged", .count = platform.inbox().forget(age)});
+  print_effect(globals, {.word = "purged", .count = platform.inbox().purge(age)});
 }
 
 // --- the options
 
 /// An empty text, which a script gives by mistake, is not the same as none.
 CLI::Validator not_empty() {
-  return {
-      [](const std::string& text) { return text.empty() ? std::string{"must not be empty"} : std::string{}; },
-      ""};
+  return {[](const std::string& text) {
+            return text.empty() ? std::string{"must not be empty"} : std::string{};
+          },
+          ""};
 }
 
 void add_inbox_filter(CLI::App& command, InboxArguments& arguments) {
   command.add_option("--source", arguments.source, "Only those of this source")->check(not_empty());
   command.add_option("--id", arguments.id, "Only those with this id")->check(not_empty());
-  command.add_option("--topic", arguments.topic, "Only this topic's, of the queue")->check(topic_rule());
-  command.add_option("--after", arguments.after, "Only those that died then or later")->check(time_rule());
-  command.add_option("--before", arguments.before, "Only those that died before")->check(time_rule());
+  command.add_option("--topic", arguments.topic, "Only this topic's, of the queue")
+      ->check(topic_rule());
+  command.add_option("--after", arguments.after, "Only those that died then or later")
+      ->check(time_rule());
+  command.add_option("--before", arguments.before, "Only those that died before")
+      ->check(time_rule());
 }
 
 void add_dead(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
-  auto& command = add_command(group, globals, "dead", "Messages that were given up, by source and id",
-                              [&globals, arguments] { list_dead(globals, *arguments); });
+  auto& command =
+      add_command(group, globals, "dead-letters", "Messages that were given up, by source and id",
+                  [&globals, arguments] { dead_letters(globals, *arguments); });
   add_inbox_filter(command, *arguments);
   command.add_option("--limit", arguments->limit, "How many at most")
       ->check(CLI::Range(1, 10'000))
@@ -215,10 +224,10 @@ void add_inbox_show(CLI::App& group, Globals& globals) {
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
-void add_revive(CLI::App& group, Globals& globals) {
+void add_replay(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
-  auto& command = add_command(group, globals, "revive", "Let dead messages live again",
-                              [&globals, arguments] { revive(globals, *arguments); });
+  auto& command = add_command(group, globals, "replay", "Let dead messages live again",
+                              [&globals, arguments] { replay(globals, *arguments); });
   add_inbox_filter(command, *arguments);
   command.add_flag("--all", arguments->all, "All of them");
   command.add_option("--reason", arguments->reason, "Stored in place of their last errors")
@@ -230,9 +239,12 @@ void add_revive(CLI::App& group, Globals& globals) {
 void add_purge(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
   auto has_age = std::make_shared<CLI::Option*>(nullptr);
-  auto& command = add_command(
-      group, globals, "purge", "Forget old messages, or dead ones: when they come again, they are new",
-      [&globals, arguments, has_age] { purge_received(globals, *arguments, (*has_age)->count() > 0); });
+  auto& command =
+      add_command(group, globals, "purge",
+                  "Forget old messages, or dead ones: when they come again, they are new",
+                  [&globals, arguments, has_age] {
+                    purge_received(globals, *arguments, (*has_age)->count() > 0);
+                  });
   *has_age = command.add_option("--older-than", arguments->older_than,
                                 "Seconds since they were processed, given up or last seen");
   command.add_flag("--dead", arguments->dead, "Dead ones, with the queue's dead letters");
@@ -244,13 +256,14 @@ void add_purge(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_inbox(CLI::App& app, Globals& globals) {
-  auto& group = add_group(app, globals, "inbox", "Messages that came in: count, see, revive, purge");
+  auto& group =
+      add_group(app, globals, "inbox", "Messages that came in: count, see, replay, purge");
   auto& counting = add_command(group, globals, "status", "How many messages are in which state",
                                [&globals] { inbox_status(globals); });
   counting.add_flag("--json", globals.json, "Answer in JSON");
   add_dead(group, globals);
   add_inbox_show(group, globals);
-  add_revive(group, globals);
+  add_replay(group, globals);
   add_purge(group, globals);
 }
 

@@ -25,7 +25,8 @@ std::string shown_handlers(const InstanceInfo& instance) {
       text += " all topics";
       continue;
     }
-    for (const auto& topic : queue.topics) text += (&topic == &queue.topics.front() ? " " : ", ") + topic;
+    for (const auto& topic : queue.topics)
+      text += (&topic == &queue.topics.front() ? " " : ", ") + topic;
   }
   return shortened(text, shown_topics_characters);
 }
@@ -38,12 +39,15 @@ void print_instances(const std::vector<InstanceInfo>& instances) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(instances.size());
   for (const auto& instance : instances) {
-    rows.push_back({instance.id.to_string(), instance.host, std::to_string(instance.pid), instance.version,
+    rows.push_back({instance.id.to_string(), instance.host, std::to_string(instance.pid),
+                    instance.version,
                     instance.stale ? "stale" : std::string{to_string(instance.state)},
                     to_string(instance.started_at), to_string(instance.heartbeat_at),
                     shown_handlers(instance)});
   }
-  print_table({"INSTANCE", "HOST", "PID", "VERSION", "STATE", "STARTED AT", "HEARTBEAT AT", "HANDLES"}, rows);
+  print_table(
+      {"INSTANCE", "HOST", "PID", "VERSION", "STATE", "STARTED AT", "HEARTBEAT AT", "HANDLES"},
+      rows);
 }
 
 void print_unhandled(const std::vector<UnhandledTopic>& topics) {
@@ -52,8 +56,8 @@ void print_unhandled(const std::vector<UnhandledTopic>& topics) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(topics.size());
   for (const auto& topic : topics) {
-    rows.push_back(
-        {topic.queue, topic.topic, std::to_string(topic.seen), std::to_string(wait_ms(topic)) + " ms"});
+    rows.push_back({topic.queue, topic.topic, std::to_string(topic.seen),
+                    std::to_string(wait_ms(topic)) + " ms"});
   }
   print_table({"QUEUE", "TOPIC", "WAITING", "OLDEST DUE"}, rows);
 }
@@ -67,7 +71,8 @@ void show_instances(const Globals& globals) {
     print_unhandled(unhandled);
     return;
   }
-  ordered_json answer{{"instances", ordered_json::array()}, {"unhandled_topics", ordered_json::array()}};
+  ordered_json answer{{"instances", ordered_json::array()},
+                      {"unhandled_topics", ordered_json::array()}};
   for (const auto& instance : instances) answer["instances"].push_back(to_json(instance));
   for (const auto& topic : unhandled) {
     answer["unhandled_topics"].push_back({{"queue", topic.queue},
@@ -81,13 +86,16 @@ void show_instances(const Globals& globals) {
 }  // namespace
 
 void add_instances(CLI::App& app, Globals& globals) {
-  auto& command = add_command(app, globals, "instances",
-                              "List the processes that work on the database, and topics nobody handles",
-                              [&globals] { show_instances(globals); });
+  auto& command =
+      add_command(app, globals, "instances",
+                  "List the processes that work on the database, and topics nobody handles",
+                  [&globals] { show_instances(globals); });
   command.footer(
       "A stale instance has sent no heartbeat for 90 seconds. Its row is deleted after an hour.\n"
-      "A topic that nobody handles has a message that has been due for a minute, and no live instance\n"
-      "has a handler for it. Only the first 10,000 due messages of each priority are read: WAITING is a\n"
+      "A topic that nobody handles has a message that has been due for a minute, and no live "
+      "instance\n"
+      "has a handler for it. Only the first 10,000 due messages of each priority are read: WAITING "
+      "is a\n"
       "lower bound.");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }

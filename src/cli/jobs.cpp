@@ -39,8 +39,8 @@ void create(const Globals& globals, const JobArguments& arguments) {
     std::cout << (job ? to_json(*job) : ordered_json()).dump(2) << '\n';
     return;
   }
-  std::cout << CronExpression::parse(request.cron).describe() << " (" << request.time_zone << "), next "
-            << or_dash(job ? job->next_due_at : std::nullopt) << '\n';
+  std::cout << CronExpression::parse(request.cron).describe() << " (" << request.time_zone
+            << "), next " << or_dash(job ? job->next_due_at : std::nullopt) << '\n';
 }
 
 void list_jobs(const Globals& globals) {
@@ -71,7 +71,8 @@ void list_jobs(const Globals& globals) {
 }
 
 void runs(const Globals& globals, const JobArguments& arguments) {
-  const RunPage page{.before = parse_time_if_given("--before", arguments.before), .size = arguments.limit};
+  const RunPage page{.before = parse_time_if_given("--before", arguments.before),
+                     .size = arguments.limit};
   auto platform = globals.open();
   const auto found = platform.jobs().runs(arguments.name, page);
   if (found.empty() && !platform.jobs().get(arguments.name)) no_such_job(arguments.name);
@@ -88,8 +89,9 @@ void runs(const Globals& globals, const JobArguments& arguments) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(found.size());
   for (const auto& run : found) {
-    rows.push_back({run.id.to_string(), to_string(run.scheduled_time), std::string{to_string(run.status)},
-                    run.triggered ? "triggered" : "schedule", or_dash(run.started_at), or_dash(run.ended_at),
+    rows.push_back({run.id.to_string(), to_string(run.scheduled_time),
+                    std::string{to_string(run.status)}, run.triggered ? "triggered" : "schedule",
+                    or_dash(run.started_at), or_dash(run.ended_at),
                     shortened(run.last_error.value_or("-"), shown_error_characters)});
   }
   print_table({"RUN", "SCHEDULED", "STATUS", "BY", "STARTED", "ENDED", "ERROR"}, rows);
@@ -106,14 +108,16 @@ void trigger(const Globals& globals, const JobArguments& arguments) {
   }
 }
 
-void add_named(CLI::App& group, Globals& globals, const std::string& name, const std::string& description,
-               const std::string& word, bool (Jobs::*change)(std::string_view)) {
+void add_named(CLI::App& group, Globals& globals, const std::string& name,
+               const std::string& description, const std::string& word,
+               bool (Jobs::*change)(std::string_view)) {
   auto arguments = std::make_shared<JobArguments>();
-  auto& command = add_command(group, globals, name, description, [&globals, arguments, word, change] {
-    auto platform = globals.open();
-    if (!(platform.jobs().*change)(arguments->name)) no_such_job(arguments->name);
-    print_effect(globals, {.word = word, .count = 1});
-  });
+  auto& command =
+      add_command(group, globals, name, description, [&globals, arguments, word, change] {
+        auto platform = globals.open();
+        if (!(platform.jobs().*change)(arguments->name)) no_such_job(arguments->name);
+        print_effect(globals, {.word = word, .count = 1});
+      });
   command.add_option("NAME", arguments->name, "The job's name")->required();
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
@@ -121,17 +125,22 @@ void add_named(CLI::App& group, Globals& globals, const std::string& name, const
 void add_create(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<JobArguments>();
   auto& request = arguments->request;
-  auto& command = add_command(group, globals, "create", "Create a job, or change the one of this name",
-                              [&globals, arguments] { create(globals, *arguments); });
+  auto& command =
+      add_command(group, globals, "create", "Create a job, or change the one of this name",
+                  [&globals, arguments] { create(globals, *arguments); });
   std::vector<std::string> words;
   for (const auto& [word, misfire] : misfires()) words.push_back(word);
   command.add_option("NAME", request.name, "Up to 100 characters")->required();
   command.add_option("TOPIC", request.topic, "Of its messages")->required()->check(topic_rule());
-  command.add_option("CRON", request.cron, "Five fields, six with seconds first, or a word such as @daily")
+  command
+      .add_option("CRON", request.cron,
+                  "Five fields, six with seconds first, or a word such as @daily")
       ->required();
   command.add_option("PAYLOAD", request.payload, "Of its messages; empty if absent");
   command.add_option("--zone", request.time_zone, "An IANA time zone")->capture_default_str();
-  command.add_option("--misfire", arguments->misfire, "Of times that passed unseen: coalesce, all or skip")
+  command
+      .add_option("--misfire", arguments->misfire,
+                  "Of times that passed unseen: coalesce, all or skip")
       ->check(CLI::IsMember(words))
       ->capture_default_str();
   command.add_option("--misfire-limit", request.misfire_limit, "How many of them, with all")
@@ -141,25 +150,30 @@ void add_create(CLI::App& group, Globals& globals) {
   command.add_option("--jitter", arguments->jitter, "Seconds that a run may come later, at random")
       ->capture_default_str();
   command.add_flag("--disabled", arguments->disabled, "Not to run by its schedule");
-  command.add_option("--formerly", request.formerly, "Rename the job of this name, if there is one");
+  command.add_option("--formerly", request.formerly,
+                     "Rename the job of this name, if there is one");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
 }  // namespace
 
 void add_jobs(CLI::App& app, Globals& globals) {
-  auto& group = add_group(app, globals, "jobs", "Messages that come again and again, by a cron expression");
+  auto& group =
+      add_group(app, globals, "jobs", "Messages that come again and again, by a cron expression");
   auto& listing =
       add_command(group, globals, "list", "All jobs, by name", [&globals] { list_jobs(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
   add_create(group, globals);
   auto triggered = std::make_shared<JobArguments>();
-  auto& triggering = add_command(group, globals, "trigger", "A run beside the schedule; prints its id",
-                                 [&globals, triggered] { trigger(globals, *triggered); });
+  auto& triggering =
+      add_command(group, globals, "trigger", "A run beside the schedule; prints its id",
+                  [&globals, triggered] { trigger(globals, *triggered); });
   triggering.add_option("NAME", triggered->name, "The job's name")->required();
   triggering.add_flag("--json", globals.json, "Answer in JSON");
-  add_named(group, globals, "enable", "Let a job run by its schedule, from now on", "enabled", &Jobs::enable);
-  add_named(group, globals, "disable", "Keep a job from running by its schedule", "disabled", &Jobs::disable);
+  add_named(group, globals, "enable", "Let a job run by its schedule, from now on", "enabled",
+            &Jobs::enable);
+  add_named(group, globals, "disable", "Keep a job from running by its schedule", "disabled",
+            &Jobs::disable);
   add_named(group, globals, "delete", "Remove a job, and its runs that nobody has begun", "deleted",
             &Jobs::remove);
   auto listed = std::make_shared<JobArguments>();

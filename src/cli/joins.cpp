@@ -43,7 +43,8 @@ void list_joins(const Globals& globals, const ListArguments& arguments) {
   if (!arguments.group.empty()) filter.grouping_key = arguments.group;
   if (!arguments.status.empty()) filter.status = statuses().at(arguments.status);
   JoinPage page{.size = arguments.limit};
-  if (!arguments.start_after.empty()) page.after = parse_id<JoinId>("--start-after", arguments.start_after);
+  if (!arguments.start_after.empty())
+    page.after = parse_id<JoinId>("--start-after", arguments.start_after);
   auto platform = globals.open();
   const auto joins = platform.joins().list(filter, page);
   const bool full = joins.size() >= static_cast<std::size_t>(page.size);
@@ -101,8 +102,8 @@ void print_join(const Join& join, const std::vector<JoinMember>& members) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(members.size());
   for (const auto& member : members) {
-    rows.push_back(
-        {member.message.to_string(), std::string{to_string(member.status)}, to_string(member.created_at)});
+    rows.push_back({member.message.to_string(), std::string{to_string(member.status)},
+                    to_string(member.created_at)});
   }
   print_table({"MESSAGE", "STEP", "ATTACHED AT"}, rows);
 }
@@ -139,22 +140,26 @@ void cancel_joins(const Globals& globals, const std::vector<std::string>& texts)
 }
 
 void purge_joins(const Globals& globals, double age) {
-  const auto seconds = std::chrono::ceil<std::chrono::seconds>(parse_seconds("--older-than", age, age_range));
+  const auto seconds =
+      std::chrono::ceil<std::chrono::seconds>(parse_seconds("--older-than", age, age_range));
   auto platform = globals.open();
   print_effect(globals, {.word = "purged", .count = platform.joins().purge(seconds)});
 }
 
 void add_joins_list(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<ListArguments>();
-  auto& command = add_command(group, globals, "list", "Joins in the order of their ids, oldest first",
-                              [&globals, arguments] { list_joins(globals, *arguments); });
+  auto& command =
+      add_command(group, globals, "list", "Joins in the order of their ids, oldest first",
+                  [&globals, arguments] { list_joins(globals, *arguments); });
   std::vector<std::string> words;
   for (const auto& [word, status] : statuses()) words.push_back(word);
   command.add_option("--group", arguments->group, "Only those with this grouping key");
   command.add_option("--status", arguments->status, "pending, completed, failed or cancelled")
       ->check(CLI::IsMember(words));
-  command.add_option("--after", arguments->after, "Only those created then or later")->check(time_rule());
-  command.add_option("--before", arguments->before, "Only those created before")->check(time_rule());
+  command.add_option("--after", arguments->after, "Only those created then or later")
+      ->check(time_rule());
+  command.add_option("--before", arguments->before, "Only those created before")
+      ->check(time_rule());
   command.add_option("--limit", arguments->limit, "How many at most")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
@@ -165,8 +170,8 @@ void add_joins_list(CLI::App& group, Globals& globals) {
 }  // namespace
 
 void add_joins(CLI::App& app, Globals& globals) {
-  auto& group =
-      add_group(app, globals, "joins", "Groups of messages that are waited for: see, cancel, purge");
+  auto& group = add_group(app, globals, "joins",
+                          "Groups of messages that are waited for: see, cancel, purge");
   add_joins_list(group, globals);
 
   auto id = std::make_shared<std::string>();
@@ -176,14 +181,16 @@ void add_joins(CLI::App& app, Globals& globals) {
   showing.add_flag("--json", globals.json, "Answer in JSON");
 
   auto ids = std::make_shared<std::vector<std::string>>();
-  auto& cancelling = add_command(group, globals, "cancel", "End pending joins without a continuation",
-                                 [&globals, ids] { cancel_joins(globals, *ids); });
+  auto& cancelling =
+      add_command(group, globals, "cancel", "End pending joins without a continuation",
+                  [&globals, ids] { cancel_joins(globals, *ids); });
   cancelling.add_option("ID", *ids, "The joins' UUIDs")->required();
   cancelling.add_flag("--json", globals.json, "Answer in JSON");
 
   auto age = std::make_shared<double>(0);
-  auto& purging = add_command(group, globals, "purge", "Delete joins that have ended, with their members",
-                              [&globals, age] { purge_joins(globals, *age); });
+  auto& purging =
+      add_command(group, globals, "purge", "Delete joins that have ended, with their members",
+                  [&globals, age] { purge_joins(globals, *age); });
   purging.add_option("--older-than", *age, "Seconds since they ended")->required();
   purging.add_flag("--json", globals.json, "Answer in JSON");
 }

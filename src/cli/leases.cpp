@@ -44,7 +44,8 @@ void list_leases(const Globals& globals) {
   rows.reserve(leases.size());
   for (const auto& lease : leases) {
     rows.push_back({lease.name, lease.slot == 0 ? "-" : std::to_string(lease.slot), lease.owner,
-                    std::to_string(lease.token), to_string(lease.expires_at), to_string(lease.acquired_at)});
+                    std::to_string(lease.token), to_string(lease.expires_at),
+                    to_string(lease.acquired_at)});
   }
   print_table({"NAME", "SLOT", "OWNER", "TOKEN", "EXPIRES AT", "ACQUIRED AT"}, rows);
 }
@@ -56,15 +57,16 @@ void release(const Globals& globals, const std::string& name, int slot) {
   for (const auto& lease : all_leases(platform.leases())) {
     if (lease.name == name && lease.slot == slot && platform.leases().release(lease)) ++count;
   }
-  print_effect(globals, {.word = "released", .count = count, .asked = 1, .why_not = "nobody holds " + name});
+  print_effect(globals,
+               {.word = "released", .count = count, .asked = 1, .why_not = "nobody holds " + name});
 }
 
 }  // namespace
 
 void add_leases(CLI::App& app, Globals& globals) {
   auto& group = add_group(app, globals, "leases", "Who holds what: see, take away");
-  auto& listing =
-      add_command(group, globals, "list", "All leases that are held", [&globals] { list_leases(globals); });
+  auto& listing = add_command(group, globals, "list", "All leases that are held",
+                              [&globals] { list_leases(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
 
   auto name = std::make_shared<std::string>();
@@ -72,7 +74,8 @@ void add_leases(CLI::App& app, Globals& globals) {
   auto& releasing = add_command(group, globals, "release", "Take a lease away from its holder",
                                 [&globals, name, slot] { release(globals, *name, *slot); });
   releasing.add_option("NAME", *name, "The lease's name")->required();
-  releasing.add_option("--slot", *slot, "Which of its slots; 0: the lease itself")->capture_default_str();
+  releasing.add_option("--slot", *slot, "Which of its slots; 0: the lease itself")
+      ->capture_default_str();
   releasing.add_flag("--json", globals.json, "Answer in JSON");
 }
 

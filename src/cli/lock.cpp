@@ -48,8 +48,8 @@ struct LockArguments {
     std::cerr << "; give the command and its arguments as separate words, or use sh -c 'COMMAND'";
   }
   if (error == ENOENT && program_exists(arguments.name)) {
-    std::cerr << "; the lease's name stands before the command: dovetail lock NAME -- " << arguments.name
-              << " " << program;
+    std::cerr << "; the lease's name stands before the command: dovetail lock NAME -- "
+              << arguments.name << " " << program;
   }
   std::cerr << '\n';
   throw ExitCode{error == ENOENT ? not_found_code : not_runnable_code};
@@ -58,8 +58,10 @@ struct LockArguments {
 /// Waits for the lease, and gives up at a signal or at the end of the wait.
 class LeaseWait {
  public:
-  LeaseWait(StopSignals& signals, milliseconds wait) : give_up_at_(LockClock::now() + wait), wait_(wait) {
-    listener_ = std::jthread([this, &signals](const std::stop_token& done) { listen(signals, done); });
+  LeaseWait(StopSignals& signals, milliseconds wait)
+      : give_up_at_(LockClock::now() + wait), wait_(wait) {
+    listener_ =
+        std::jthread([this, &signals](const std::stop_token& done) { listen(signals, done); });
   }
 
   /// Nothing when others hold it. Throws ExitCode after a signal, and std::runtime_error when the
@@ -83,7 +85,8 @@ class LeaseWait {
     listener_.join();
     if (signal_ != 0) throw ExitCode{exit_code_of_signal(signal_)};
     if (give_up_.stop_requested()) runner.reset();
-    if (!answered) throw std::runtime_error("the database gave no answer within the time of --wait");
+    if (!answered)
+      throw std::runtime_error("the database gave no answer within the time of --wait");
     return runner;
   }
 
@@ -174,9 +177,9 @@ class LockWatch {
 int run_under(const LeaseRunner& runner, const Guard& guard, StopSignals& signals,
               const LockArguments& arguments, milliseconds duration) {
   try {
-    Child child(
-        guard, arguments.command,
-        {"DOVETAIL_LEASE_NAME=" + arguments.name, "DOVETAIL_LEASE_TOKEN=" + std::to_string(runner.token())});
+    Child child(guard, arguments.command,
+                {"DOVETAIL_LEASE_NAME=" + arguments.name,
+                 "DOVETAIL_LEASE_TOKEN=" + std::to_string(runner.token())});
     return LockWatch(signals, child, runner, duration).run();
   } catch (const std::system_error& error) {
     cannot_run(arguments, error.code().value());
@@ -210,31 +213,42 @@ void lock(const Globals& globals, const LockArguments& arguments) {
 
 void add_lock(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<LockArguments>();
-  auto& command =
-      add_command(app, globals, "lock", "Run a command under a lease: dovetail lock NAME -- COMMAND…",
-                  [&globals, arguments] { lock(globals, *arguments); });
+  auto& command = add_command(app, globals, "lock",
+                              "Run a command under a lease: dovetail lock NAME -- COMMAND…",
+                              [&globals, arguments] { lock(globals, *arguments); });
   command.footer(
-      "The command finds its name and fencing token in DOVETAIL_LEASE_NAME and DOVETAIL_LEASE_TOKEN. When "
+      "The command finds its name and fencing token in DOVETAIL_LEASE_NAME and "
+      "DOVETAIL_LEASE_TOKEN. When "
       "the\n"
-      "lease cannot be kept, the command gets SIGTERM and then SIGKILL, before the lease ends. SIGINT and "
+      "lease cannot be kept, the command gets SIGTERM and then SIGKILL, before the lease ends. "
+      "SIGINT and "
       "SIGTERM\n"
-      "end the command; SIGHUP is passed on to it. Ctrl-Z suspends the command and the renewal of its lease: "
+      "end the command; SIGHUP is passed on to it. Ctrl-Z suspends the command and the renewal of "
+      "its lease: "
       "when\n"
-      "it is resumed after the lease has ended, the command is killed. The command's process group ends with "
+      "it is resumed after the lease has ended, the command is killed. The command's process group "
+      "ends with "
       "it.\n"
-      "Exit code: the command's; 75 when the name is locked, 1 when the lease was lost or the database gave "
+      "Exit code: the command's; 75 when the name is locked, 1 when the lease was lost or the "
+      "database gave "
       "no\n"
-      "answer, 126 or 127 when the command cannot be run, 128 + signal when a signal came before it ran.");
+      "answer, 126 or 127 when the command cannot be run, 128 + signal when a signal came before "
+      "it ran.");
   command.add_option("NAME", arguments->name, "1 to 255 characters")->required();
-  command.add_option("COMMAND", arguments->command, "After --: the command and its arguments")->required();
-  command.add_option("--owner", arguments->owner, "Who is said to hold it; this host and process if absent");
-  command.add_option("--duration", arguments->duration_seconds, "Seconds until others follow a dead holder")
+  command.add_option("COMMAND", arguments->command, "After --: the command and its arguments")
+      ->required();
+  command.add_option("--owner", arguments->owner,
+                     "Who is said to hold it; this host and process if absent");
+  command
+      .add_option("--duration", arguments->duration_seconds,
+                  "Seconds until others follow a dead holder")
       ->capture_default_str();
   command
       .add_option("--wait", arguments->wait_seconds,
                   "Seconds to wait for the database and the lease; 0: one try for the lease")
       ->capture_default_str();
-  command.add_option("--limit", arguments->limit, "Run as one of so many at the same time; 0: alone")
+  command
+      .add_option("--limit", arguments->limit, "Run as one of so many at the same time; 0: alone")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
 }

@@ -105,8 +105,9 @@ ordered_json to_json(const Job& job) {
           {"updated_at", to_string(job.updated_at)},
           {"next_due_at", or_null(job.next_due_at)},
           {"last_run_at", or_null(job.last_run_at)},
-          {"last_run_status",
-           job.last_run_status ? ordered_json(std::string{to_string(*job.last_run_status)}) : ordered_json()},
+          {"last_run_status", job.last_run_status
+                                  ? ordered_json(std::string{to_string(*job.last_run_status)})
+                                  : ordered_json()},
           {"last_error", or_null(job.last_error)}};
 }
 
@@ -158,7 +159,8 @@ ordered_json to_json(const Lease& lease) {
 ordered_json to_json(const InstanceInfo& instance) {
   auto queues = ordered_json::array();
   for (const auto& queue : instance.queues) {
-    queues.push_back({{"queue", queue.name}, {"all_topics", queue.all_topics}, {"topics", queue.topics}});
+    queues.push_back(
+        {{"queue", queue.name}, {"all_topics", queue.all_topics}, {"topics", queue.topics}});
   }
   return {{"instance_id", instance.id.to_string()},
           {"host", instance.host},

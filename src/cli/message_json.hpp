@@ -1,4 +1,5 @@
-// Messages, timers, jobs, joins, leases and instances as JSON: a field has the same name in every answer.
+// Messages, timers, jobs, joins, leases and instances as JSON: a field has the same name in every
+// answer.
 #pragma once
 
 #include <nlohmann/json.hpp>

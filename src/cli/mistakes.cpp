@@ -32,11 +32,13 @@ std::string listed(const Names& names) {
 
 /// Such as `dovetail dead-letters`.
 std::string path_of(const CLI::App& app) {
-  return app.get_parent() == nullptr ? app.get_name() : path_of(*app.get_parent()) + " " + app.get_name();
+  return app.get_parent() == nullptr ? app.get_name()
+                                     : path_of(*app.get_parent()) + " " + app.get_name();
 }
 
 const CLI::App* command_named(const CLI::App& app, const std::string& name) {
-  const auto found = app.get_subcommands([&](const CLI::App* each) { return each->get_name() == name; });
+  const auto found =
+      app.get_subcommands([&](const CLI::App* each) { return each->get_name() == name; });
   return found.empty() ? nullptr : found.front();
 }
 
@@ -71,10 +73,14 @@ std::string unknown_name(const CLI::App& parent, const std::string& word) {
   const auto path = path_of(parent);
   const auto names = command_names(parent);
   const auto text = "there is no command " + quoted(path + " " + word);
-  const auto did_you_mean = [&](const std::string& call) { return text + "; did you mean " + call + "?"; };
-  if (parent.get_option_no_throw("--" + word) != nullptr) return did_you_mean(quoted(path + " --" + word));
+  const auto did_you_mean = [&](const std::string& call) {
+    return text + "; did you mean " + call + "?";
+  };
+  if (parent.get_option_no_throw("--" + word) != nullptr)
+    return did_you_mean(quoted(path + " --" + word));
   if (const auto meant = nearest(word, names)) return did_you_mean(quoted(path + " " + *meant));
-  if (const auto found = commands_in_groups(parent, word); !found.empty()) return did_you_mean(listed(found));
+  if (const auto found = commands_in_groups(parent, word); !found.empty())
+    return did_you_mean(listed(found));
   if (names.size() == 1) return did_you_mean(quoted(path + " " + names.front()));
   return text + "; there are: " + listed(names);
 }
@@ -82,7 +88,8 @@ std::string unknown_name(const CLI::App& parent, const std::string& word) {
 std::string unknown_option(const CLI::App& command, const std::string& word) {
   const auto name = word.substr(0, word.find('='));
   auto text = "there is no option " + name;
-  if (const auto meant = nearest(name, option_names(command))) text += "; did you mean " + *meant + "?";
+  if (const auto meant = nearest(name, option_names(command)))
+    text += "; did you mean " + *meant + "?";
   return text;
 }
 
@@ -101,7 +108,8 @@ std::string missing_options(const CLI::App& command) {
   std::string text;
   for (const auto* option : command.get_options()) {
     if (!option->get_required() || option->count() > 0) continue;
-    text += (text.empty() ? "" : ", ") + option->get_name() + " (" + option->get_description() + ")";
+    text +=
+        (text.empty() ? "" : ", ") + option->get_name() + " (" + option->get_description() + ")";
   }
   return text;
 }
@@ -124,7 +132,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   for (std::size_t i = 1; i <= a.size(); ++i) {
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      row[j] =
+          std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
       const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
@@ -148,11 +157,13 @@ std::optional<std::string> nearest(const std::string& word, const Names& candida
   return best;
 }
 
-std::optional<std::string> unknown_command(const CLI::App& app, std::span<const std::string> words) {
+std::optional<std::string> unknown_command(const CLI::App& app,
+                                           std::span<const std::string> words) {
   const auto* at = &app;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const auto& word = words[i];
-    if (command_names(*at).empty() || word == "--" || word == "-h" || word == "--help") return std::nullopt;
+    if (command_names(*at).empty() || word == "--" || word == "-h" || word == "--help")
+      return std::nullopt;
     if (word.starts_with("-")) {
       if (!has_option(*at, word)) return with_help(*at, unknown_option(*at, word));
       if (takes_next_word(*at, word)) ++i;

@@ -8,16 +8,16 @@
 
 namespace dovetail::cli {
 
-/// The number of characters to insert, delete, replace or swap with their neighbour to turn `a` into
-/// `b`.
+/// The number of characters to insert, delete, replace or swap with their neighbour to turn `a`
+/// into `b`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate that `word` was most likely meant to be; nothing when none is similar.
 [[nodiscard]] std::optional<std::string> nearest(const std::string& word,
                                                  const std::vector<std::string>& candidates);
 
-/// The answer to words that name no command, such as `stauts` or `dead-letters lst`. Nothing when they
-/// name one.
+/// The answer to words that name no command, such as `stauts` or `dead-letters lst`. Nothing when
+/// they name one.
 [[nodiscard]] std::optional<std::string> unknown_command(const CLI::App& app,
                                                          std::span<const std::string> words);
 

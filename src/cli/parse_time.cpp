@@ -18,7 +18,8 @@ std::optional<WallTime> time_of(const std::string& text) {
   return std::nullopt;
 }
 
-constexpr auto time_form = "must be a time such as 2026-01-31T09:30:00Z or 2026-01-31T10:30:00+01:00, got ";
+constexpr auto time_form =
+    "must be a time such as 2026-01-31T09:30:00Z or 2026-01-31T10:30:00+01:00, got ";
 
 }  // namespace
 

@@ -28,13 +28,14 @@ Claim parse_claim(const std::string& text) {
   std::size_t end = 0;
   Claim claim;
   try {
-    claim.id = parse_id<OutboxWorkItemId>("CLAIM", text.substr(0, colon));
+    claim.id = parse_id<MessageId>("CLAIM", text.substr(0, colon));
     claim.epoch = std::stoll(text.substr(colon + 1), &end);
   } catch (const std::logic_error&) {
     end = 0;
   }
   if (colon == std::string::npos || end == 0 || end != text.size() - colon - 1) {
-    throw std::invalid_argument("a CLAIM is <id>:<epoch> as `dovetail claim` prints it, got " + text);
+    throw std::invalid_argument("a CLAIM is <id>:<epoch> as `dovetail claim` prints it, got " +
+                                text);
   }
   return claim;
 }
@@ -46,12 +47,13 @@ void settle(const Globals& globals, const SettleArguments& arguments, const std:
   for (const auto& text : arguments.claims) claims.push_back(parse_claim(text));
   auto platform = globals.open();
   const auto count = call(platform.outbox(), owner, claims);
-  print_effect(globals,
-               {.word = word,
-                .count = count,
-                .asked = claims.size(),
-                .why_not = "a claim is ignored when it is unknown or settled, when another owner has "
-                           "the message, or when the lease has expired"});
+  print_effect(
+      globals,
+      {.word = word,
+       .count = count,
+       .asked = claims.size(),
+       .why_not = "a claim is ignored when it is unknown or settled, when another owner has "
+                  "the message, or when the lease has expired"});
 }
 
 struct Settlement {
@@ -62,13 +64,15 @@ struct Settlement {
 };
 
 /// Adds a command that takes claims; `arguments` is where its further options go.
-CLI::App& add_settlement(CLI::App& app, Globals& globals, const std::shared_ptr<SettleArguments>& arguments,
+CLI::App& add_settlement(CLI::App& app, Globals& globals,
+                         const std::shared_ptr<SettleArguments>& arguments,
                          const Settlement& settlement) {
-  auto& command =
-      add_command(app, globals, settlement.name, settlement.description, [&globals, arguments, settlement] {
+  auto& command = add_command(
+      app, globals, settlement.name, settlement.description, [&globals, arguments, settlement] {
         settle(globals, *arguments, settlement.word, settlement.prepare(*arguments));
       });
-  command.add_option("--owner", arguments->owner, "The worker's UUID that claimed them")->required();
+  command.add_option("--owner", arguments->owner, "The worker's UUID that claimed them")
+      ->required();
   command.add_option("CLAIM", arguments->claims, "<id>:<epoch> as claim prints it")->required();
   command.add_flag("--json", globals.json, "Answer in JSON");
   return command;
@@ -89,15 +93,17 @@ Settle abandon(const SettleArguments& arguments) {
 
 Settle fail(const SettleArguments& arguments) {
   if (arguments.error.empty()) throw std::invalid_argument("--error must not be empty");
-  return [error = arguments.error](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
-    return outbox.fail(owner, claims, error);
-  };
+  return
+      [error = arguments.error](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
+        return outbox.fail(owner, claims, error);
+      };
 }
 
 Settle snooze(const SettleArguments& arguments) {
-  return [delay = arguments.delay()](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
-    return outbox.snooze(owner, claims, delay);
-  };
+  return
+      [delay = arguments.delay()](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
+        return outbox.snooze(owner, claims, delay);
+      };
 }
 
 Settle renew(const SettleArguments& arguments) {
@@ -116,8 +122,9 @@ void add_settlements(CLI::App& app, Globals& globals) {
   };
   add({"ack", "acked", "Mark claimed messages as done", ack});
 
-  auto& abandoning = add({"abandon", "abandoned",
-                          "Give claimed messages back as failed for now: they are tried again", abandon});
+  auto& abandoning =
+      add({"abandon", "abandoned",
+           "Give claimed messages back as failed for now: they are tried again", abandon});
   abandoning.add_option("--error", arguments->error, "Why; kept with the message");
   abandoning.add_option("--delay", arguments->delay_seconds,
                         "Seconds until the next try; by the number of attempts if absent");
@@ -126,10 +133,12 @@ void add_settlements(CLI::App& app, Globals& globals) {
   failing.add_option("--error", arguments->error, "Why; kept with the message")->required();
 
   auto& snoozing = add({"snooze", "snoozed", "Give claimed messages back, free of charge", snooze});
-  snoozing.add_option("--delay", arguments->delay_seconds, "Seconds until the next try; at once if absent");
+  snoozing.add_option("--delay", arguments->delay_seconds,
+                      "Seconds until the next try; at once if absent");
 
   auto& renewing = add({"renew", "renewed", "Let the leases of claimed messages end later", renew});
-  renewing.add_option("--lease", arguments->lease_seconds, "Seconds from now")->capture_default_str();
+  renewing.add_option("--lease", arguments->lease_seconds, "Seconds from now")
+      ->capture_default_str();
 }
 
 }  // namespace dovetail::cli

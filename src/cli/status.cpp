@@ -83,7 +83,9 @@ void print_queues(const std::vector<QueueState>& queues) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(queues.size());
   for (const auto& each : queues) rows.push_back(queue_row(each));
-  print_table({"QUEUE", "READY", "SCHEDULED", "IN PROGRESS", "DONE", "FAILED", "PAUSED", "OLDEST DUE"}, rows);
+  print_table(
+      {"QUEUE", "READY", "SCHEDULED", "IN PROGRESS", "DONE", "FAILED", "PAUSED", "OLDEST DUE"},
+      rows);
 }
 
 void print_paused(const std::vector<QueueState>& queues) {
@@ -112,9 +114,10 @@ void status(const Globals& globals) {
   std::cout << platform.name() << " schema " << globals.schema << "\n\n";
   print_queues(state.queues);
   std::cout << '\n';
-  print_table({"JOBS", "ENABLED", "PENDING JOINS"},
-              {{std::to_string(state.jobs), std::to_string(state.enabled_jobs),
-                std::to_string(state.pending_joins) + (state.pending_joins >= joins_counted ? "+" : "")}});
+  print_table(
+      {"JOBS", "ENABLED", "PENDING JOINS"},
+      {{std::to_string(state.jobs), std::to_string(state.enabled_jobs),
+        std::to_string(state.pending_joins) + (state.pending_joins >= joins_counted ? "+" : "")}});
   print_paused(state.queues);
 }
 

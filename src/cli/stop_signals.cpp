@@ -26,8 +26,8 @@ bool is_ignored(int signal) {
 }
 
 [[noreturn]] void end_at_limit(std::chrono::milliseconds limit) {
-  std::cerr << "dovetail: the database gave no answer within " << std::chrono::duration<double>(limit).count()
-            << " seconds\n";
+  std::cerr << "dovetail: the database gave no answer within "
+            << std::chrono::duration<double>(limit).count() << " seconds\n";
   std::_Exit(1);
 }
 

@@ -24,7 +24,8 @@ struct TimerArguments {
 };
 
 void schedule(const Globals& globals, const TimerArguments& arguments, bool has_delay) {
-  if (has_delay != arguments.due_at.empty()) throw std::invalid_argument("give either --due-at or --in");
+  if (has_delay != arguments.due_at.empty())
+    throw std::invalid_argument("give either --due-at or --in");
   TimerRequest request{.topic = arguments.topic, .payload = arguments.payload};
   if (!arguments.correlation_id.empty()) request.correlation_id = arguments.correlation_id;
   if (!arguments.unique_key.empty()) request.unique_key = arguments.unique_key;
@@ -36,7 +37,8 @@ void schedule(const Globals& globals, const TimerArguments& arguments, bool has_
   auto platform = globals.open();
   const auto answer = platform.timers().schedule(request);
   if (globals.json) {
-    std::cout << ordered_json{{"timer_id", answer.to_string()}, {"stored", answer.stored()}}.dump() << '\n';
+    std::cout << ordered_json{{"timer_id", answer.to_string()}, {"stored", answer.stored()}}.dump()
+              << '\n';
     return;
   }
   std::cout << answer.to_string() << '\n';
@@ -66,8 +68,8 @@ void list_timers(const Globals& globals, const TimerArguments& arguments) {
     page.after_id = parse_id<TimerId>("--start-after-id", arguments.start_after_id);
   }
   auto platform = globals.open();
-  const auto timers =
-      platform.timers().list(arguments.topic.empty() ? std::nullopt : std::optional{arguments.topic}, page);
+  const auto timers = platform.timers().list(
+      arguments.topic.empty() ? std::nullopt : std::optional{arguments.topic}, page);
   if (globals.json) {
     ordered_json answer{{"timers", ordered_json::array()}};
     for (const auto& timer : timers) answer["timers"].push_back(to_json(timer));
@@ -94,13 +96,15 @@ void list_timers(const Globals& globals, const TimerArguments& arguments) {
 void add_timer_schedule(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<TimerArguments>();
   auto delay = std::make_shared<CLI::Option*>(nullptr);
-  auto& command =
-      add_command(group, globals, "schedule", "Store a timer; prints its id, which its message will have",
-                  [&globals, arguments, delay] { schedule(globals, *arguments, (*delay)->count() > 0); });
+  auto& command = add_command(
+      group, globals, "schedule", "Store a timer; prints its id, which its message will have",
+      [&globals, arguments, delay] { schedule(globals, *arguments, (*delay)->count() > 0); });
   command.add_option("TOPIC", arguments->topic, "Of its message")->required()->check(topic_rule());
   command.add_option("PAYLOAD", arguments->payload, "The message's text; empty if absent");
-  command.add_option("--due-at", arguments->due_at, "When, such as 2026-01-31T09:30:00Z")->check(time_rule());
-  *delay = command.add_option("--in", arguments->in, "Or in how many seconds, by the database's clock");
+  command.add_option("--due-at", arguments->due_at, "When, such as 2026-01-31T09:30:00Z")
+      ->check(time_rule());
+  *delay =
+      command.add_option("--in", arguments->in, "Or in how many seconds, by the database's clock");
   command.add_option("--correlation-id", arguments->correlation_id, "Up to 255 characters");
   command.add_option("--unique-key", arguments->unique_key,
                      "Store nothing while a timer with this key waits");
@@ -125,7 +129,8 @@ void add_timers(CLI::App& app, Globals& globals) {
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   listing
-      .add_option("--start-after-time", listed->start_after_time, "The last one's time of the page before")
+      .add_option("--start-after-time", listed->start_after_time,
+                  "The last one's time of the page before")
       ->check(time_rule());
   listing.add_option("--start-after-id", listed->start_after_id, "… and its id");
   listing.add_flag("--json", globals.json, "Answer in JSON");

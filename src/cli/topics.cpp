@@ -8,8 +8,9 @@ namespace {
 
 void print_answer(const Globals& globals, const std::string& topic, bool paused, bool changed) {
   if (globals.json) {
-    std::cout << nlohmann::ordered_json{{"topic", topic}, {"paused", paused}, {"changed", changed}}.dump()
-              << '\n';
+    std::cout
+        << nlohmann::ordered_json{{"topic", topic}, {"paused", paused}, {"changed", changed}}.dump()
+        << '\n';
   } else if (changed) {
     std::cout << (paused ? "paused " : "resumed ") << topic << '\n';
   } else {
@@ -32,8 +33,8 @@ void resume(const Globals& globals, const std::string& topic) {
 void add_topics(CLI::App& app, Globals& globals) {
   auto topic = std::make_shared<std::string>();
   const auto add = [&](const std::string& name, const std::string& description, auto run) {
-    auto& command =
-        add_command(app, globals, name, description, [&globals, topic, run] { run(globals, *topic); });
+    auto& command = add_command(app, globals, name, description,
+                                [&globals, topic, run] { run(globals, *topic); });
     command.add_option("TOPIC", *topic, "1 to 255 characters")->required()->check(topic_rule());
     command.add_flag("--json", globals.json, "Answer in JSON");
   };

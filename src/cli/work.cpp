@@ -75,7 +75,7 @@ std::string variable_name(const std::string& header) {
   return name;
 }
 
-std::map<std::string, std::string> variables_of(const OutboxMessage& message) {
+std::map<std::string, std::string> variables_of(const Message& message) {
   std::map<std::string, std::string> variables{
       {"DOVETAIL_TOPIC", message.topic},
       {"DOVETAIL_MESSAGE_ID", message.message_id.to_string()},
@@ -86,15 +86,17 @@ std::map<std::string, std::string> variables_of(const OutboxMessage& message) {
 }
 
 /// Ours, with the message's variables, and with none of another message's.
-std::vector<std::string> environment_of(const OutboxMessage& message) {
+std::vector<std::string> environment_of(const Message& message) {
   const auto variables = variables_of(message);
   std::vector<std::string> environment;
   for (auto** each = ::environ; *each != nullptr; ++each) {
     const std::string_view text{*each};
     const std::string name{text.substr(0, text.find('='))};
-    if (!variables.contains(name) && !name.starts_with("DOVETAIL_HEADER_")) environment.emplace_back(text);
+    if (!variables.contains(name) && !name.starts_with("DOVETAIL_HEADER_"))
+      environment.emplace_back(text);
   }
-  for (const auto& [name, value] : variables) environment.emplace_back(name).append("=").append(value);
+  for (const auto& [name, value] : variables)
+    environment.emplace_back(name).append("=").append(value);
   return environment;
 }
 
@@ -115,15 +117,15 @@ struct CommandHandler {
   milliseconds snooze;
   milliseconds timeout;
 
-  void operator()(const OutboxMessage& message, HandlerContext& context) const {
+  void operator()(const Message& message, HandlerContext& context) const {
     std::stop_source stop;
     const std::stop_callback on_stop(context.stop_token(), [&] {
       if (!drain.has_begun()) stop.request_stop();
     });
     const std::stop_callback on_end_of_drain(drain.over(), [&] { stop.request_stop(); });
-    const auto end =
-        runner.run({.text = message.payload, .environment = environment_of(message), .timeout = timeout},
-                   stop.get_token());
+    const auto end = runner.run(
+        {.text = message.payload, .environment = environment_of(message), .timeout = timeout},
+        stop.get_token());
     if (end.exit_code == snooze_code) {
       context.snooze(snooze);
     } else if (end.exit_code == permanent_code) {
@@ -148,11 +150,12 @@ void register_handlers(Platform& platform, const std::vector<std::string>& topic
 // --- the worker
 
 WorkerOptions worker_options(const WorkArguments& arguments) {
-  WorkerOptions options{.threads = arguments.threads,
-                        .batch_size = arguments.batch_size,
-                        .lease = parse_seconds("--lease", arguments.lease_seconds, worker_lease_range),
-                        .poll_interval = parse_seconds("--poll", arguments.poll_seconds, poll_range),
-                        .drain = parse_seconds("--drain", arguments.drain_seconds, drain_range)};
+  WorkerOptions options{
+      .threads = arguments.threads,
+      .batch_size = arguments.batch_size,
+      .lease = parse_seconds("--lease", arguments.lease_seconds, worker_lease_range),
+      .poll_interval = parse_seconds("--poll", arguments.poll_seconds, poll_range),
+      .drain = parse_seconds("--drain", arguments.drain_seconds, drain_range)};
   options.idle_poll_interval = std::max(options.idle_poll_interval, options.poll_interval);
   return options;
 }
@@ -196,15 +199,18 @@ void stop(Platform& platform, StopSignals& signals, CommandRunner& runner, Drain
   if (ended && !too_late) return;
   runner.kill_all();
   throw std::runtime_error(
-      "commands were still running when the time to drain was over; they were told to stop, or killed");
+      "commands were still running when the time to drain was over; they were told to stop, or "
+      "killed");
 }
 
-void say_what_it_does(const Globals& globals, const WorkArguments& arguments, const Platform& platform) {
+void say_what_it_does(const Globals& globals, const WorkArguments& arguments,
+                      const Platform& platform) {
   std::string topics;
   for (const auto& topic : arguments.topics) topics += (topics.empty() ? "" : ", ") + topic;
   std::cerr << "dovetail: working on " << platform.name() << " schema " << globals.schema << ", "
             << (topics.empty() ? "all topics" : "topics " + topics) << ", "
-            << (arguments.threads == 0 ? "a thread per core" : std::to_string(arguments.threads) + " threads")
+            << (arguments.threads == 0 ? "a thread per core"
+                                       : std::to_string(arguments.threads) + " threads")
             << ", batches of " << arguments.batch_size
             << ", command: " << shortened(arguments.command, shown_command_characters) << '\n';
 }
@@ -224,7 +230,8 @@ void work(const Globals& globals, const WorkArguments& arguments) {
   Drain drain;
   auto platform = open_unless_stopped(globals.database, std::move(options), signals);
   register_handlers(platform, arguments.topics,
-                    CommandHandler{runner, drain, snooze, handler_options.timeout}, handler_options);
+                    CommandHandler{runner, drain, snooze, handler_options.timeout},
+                    handler_options);
   if (!arguments.quiet) say_what_it_does(globals, arguments, platform);
   platform.start();
   wait_for_end(signals, platform.outbox(), runner, arguments);
@@ -235,18 +242,24 @@ void work(const Globals& globals, const WorkArguments& arguments) {
 
 void add_work(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<WorkArguments>();
-  auto& command = add_command(app, globals, "work", "Run a shell command for every message, as a worker",
-                              [&globals, arguments] { work(globals, *arguments); });
+  auto& command =
+      add_command(app, globals, "work", "Run a shell command for every message, as a worker",
+                  [&globals, arguments] { work(globals, *arguments); });
   command.footer(
       "The command gets the payload as its standard input, and in its environment DOVETAIL_TOPIC,\n"
-      "DOVETAIL_MESSAGE_ID, DOVETAIL_CORRELATION_ID, DOVETAIL_ATTEMPT and a DOVETAIL_HEADER_<NAME> per "
+      "DOVETAIL_MESSAGE_ID, DOVETAIL_CORRELATION_ID, DOVETAIL_ATTEMPT and a DOVETAIL_HEADER_<NAME> "
+      "per "
       "header.\n"
-      "Exit code 0: the message is done. 75 (EX_TEMPFAIL): it is snoozed, and no attempt is charged. 65 "
+      "Exit code 0: the message is done. 75 (EX_TEMPFAIL): it is snoozed, and no attempt is "
+      "charged. 65 "
       "(EX_DATAERR):\n"
-      "it fails for good, and is a dead letter at once. Any other, or a signal: it is retried after a "
+      "it fails for good, and is a dead letter at once. Any other, or a signal: it is retried "
+      "after a "
       "backoff.\n"
-      "After SIGINT, SIGTERM or SIGHUP it starts no further command, and lets those that run finish.");
-  command.add_option("--exec", arguments->command, "Run by /bin/sh -c for each message")->required();
+      "After SIGINT, SIGTERM or SIGHUP it starts no further command, and lets those that run "
+      "finish.");
+  command.add_option("--exec", arguments->command, "Run by /bin/sh -c for each message")
+      ->required();
   command
       .add_option("--topic", arguments->topics,
                   "Only messages of this topic; may be repeated. Others are left alone")
@@ -260,7 +273,9 @@ void add_work(CLI::App& app, Globals& globals) {
   command.add_option("--batch", arguments->batch_size, "Messages claimed at once, at most")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  command.add_option("--lease", arguments->lease_seconds, "Seconds a claim holds without a sign of life")
+  command
+      .add_option("--lease", arguments->lease_seconds,
+                  "Seconds a claim holds without a sign of life")
       ->capture_default_str();
   command.add_option("--poll", arguments->poll_seconds, "Seconds between looks for messages")
       ->capture_default_str();
@@ -268,20 +283,23 @@ void add_work(CLI::App& app, Globals& globals) {
       .add_option("--timeout", arguments->timeout_seconds,
                   "Seconds a command may take, then SIGTERM, 5 seconds later SIGKILL; 0: no limit")
       ->capture_default_str();
-  command.add_option("--snooze", arguments->snooze_seconds, "Seconds until the next try after exit code 75")
+  command
+      .add_option("--snooze", arguments->snooze_seconds,
+                  "Seconds until the next try after exit code 75")
       ->capture_default_str();
   command
       .add_option("--max-attempts", arguments->max_attempts,
                   "Failed tries that make a dead letter; 10 if absent")
       ->check(CLI::Range(1, 1'000));
   command
-      .add_option(
-          "--drain", arguments->drain_seconds,
-          "Seconds that running commands may go on after SIGINT or SIGTERM, then SIGTERM, 5 seconds later "
-          "SIGKILL; a second signal kills them at once")
+      .add_option("--drain", arguments->drain_seconds,
+                  "Seconds that running commands may go on after SIGINT or SIGTERM, then SIGTERM, "
+                  "5 seconds later "
+                  "SIGKILL; a second signal kills them at once")
       ->capture_default_str();
-  command.add_flag("--once", arguments->once,
-                   "End when nothing is ready or in progress any more; what is scheduled does not count");
+  command.add_flag(
+      "--once", arguments->once,
+      "End when nothing is ready or in progress any more; what is scheduled does not count");
   command.add_flag("-q,--quiet", arguments->quiet, "Do not say at the start what it does");
 }
 

@@ -16,7 +16,8 @@ std::chrono::milliseconds doubled(std::chrono::milliseconds initial, std::chrono
 }
 
 std::chrono::milliseconds scaled(std::chrono::milliseconds delay, double factor) {
-  return std::chrono::milliseconds{static_cast<std::int64_t>(static_cast<double>(delay.count()) * factor)};
+  return std::chrono::milliseconds{
+      static_cast<std::int64_t>(static_cast<double>(delay.count()) * factor)};
 }
 
 }  // namespace

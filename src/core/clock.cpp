@@ -13,7 +13,8 @@ namespace {
 class SystemClock final : public Clock {
  public:
   [[nodiscard]] WallTime wall() const override {
-    return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+    return std::chrono::time_point_cast<std::chrono::microseconds>(
+        std::chrono::system_clock::now());
   }
   [[nodiscard]] MonoTime mono() const override { return std::chrono::steady_clock::now(); }
 
@@ -34,10 +35,11 @@ std::string to_string(WallTime time) {
   const std::chrono::hh_mm_ss clock{time - day};
   std::array<char, 40> text{};
   const int length = std::snprintf(
-      text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ", static_cast<int>(date.year()),
-      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-      static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
-      static_cast<int>(clock.seconds().count()), static_cast<int>(clock.subseconds().count()));
+      text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d.%06dZ",
+      static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+      static_cast<unsigned>(date.day()), static_cast<int>(clock.hours().count()),
+      static_cast<int>(clock.minutes().count()), static_cast<int>(clock.seconds().count()),
+      static_cast<int>(clock.subseconds().count()));
   return {text.data(), static_cast<std::size_t>(length)};
 }
 

@@ -10,7 +10,8 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::seconds;
 
-/// Longer than any two occurrences are apart: a 29th of February on a given weekday may take forty years.
+/// Longer than any two occurrences are apart: a 29th of February on a given weekday may take forty
+/// years.
 constexpr std::chrono::microseconds horizon = std::chrono::days{41 * 366};
 constexpr WallTime earliest = std::chrono::sys_days{std::chrono::year{1} / 1 / 1};
 constexpr WallTime latest = std::chrono::sys_days{std::chrono::year{9999} / 12 / 31} + 86'399s;
@@ -18,27 +19,29 @@ constexpr WallTime latest = std::chrono::sys_days{std::chrono::year{9999} / 12 /
 std::string without_blanks(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
   const auto last = text.find_last_not_of(" \t");
-  return first == std::string_view::npos ? std::string{} : std::string{text.substr(first, last - first + 1)};
+  return first == std::string_view::npos ? std::string{}
+                                         : std::string{text.substr(first, last - first + 1)};
 }
 
-// -----------------------------------------------------------------------------------------------------------
-// A fixed-hour job runs when the local clock first reaches or passes one of its times. That is the first of
-// two equal times and the end of a gap, and it never turns the order of two times round.
+// A fixed-hour job runs when the local clock first reaches or passes one of its times. That is the
+// first of two equal times and the end of a gap, and it never turns the order of two times round.
 
 WallTime run_of(const TimeZone& zone, LocalTime local) {
   return zone.instants_of(local).first;
 }
 
-/// The greatest time that the local clock has shown up to `time`: what it shows, except in the second pass of
-/// an overlap, where the end of the first one counts.
+/// The greatest time that the local clock has shown up to `time`: what it shows, except in the
+/// second pass of an overlap, where the end of the first one counts.
 LocalTime greatest_shown(const TimeZone& zone, WallTime time) {
   const auto shown = zone.to_local(time);
   const auto instants = zone.instants_of(shown);
   const bool second_pass = instants.kind == LocalInstants::Kind::twice && time >= instants.second;
-  return second_pass ? std::max(shown, zone.to_local(zone.period_at(instants.second).begin - 1s)) : shown;
+  return second_pass ? std::max(shown, zone.to_local(zone.period_at(instants.second).begin - 1s))
+                     : shown;
 }
 
-std::optional<WallTime> first_fixed(const CronExpression& expression, const TimeZone& zone, WallTime from) {
+std::optional<WallTime> first_fixed(const CronExpression& expression, const TimeZone& zone,
+                                    WallTime from) {
   auto local = expression.next_after(greatest_shown(zone, from - 1s));
   // Where clocks were changed twice within hours, the first answer may still be too early.
   while (local && run_of(zone, *local) < from) local = expression.next_after(*local);
@@ -46,22 +49,23 @@ std::optional<WallTime> first_fixed(const CronExpression& expression, const Time
   return run_of(zone, *local);
 }
 
-std::optional<WallTime> last_fixed(const CronExpression& expression, const TimeZone& zone, WallTime until) {
+std::optional<WallTime> last_fixed(const CronExpression& expression, const TimeZone& zone,
+                                   WallTime until) {
   auto local = expression.previous_before(greatest_shown(zone, until) + 1s);
   while (local && run_of(zone, *local) > until) local = expression.previous_before(*local);
   if (!local) return std::nullopt;
   return run_of(zone, *local);
 }
 
-// -----------------------------------------------------------------------------------------------------------
-// Any other job runs whenever the local clock shows one of its times: the search goes from one period between
-// clock changes to the next.
+// Any other job runs whenever the local clock shows one of its times: the search goes from one
+// period between clock changes to the next.
 
 WallTime instant_in(const ZonePeriod& period, LocalTime local) {
   return std::chrono::sys_seconds{local.time_since_epoch() - period.offset};
 }
 
-std::optional<WallTime> first_elapsed(const CronExpression& expression, const TimeZone& zone, WallTime from) {
+std::optional<WallTime> first_elapsed(const CronExpression& expression, const TimeZone& zone,
+                                      WallTime from) {
   const auto limit = std::min(latest, from + horizon);
   while (from <= limit) {
     const auto period = zone.period_at(from);
@@ -74,7 +78,8 @@ std::optional<WallTime> first_elapsed(const CronExpression& expression, const Ti
   return std::nullopt;
 }
 
-std::optional<WallTime> last_elapsed(const CronExpression& expression, const TimeZone& zone, WallTime until) {
+std::optional<WallTime> last_elapsed(const CronExpression& expression, const TimeZone& zone,
+                                     WallTime until) {
   const auto limit = std::max(earliest, until - horizon);
   while (until >= limit) {
     const auto period = zone.period_at(until);

@@ -19,7 +19,6 @@ constexpr std::chrono::year last_year{9999};
 constexpr LocalTime earliest = local_days{first_year / 1 / 1};
 constexpr LocalTime latest = local_days{last_year / 12 / 31} + 86'399s;
 
-// -----------------------------------------------------------------------------------------------------------
 // The days of a month
 
 struct Month {
@@ -35,7 +34,8 @@ Month month_of(year_month month) {
   return {static_cast<int>(last), static_cast<int>(weekday.c_encoding())};
 }
 
-/// Of the same month: Saturday the 1st moves on to Monday the 3rd, a last Sunday back to its Friday.
+/// Of the same month: Saturday the 1st moves on to Monday the 3rd, a last Sunday back to its
+/// Friday.
 int nearest_working_day(const Month& month, int day) {
   switch (month.weekday_of(day)) {
     case 0:
@@ -52,7 +52,8 @@ NumberSet days_by_date(const CronSchedule& schedule, const Month& month) {
   for (int day = 1; day <= month.last; ++day) {
     const int before_last = month.last - day;
     if (contains(schedule.days_before_last, before_last)) found |= only(day);
-    if (contains(schedule.working_days, day) || contains(schedule.working_days_before_last, before_last)) {
+    if (contains(schedule.working_days, day) ||
+        contains(schedule.working_days_before_last, before_last)) {
       found |= only(nearest_working_day(month, day));
     }
   }
@@ -65,7 +66,8 @@ NumberSet days_by_weekday(const CronSchedule& schedule, const Month& month) {
     const int weekday = month.weekday_of(day);
     const bool is_last = day + 7 > month.last;
     const int nth = (day + 6) / 7;
-    if (contains(schedule.weekdays, weekday) || (is_last && contains(schedule.last_weekdays, weekday)) ||
+    if (contains(schedule.weekdays, weekday) ||
+        (is_last && contains(schedule.last_weekdays, weekday)) ||
         contains(schedule.nth_weekdays[static_cast<std::size_t>(weekday)], nth)) {
       found |= only(day);
     }
@@ -73,7 +75,6 @@ NumberSet days_by_weekday(const CronSchedule& schedule, const Month& month) {
   return found;
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // The search, in either direction of time
 
 struct Forward {
@@ -81,7 +82,9 @@ struct Forward {
   static std::optional<int> first(NumberSet set) {
     return set == 0 ? std::nullopt : std::optional{std::countr_zero(set)};
   }
-  static std::optional<int> beyond(NumberSet set, int number) { return first(set & ~all_between(0, number)); }
+  static std::optional<int> beyond(NumberSet set, int number) {
+    return first(set & ~all_between(0, number));
+  }
 };
 
 struct Backward {
@@ -89,7 +92,9 @@ struct Backward {
   static std::optional<int> first(NumberSet set) {
     return set == 0 ? std::nullopt : std::optional{63 - std::countl_zero(set)};
   }
-  static std::optional<int> beyond(NumberSet set, int number) { return first(set & (only(number) - 1)); }
+  static std::optional<int> beyond(NumberSet set, int number) {
+    return first(set & (only(number) - 1));
+  }
 };
 
 /// Hour, minute and second.
@@ -118,9 +123,11 @@ std::optional<Clock> nearest_clock(const ClockSets& sets, const Clock& from) {
 }
 
 template <class Way>
-std::optional<local_days> nearest_day_beyond(const CronSchedule& schedule, const year_month_day& date) {
+std::optional<local_days> nearest_day_beyond(const CronSchedule& schedule,
+                                             const year_month_day& date) {
   year_month month{date.year(), date.month()};
-  auto day = Way::beyond(matching_days(schedule, month), static_cast<int>(static_cast<unsigned>(date.day())));
+  auto day = Way::beyond(matching_days(schedule, month),
+                         static_cast<int>(static_cast<unsigned>(date.day())));
   while (!day) {
     month += Way::one_month;
     if (month.year() < first_year || month.year() > last_year) return std::nullopt;
@@ -137,7 +144,8 @@ std::optional<LocalTime> nearest(const CronSchedule& schedule, LocalTime from) {
   const auto today = matching_days(schedule, date.year() / date.month());
   if (contains(today, static_cast<int>(static_cast<unsigned>(date.day())))) {
     const std::chrono::hh_mm_ss time{from - midnight};
-    const Clock clock{static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
+    const Clock clock{static_cast<int>(time.hours().count()),
+                      static_cast<int>(time.minutes().count()),
                       static_cast<int>(time.seconds().count())};
     const auto found = nearest_clock<Way>(sets, clock);
     if (found) return midnight + since_midnight(*found);
@@ -159,7 +167,8 @@ NumberSet matching_days(const CronSchedule& schedule, year_month month) {
 }
 
 bool ever_occurs(const CronSchedule& schedule) {
-  // Leap or not, and any weekday on the first of January: these 28 years in a row have every kind of year.
+  // Leap or not, and any weekday on the first of January: these 28 years in a row have every kind
+  // of year.
   for (year_month month{std::chrono::year{2000}, std::chrono::January};
        month.year() < std::chrono::year{2028}; month += months{1}) {
     if (matching_days(schedule, month) != 0) return true;

@@ -1,7 +1,7 @@
 // A cron expression in plain English.
 //
-// Written from what the fields mean, not from how they were typed: whatever was accepted gets a true
-// sentence, if a clumsy one.
+// Written from what the fields mean, not from how they were typed: whatever was accepted gets a
+// true sentence, if a clumsy one.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -46,7 +46,6 @@ std::string listed(const std::vector<std::string>& parts) {
   return listed(parts, " and ");
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Sets of numbers
 
 /// The distance between neighbours when it is the same throughout, else nothing.
@@ -66,7 +65,8 @@ std::string numbers_text(const std::vector<int>& numbers) {
     auto last = i;
     while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
     const bool is_run = last >= i + 2;
-    parts.push_back(std::to_string(numbers[i]) + (is_run ? " to " + std::to_string(numbers[last]) : ""));
+    parts.push_back(std::to_string(numbers[i]) +
+                    (is_run ? " to " + std::to_string(numbers[last]) : ""));
     i = is_run ? last + 1 : i + 1;
   }
   return listed(parts);
@@ -80,8 +80,8 @@ std::string counted(const std::string& unit, NumberSet set) {
     return unit + (numbers.size() == 1 ? " " : "s ") + numbers_text(numbers);
   }
   const std::string ending = *step == 2 ? "nd" : *step == 3 ? "rd" : "th";
-  return "every " + std::to_string(*step) + ending + " " + unit + " from " + std::to_string(numbers.front()) +
-         " to " + std::to_string(numbers.back());
+  return "every " + std::to_string(*step) + ending + " " + unit + " from " +
+         std::to_string(numbers.front()) + " to " + std::to_string(numbers.back());
 }
 
 /// The n of a set that recurs every n units without a break at the end of the `cycle`, from 0 on.
@@ -96,7 +96,8 @@ std::string every(int step, const std::string& unit) {
   return step == 1 ? "every " + unit : "every " + std::to_string(step) + " " + unit + "s";
 }
 
-/// Goes round the end of the week or the year: `Friday to Monday`. `low` is the number of the first name.
+/// Goes round the end of the week or the year: `Friday to Monday`. `low` is the number of the first
+/// name.
 template <std::size_t Count>
 std::string names_text(NumberSet set, int low, const std::array<const char*, Count>& names) {
   const auto has = [&](std::size_t i) { return contains(set, low + static_cast<int>(i % Count)); };
@@ -115,7 +116,6 @@ std::string names_text(NumberSet set, int low, const std::array<const char*, Cou
   return listed(parts);
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // The time of day
 
 std::string two_digits(int number) {
@@ -171,7 +171,6 @@ std::string time_text(const CronSchedule& schedule) {
   return schedule.seconds == only(0) ? minutes_text(schedule) : seconds_text(schedule);
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // The date
 
 std::string last_day_text(int before) {
@@ -187,7 +186,8 @@ std::string days_text(const CronSchedule& schedule) {
   } else if (schedule.days != 0) {
     parts.push_back(counted("day", schedule.days) + " of the month");
   }
-  for (const int before : numbers_of(schedule.days_before_last)) parts.push_back(last_day_text(before));
+  for (const int before : numbers_of(schedule.days_before_last))
+    parts.push_back(last_day_text(before));
   for (const int day : numbers_of(schedule.working_days)) {
     parts.push_back("the working day nearest to day " + std::to_string(day) + " of the month");
   }
@@ -230,7 +230,8 @@ std::string date_text(const CronSchedule& schedule) {
   }
   if (some_days) return " on " + days_text(schedule);
   if (!some_weekdays) return "";
-  const bool plain = schedule.last_weekdays == 0 && std::ranges::count(schedule.nth_weekdays, 0U) == 7;
+  const bool plain =
+      schedule.last_weekdays == 0 && std::ranges::count(schedule.nth_weekdays, 0U) == 7;
   return (plain ? ", " : " on ") + weekdays_text(schedule);
 }
 

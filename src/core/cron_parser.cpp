@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::array<std::string_view, 12> month_codes{"JAN", "FEB", "MAR", "APR", "MAY", "JUN",
                                                        "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"};
-constexpr std::array<std::string_view, 7> weekday_codes{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"};
+constexpr std::array<std::string_view, 7> weekday_codes{"SUN", "MON", "TUE", "WED",
+                                                        "THU", "FRI", "SAT"};
 
 struct FieldRule {
   std::string_view name;
@@ -57,11 +58,9 @@ std::string quoted(std::string_view text) {
 }
 
 [[noreturn]] void fail(std::string_view text, std::size_t index, const std::string& why) {
-  throw CronError(index + 1,
-                  "cron expression " + quoted(text) + ", position " + std::to_string(index + 1) + ": " + why);
+  throw CronError(index + 1, "cron expression " + quoted(text) + ", position " +
+                                 std::to_string(index + 1) + ": " + why);
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 struct Slice {
   std::size_t begin;
@@ -81,7 +80,8 @@ class FieldReader {
     do {
       read_element();
     } while (take(','));
-    if (at_ < end_) fail_here(std::string{"unexpected '"} + text_[at_] + "' in the " + named() + " field");
+    if (at_ < end_)
+      fail_here(std::string{"unexpected '"} + text_[at_] + "' in the " + named() + " field");
     return values_;
   }
 
@@ -100,7 +100,8 @@ class FieldReader {
   }
 
   void read_element() {
-    if (at_ == end_ || next() == ',') fail_here("the " + named() + " field has an empty list element");
+    if (at_ == end_ || next() == ',')
+      fail_here("the " + named() + " field has an empty list element");
     if (next() == '?') fail_here("'?' stands only alone, as the whole day or weekday field");
     if (take('*')) return add_range(rule_.low, rule_.top);
     if (is_day() && take('L')) return add_days_before_last();
@@ -125,13 +126,15 @@ class FieldReader {
   /// After `L`.
   void add_days_before_last() {
     const int before =
-        take('-') ? read_number(1, 30, "the number of days before the last one must be 1 to 30") : 0;
+        take('-') ? read_number(1, 30, "the number of days before the last one must be 1 to 30")
+                  : 0;
     (take('W') ? schedule_.working_days_before_last : schedule_.days_before_last) |= only(before);
   }
 
   void add(int value) { values_ |= only(is_weekday() ? value % 7 : value); }
 
-  /// From `first` to `last`, round the end of the field when `last` is the smaller. A step may follow.
+  /// From `first` to `last`, round the end of the field when `last` is the smaller. A step may
+  /// follow.
   void add_range(int first, int last) {
     const int step = read_step();
     const int cycle = rule_.top - rule_.low + 1;
@@ -141,8 +144,9 @@ class FieldReader {
 
   int read_step() {
     if (!take('/')) return 1;
-    return read_number(1, rule_.high,
-                       "the step of the " + named() + " field must be 1 to " + std::to_string(rule_.high));
+    return read_number(
+        1, rule_.high,
+        "the step of the " + named() + " field must be 1 to " + std::to_string(rule_.high));
   }
 
   int read_value() {
@@ -153,7 +157,8 @@ class FieldReader {
       at_ += name->size();
       return rule_.low + static_cast<int>(name - rule_.names.begin());
     }
-    return read_number(rule_.low, rule_.high, "the " + named() + " must be " + std::string{rule_.allowed});
+    return read_number(rule_.low, rule_.high,
+                       "the " + named() + " must be " + std::string{rule_.allowed});
   }
 
   int read_number(int low, int high, const std::string& rule) {
@@ -161,8 +166,10 @@ class FieldReader {
     int number = 0;
     for (; is_digit(next()); ++at_) number = std::min(number * 10 + (next() - '0'), 1'000);
     if (at_ > begin && number >= low && number <= high) return number;
-    const auto got = at_ > begin ? text_.substr(begin, at_ - begin) : text_.substr(at_, at_ < end_ ? 1 : 0);
-    fail(text_, begin, rule + (got.empty() ? ", and is missing" : ", got '" + std::string{got} + "'"));
+    const auto got =
+        at_ > begin ? text_.substr(begin, at_ - begin) : text_.substr(at_, at_ < end_ ? 1 : 0);
+    fail(text_, begin,
+         rule + (got.empty() ? ", and is missing" : ", got '" + std::string{got} + "'"));
   }
 
   std::string_view text_;
@@ -172,8 +179,6 @@ class FieldReader {
   CronSchedule& schedule_;
   NumberSet values_ = 0;
 };
-
-// -----------------------------------------------------------------------------------------------------------
 
 struct Word {
   std::string_view word;
@@ -192,7 +197,8 @@ constexpr std::array<Word, 9> words{{{"@yearly", "0 0 0 1 1 *"},
 
 std::string_view meaning_of(std::string_view text, Slice slice) {
   const auto given = text.substr(slice.begin, slice.end - slice.begin);
-  const auto known = std::ranges::find_if(words, [&](const Word& w) { return same_letters(w.word, given); });
+  const auto known =
+      std::ranges::find_if(words, [&](const Word& w) { return same_letters(w.word, given); });
   if (known != words.end()) return known->meaning;
   if (same_letters(given, "@reboot")) {
     fail(text, slice.begin,
@@ -210,7 +216,8 @@ void require_readable(std::string_view text) {
   }
   const auto odd = std::ranges::find_if(text, [](char c) { return !is_shown(c) && c != '\t'; });
   if (odd != text.end()) {
-    fail(text, static_cast<std::size_t>(odd - text.begin()), "a character that no cron expression has");
+    fail(text, static_cast<std::size_t>(odd - text.begin()),
+         "a character that no cron expression has");
   }
 }
 
@@ -230,7 +237,8 @@ void require_count(std::string_view text, const std::vector<Slice>& slices) {
   if (count == 5 || count == 6) return;
   const auto where = count > 6 ? slices[6].begin : text.size();
   fail(text, where,
-       "expected 5 fields (minute hour day month weekday) or 6 (second first), got " + std::to_string(count));
+       "expected 5 fields (minute hour day month weekday) or 6 (second first), got " +
+           std::to_string(count));
 }
 
 CronSchedule read_fields(std::string_view text, std::vector<Slice> slices) {
@@ -243,7 +251,9 @@ CronSchedule read_fields(std::string_view text, std::vector<Slice> slices) {
     schedule.seconds = read(slices.front(), second_rule);
     slices.erase(slices.begin());
   }
-  const auto is_any = [&](Slice slice) { return text[slice.begin] == '*' || text[slice.begin] == '?'; };
+  const auto is_any = [&](Slice slice) {
+    return text[slice.begin] == '*' || text[slice.begin] == '?';
+  };
   schedule.minutes = read(slices[0], minute_rule);
   schedule.hours = read(slices[1], hour_rule);
   schedule.days = read(slices[2], day_rule);

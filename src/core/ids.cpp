@@ -28,7 +28,8 @@ void ask_kernel(void* target, std::size_t size) {
   }
 }
 
-/// How many forks lie between this process and the first: a child must not draw what its parent will.
+/// How many forks lie between this process and the first: a child must not draw what its parent
+/// will.
 unsigned forks() {
   static std::atomic<unsigned> count{0};
   [[maybe_unused]] static const int watching = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
@@ -57,16 +58,19 @@ constexpr std::uint8_t variant_bits(std::uint8_t byte) {
   return static_cast<std::uint8_t>((byte & 0x3F) | 0x80);
 }
 
-/// The time and counter part of a version 7 UUID: 48 bits of milliseconds and 12 bits that count within one.
+/// The time and counter part of a version 7 UUID: 48 bits of milliseconds and 12 bits that count
+/// within one.
 class OrderedPrefix {
  public:
   std::uint64_t next(std::uint64_t now_ms, std::uint16_t random) {
     std::lock_guard lock(mutex_);
     if (now_ms > last_ >> 12) {
-      // A fresh millisecond starts its counter low enough that half of the range is left to count through.
+      // A fresh millisecond starts its counter low enough that half of the range is left to count
+      // through.
       last_ = now_ms << 12 | (random & 0x7FFU);
     } else {
-      // Same millisecond, or the clock went back: count on. An overflow carries into the milliseconds.
+      // Same millisecond, or the clock went back: count on. An overflow carries into the
+      // milliseconds.
       ++last_;
     }
     return last_;
@@ -92,7 +96,8 @@ constexpr bool hyphen_at(std::size_t position) {
 
 Uuid Uuid::v7() {
   static OrderedPrefix prefix;
-  // The tail is random for every id, and a forked child draws its own: it never repeats its parent's ids.
+  // The tail is random for every id, and a forked child draws its own: it never repeats its
+  // parent's ids.
   std::array<std::uint8_t, 10> random{};
   fill_random(random.data(), random.size());
   auto now = std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -1,5 +1,5 @@
-// The process that made an object. A child of fork() inherits the object, but not its threads, and shares its
-// connections with the parent: it must neither use nor close them.
+// The process that made an object. A child of fork() inherits the object, but not its threads, and
+// shares its connections with the parent: it must neither use nor close them.
 #pragma once
 
 #include <unistd.h>

@@ -38,8 +38,8 @@ class RuleReader {
     const auto is_part = [&](char c) {
       return quoted ? c != '>' : (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     };
-    const auto size =
-        static_cast<std::size_t>(std::distance(rest_.begin(), std::ranges::find_if_not(rest_, is_part)));
+    const auto size = static_cast<std::size_t>(
+        std::distance(rest_.begin(), std::ranges::find_if_not(rest_, is_part)));
     good_ = good_ && size >= 3;
     rest_.remove_prefix(size);
     if (quoted) expect('>');
@@ -48,7 +48,8 @@ class RuleReader {
   int number(int most) {
     int value = 0;
     std::size_t digits = 0;
-    for (; digits < 3 && digits < rest_.size() && rest_[digits] >= '0' && rest_[digits] <= '9'; ++digits) {
+    for (; digits < 3 && digits < rest_.size() && rest_[digits] >= '0' && rest_[digits] <= '9';
+         ++digits) {
       value = value * 10 + (rest_[digits] - '0');
     }
     good_ = good_ && digits > 0 && value <= most;
@@ -94,7 +95,8 @@ sys_days date_of(const PosixDay& day, year in) {
   if (day.kind == PosixDay::Kind::weekday) {
     const auto month = in / std::chrono::month{day.month};
     const std::chrono::weekday weekday{static_cast<unsigned>(day.day)};
-    return day.week == 5 ? sys_days{month / weekday[std::chrono::last]} : sys_days{month / weekday[day.week]};
+    return day.week == 5 ? sys_days{month / weekday[std::chrono::last]}
+                         : sys_days{month / weekday[day.week]};
   }
   const sys_days first{in / std::chrono::January / 1};
   if (day.kind == PosixDay::Kind::from_zero) return first + days{day.day};

@@ -1,7 +1,8 @@
-// The rule at the end of a time zone file: how clocks change after the last change that the file lists.
+// The rule at the end of a time zone file: how clocks change after the last change that the file
+// lists.
 //
-// It is a POSIX TZ string such as `CET-1CEST,M3.5.0,M10.5.0/3`, with the extensions of RFC 8536 (times of -167 to
-// 167 hours).
+// It is a POSIX TZ string such as `CET-1CEST,M3.5.0,M10.5.0/3`, with the extensions of RFC 8536
+// (times of -167 to 167 hours).
 #pragma once
 
 #include <chrono>
@@ -16,9 +17,10 @@ namespace dovetail::core {
 struct PosixDay {
   enum class Kind { julian, from_zero, weekday };
   Kind kind = Kind::from_zero;
-  int day = 0;         ///< julian: 1 to 365, without 29 February; from_zero: 0 to 365; weekday: 0 is Sunday
-  unsigned week = 0;   ///< 1 to 5; 5 is the last
-  unsigned month = 0;  ///< 1 to 12
+  int day =
+      0;  ///< julian: 1 to 365, without 29 February; from_zero: 0 to 365; weekday: 0 is Sunday
+  unsigned week = 0;             ///< 1 to 5; 5 is the last
+  unsigned month = 0;            ///< 1 to 12
   std::chrono::seconds time{0};  ///< of the local clock, from the day's midnight
 };
 

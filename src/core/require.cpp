@@ -38,8 +38,8 @@ void require_time(const char* what, WallTime time) {
 
 void require_batch_size(const char* what, int size) {
   if (size < 1 || size > max_batch_size) {
-    throw std::out_of_range(std::string{what} + " must be 1 to " + std::to_string(max_batch_size) + ", got " +
-                            std::to_string(size));
+    throw std::out_of_range(std::string{what} + " must be 1 to " + std::to_string(max_batch_size) +
+                            ", got " + std::to_string(size));
   }
 }
 

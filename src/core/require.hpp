@@ -1,5 +1,5 @@
-// Rules that arguments of several components must meet. Each throws std::invalid_argument or std::out_of_range, with the
-// limit in the text.
+// Rules that arguments of several components must meet. Each throws std::invalid_argument or
+// std::out_of_range, with the limit in the text.
 #pragma once
 
 #include <cstddef>

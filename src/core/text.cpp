@@ -85,8 +85,8 @@ std::string printable(std::string_view text) {
 void require_identifier(std::string_view what, std::string_view name) {
   const auto starts = [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); };
   const auto goes_on = [&](char c) { return starts(c) || (c >= '0' && c <= '9'); };
-  const bool good =
-      !name.empty() && name.size() <= 51 && starts(name.front()) && std::ranges::all_of(name, goes_on);
+  const bool good = !name.empty() && name.size() <= 51 && starts(name.front()) &&
+                    std::ranges::all_of(name, goes_on);
   if (!good) {
     throw std::invalid_argument(std::string{what} + " must match ^[a-z_][a-z0-9_]{0,50}$, got \"" +
                                 std::string{trimmed(name, 60)} + "\"");

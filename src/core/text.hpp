@@ -9,11 +9,12 @@
 
 namespace dovetail::core {
 
-/// The number of characters (code points) of well-formed UTF-8 without NUL, or nothing when `text` is not
-/// that. NUL is refused because PostgreSQL's text cannot hold it: one rule for both engines.
+/// The number of characters (code points) of well-formed UTF-8 without NUL, or nothing when `text`
+/// is not that. NUL is refused because PostgreSQL's text cannot hold it: one rule for both engines.
 std::optional<std::size_t> utf8_length(std::string_view text);
 
-/// Checks a schema or table name against `^[a-z_][a-z0-9_]{0,50}$`; throws std::invalid_argument otherwise.
+/// Checks a schema or table name against `^[a-z_][a-z0-9_]{0,50}$`; throws std::invalid_argument
+/// otherwise.
 void require_identifier(std::string_view what, std::string_view name);
 
 /// `text` cut to at most `limit` bytes at a character boundary.

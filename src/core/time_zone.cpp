@@ -39,7 +39,8 @@ void require_local(LocalTime local) {
 }
 
 ZonePeriod period_of(const date::sys_info& info) {
-  return {std::max<WallTime>(info.begin, earliest), std::min<WallTime>(info.end, latest + 1us), info.offset};
+  return {std::max<WallTime>(info.begin, earliest), std::min<WallTime>(info.end, latest + 1us),
+          info.offset};
 }
 
 [[noreturn]] void fail_database(const std::string& why) {
@@ -63,7 +64,8 @@ const date::time_zone* zone_named(std::string_view name) {
   return zone != zones.end() && zone->name() == name ? &*zone : nullptr;
 }
 
-/// The library reads a zone's file when it is first asked about it: here, rather than at the first job.
+/// The library reads a zone's file when it is first asked about it: here, rather than at the first
+/// job.
 void require_readable(const date::time_zone& zone) {
   try {
     (void)zone.get_info(date::sys_days{date::year{2015} / 1 / 1});
@@ -88,7 +90,8 @@ bool may_be_a_name(std::string_view name) {
 struct TimeZone::Rules {
   std::string name;
   const date::time_zone* zone = nullptr;
-  std::optional<core::PosixZone> rule{};  ///< Of the time from `rule_from` on, if clocks change there.
+  std::optional<core::PosixZone>
+      rule{};  ///< Of the time from `rule_from` on, if clocks change there.
   WallTime rule_from = WallTime::max();
 
   [[nodiscard]] ZonePeriod period_at(WallTime time) const;
@@ -97,8 +100,9 @@ struct TimeZone::Rules {
 
 namespace {
 
-/// The rule at the end of the zone's file, which the date library does not read. Without it, clocks would never change
-/// after the last change that the file lists: that is in 2037, or (files of the short form, `zic -b slim`) years ago.
+/// The rule at the end of the zone's file, which the date library does not read. Without it, clocks
+/// would never change after the last change that the file lists: that is in 2037, or (files of the
+/// short form, `zic -b slim`) years ago.
 std::optional<core::PosixZone> rule_of(const std::string& name) {
   static std::mutex mutex;
   static std::map<std::string, std::optional<core::PosixZone>> known;
@@ -121,12 +125,14 @@ TimeZone TimeZone::find(std::string_view iana_name) {
   require_time_zone_database();
   const auto* zone = may_be_a_name(iana_name) ? zone_named(iana_name) : nullptr;
   if (zone == nullptr) {
-    throw std::invalid_argument("unknown time zone \"" + core::printable(core::trimmed(iana_name, 60)) +
-                                "\": expected an IANA name such as Europe/Berlin, America/New_York or UTC");
+    throw std::invalid_argument(
+        "unknown time zone \"" + core::printable(core::trimmed(iana_name, 60)) +
+        "\": expected an IANA name such as Europe/Berlin, America/New_York or UTC");
   }
   require_readable(*zone);
   Rules rules{zone->name(), zone, rule_of(zone->name())};
-  if (rules.rule) rules.rule_from = period_of(zone->get_info(std::chrono::floor<seconds>(latest))).begin;
+  if (rules.rule)
+    rules.rule_from = period_of(zone->get_info(std::chrono::floor<seconds>(latest))).begin;
   return TimeZone{std::make_shared<const Rules>(std::move(rules))};
 }
 
@@ -183,14 +189,16 @@ LocalInstants TimeZone::instants_of(LocalTime local) const {
   const auto info = rules_->zone->get_info(date::local_seconds{local.time_since_epoch()});
   const auto first = with_offset(info.first.offset);
   if (info.result == date::local_info::unique) return {Kind::once, first, first};
-  if (info.result == date::local_info::nonexistent) return {Kind::skipped, info.first.end, info.first.end};
+  if (info.result == date::local_info::nonexistent)
+    return {Kind::skipped, info.first.end, info.first.end};
   return {Kind::twice, first, with_offset(info.second.offset)};
 }
 
 void require_time_zone_database() {
   [[maybe_unused]] static const bool checked = [] {
     const auto* new_york = zone_named("America/New_York");
-    if (new_york == nullptr) fail_database("the one of America/New_York, and perhaps more, is missing");
+    if (new_york == nullptr)
+      fail_database("the one of America/New_York, and perhaps more, is missing");
     require_readable(*new_york);
     return true;
   }();

@@ -8,7 +8,7 @@
 #include "core/require.hpp"
 #include "core/text.hpp"
 #include "inbox/rules.hpp"
-#include "outbox/new_messages.hpp"
+#include "queue/new_messages.hpp"
 #include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/inbox_store.hpp"
@@ -35,7 +35,7 @@ InboxFence fence_of(const InboxTicket& ticket) {
   return {ticket.owner, ticket.epoch};
 }
 
-InboxArrival checked_arrival(const InboxRequest& request, const OutboxOptions& options) {
+InboxArrival checked_arrival(const InboxRequest& request, const QueueOptions& options) {
   const auto key = checked_key(request.source, request.message_id);
   require_hash(request.hash);
   if (std::ranges::any_of(request.headers, [](const auto& header) {
@@ -45,10 +45,10 @@ InboxArrival checked_arrival(const InboxRequest& request, const OutboxOptions& o
   }
   InboxArrival arrival{
       key, request.hash,
-      outbox::checked(
-          outbox::MessageParts{request.topic, request.payload, request.correlation_id, request.due_at,
-                               request.headers, request.expires_at, request.priority},
-          options)};
+      queue::checked(queue::MessageParts{request.topic, request.payload, request.correlation_id,
+                                           request.due_at, request.headers, request.expires_at,
+                                           request.priority},
+                      options)};
   auto headers = request.headers;
   headers.insert_or_assign(std::string{source_header}, request.source);
   headers.insert_or_assign(std::string{message_id_header}, request.message_id);
@@ -62,7 +62,7 @@ struct Sorted {
   std::vector<std::size_t> places;  // of each, among the requests
 };
 
-Sorted sorted(std::span<const InboxRequest> requests, const OutboxOptions& options) {
+Sorted sorted(std::span<const InboxRequest> requests, const QueueOptions& options) {
   Sorted result;
   result.places.resize(requests.size());
   std::iota(result.places.begin(), result.places.end(), std::size_t{0});
@@ -70,11 +70,13 @@ Sorted sorted(std::span<const InboxRequest> requests, const OutboxOptions& optio
     return InboxKey{requests[place].source, requests[place].message_id};
   });
   result.arrivals.reserve(requests.size());
-  for (const auto place : result.places) result.arrivals.push_back(checked_arrival(requests[place], options));
+  for (const auto place : result.places)
+    result.arrivals.push_back(checked_arrival(requests[place], options));
   return result;
 }
 
-std::vector<InboxEnqueued> in_old_order(const Sorted& sorted, std::span<const InboxEnqueued> answers) {
+std::vector<InboxEnqueued> in_old_order(const Sorted& sorted,
+                                        std::span<const InboxEnqueued> answers) {
   std::vector<InboxEnqueued> ordered(answers.size());
   for (std::size_t i = 0; i < answers.size(); ++i) ordered[sorted.places[i]] = answers[i];
   return ordered;
@@ -126,7 +128,7 @@ std::string_view to_string(InboxEnqueueOutcome outcome) {
   return "unknown";
 }
 
-InboxMessage InboxMessage::from(const OutboxMessage& message) {
+InboxMessage InboxMessage::from(const Message& message) {
   InboxMessage result{.id = message.message_id,
                       .topic = message.topic,
                       .payload = message.payload,
@@ -153,12 +155,14 @@ Inbox::Inbox(storage::Database& database, InboxOptions options, Logger log, Metr
       options_(options),
       log_(log),
       metrics_(metrics),
-      queue_(database, database.inbox_queue(), "inbox", options.queue, std::move(log), std::move(metrics)) {
+      queue_(database, database.inbox_queue(), "inbox", options.queue, std::move(log),
+             std::move(metrics)) {
   require_lease(options_.lease);
   if (options_.remember < std::chrono::seconds{1} || options_.remember > ten_years) {
     throw std::out_of_range("remember must be a second to ten years");
   }
-  if (options_.stuck_after < std::chrono::milliseconds::zero() || options_.stuck_after > ten_years) {
+  if (options_.stuck_after < std::chrono::milliseconds::zero() ||
+      options_.stuck_after > ten_years) {
     throw std::out_of_range("stuck_after must be zero to ten years");
   }
 }
@@ -170,18 +174,19 @@ void Inbox::note_mismatch(std::string_view source, std::string_view message_id) 
 }
 
 // --- the guard
-// -----------------------------------------------------------------------------------------------
 
-Begun Inbox::begin(std::string_view source, std::string_view message_id, const BeginOptions& options,
-                   Transaction* transaction) {
+Begun Inbox::begin(std::string_view source, std::string_view message_id,
+                   const BeginOptions& options, Transaction* transaction) {
   const auto key = checked_key(source, message_id);
   require_hash(options.hash);
   const auto lease = options.lease.value_or(options_.lease);
   require_lease(lease);
   const auto max_attempts = options.max_attempts.value_or(options_.queue.max_attempts);
   inbox::require_max_attempts(max_attempts);
-  const storage::BeginOrder order{
-      .hash = options.hash, .owner = OwnerToken::generate(), .lease = lease, .max_attempts = max_attempts};
+  const storage::BeginOrder order{.hash = options.hash,
+                                  .owner = OwnerToken::generate(),
+                                  .lease = lease,
+                                  .max_attempts = max_attempts};
   storage::BeginAnswer answer;
   const auto ask = [&](storage::WriteSession& session) {
     answer = database_->inbox().try_begin(session, key, order);
@@ -197,7 +202,8 @@ Begun Inbox::begin(std::string_view source, std::string_view message_id, const B
   } else if (answer.gave_up) {
     note_dead(source, message_id, inbox::lost_last_attempt);
   }
-  metrics_.count("inbox.begun", 1, {{"store", database_->name()}, {"outcome", to_string(answer.outcome)}});
+  metrics_.count("inbox.begun", 1,
+                 {{"store", database_->name()}, {"outcome", to_string(answer.outcome)}});
   log_.write(LogLevel::debug, "inbox.begun",
              {{"store", database_->name()},
               {"source", source},
@@ -211,12 +217,13 @@ Begun Inbox::begin(std::string_view source, std::string_view message_id, const B
   return begun;
 }
 
-Begun Inbox::try_begin(std::string_view source, std::string_view message_id, const BeginOptions& options) {
+Begun Inbox::try_begin(std::string_view source, std::string_view message_id,
+                       const BeginOptions& options) {
   return begin(source, message_id, options, nullptr);
 }
 
-Begun Inbox::try_begin(Transaction& transaction, std::string_view source, std::string_view message_id,
-                       const BeginOptions& options) {
+Begun Inbox::try_begin(Transaction& transaction, std::string_view source,
+                       std::string_view message_id, const BeginOptions& options) {
   return begin(source, message_id, options, &transaction);
 }
 
@@ -248,7 +255,8 @@ bool Inbox::mark_processed(const InboxTicket& ticket) {
 }
 
 bool Inbox::mark_processed(Transaction& transaction, const InboxTicket& ticket) {
-  return database_->inbox().mark_processed(transaction.session(), checked_key(ticket), fence_of(ticket));
+  return database_->inbox().mark_processed(transaction.session(), checked_key(ticket),
+                                           fence_of(ticket));
 }
 
 bool Inbox::mark_dead(const InboxTicket& ticket, std::string_view reason) {
@@ -262,10 +270,12 @@ bool Inbox::mark_dead(const InboxTicket& ticket, std::string_view reason) {
   return done;
 }
 
-bool Inbox::mark_dead(Transaction& transaction, const InboxTicket& ticket, std::string_view reason) {
+bool Inbox::mark_dead(Transaction& transaction, const InboxTicket& ticket,
+                      std::string_view reason) {
   const auto key = checked_key(ticket);
   const auto text = checked_error("reason", reason);
-  const bool done = database_->inbox().mark_dead(transaction.session(), key, fence_of(ticket), text);
+  const bool done =
+      database_->inbox().mark_dead(transaction.session(), key, fence_of(ticket), text);
   if (done) note_dead_at_commit(transaction, key, text);
   return done;
 }
@@ -283,9 +293,10 @@ std::optional<WallTime> Inbox::renew(const InboxTicket& ticket, std::chrono::mil
   const auto key = checked_key(ticket);
   require_lease(lease);
   std::optional<WallTime> until;
-  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-    until = database_->inbox().extend(session, key, fence_of(ticket), lease);
-  });
+  database_->write({.single_statement = true, .repeatable = true},
+                   [&](storage::WriteSession& session) {
+                     until = database_->inbox().renew(session, key, fence_of(ticket), lease);
+                   });
   return until;
 }
 
@@ -299,18 +310,19 @@ bool Inbox::answer_seen(const storage::Sighting& seen, std::string_view source,
   return seen.status == InboxStatus::processed;
 }
 
-bool Inbox::already_processed(std::string_view source, std::string_view message_id, ContentHash hash) {
+bool Inbox::already_processed(std::string_view source, std::string_view message_id,
+                              ContentHash hash) {
   const auto key = checked_key(source, message_id);
   require_hash(hash);
   storage::Sighting seen;
-  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-    seen = database_->inbox().see(session, key, hash);
-  });
+  database_->write(
+      {.single_statement = true, .repeatable = true},
+      [&](storage::WriteSession& session) { seen = database_->inbox().see(session, key, hash); });
   return answer_seen(seen, source, message_id);
 }
 
-bool Inbox::already_processed(Transaction& transaction, std::string_view source, std::string_view message_id,
-                              ContentHash hash) {
+bool Inbox::already_processed(Transaction& transaction, std::string_view source,
+                              std::string_view message_id, ContentHash hash) {
   const auto key = checked_key(source, message_id);
   require_hash(hash);
   return answer_seen(database_->inbox().see(transaction.session(), key, hash), source, message_id);
@@ -325,7 +337,8 @@ bool Inbox::mark_processing(std::string_view source, std::string_view message_id
   return done;
 }
 
-bool Inbox::mark_processing(Transaction& transaction, std::string_view source, std::string_view message_id) {
+bool Inbox::mark_processing(Transaction& transaction, std::string_view source,
+                            std::string_view message_id) {
   const auto key = checked_key(source, message_id);
   return database_->inbox().mark_processing(transaction.session(), key, options_.lease);
 }
@@ -337,23 +350,26 @@ bool Inbox::mark_processed(std::string_view source, std::string_view message_id)
   });
 }
 
-bool Inbox::mark_processed(Transaction& transaction, std::string_view source, std::string_view message_id) {
+bool Inbox::mark_processed(Transaction& transaction, std::string_view source,
+                           std::string_view message_id) {
   return database_->inbox().mark_processed(transaction.session(), checked_key(source, message_id),
                                            std::nullopt);
 }
 
-bool Inbox::mark_dead(std::string_view source, std::string_view message_id, std::string_view reason) {
+bool Inbox::mark_dead(std::string_view source, std::string_view message_id,
+                      std::string_view reason) {
   const auto key = checked_key(source, message_id);
   const auto text = checked_error("reason", reason);
-  const bool done = marked(*database_, {key, InboxStatus::dead}, [&](storage::WriteSession& session) {
-    return database_->inbox().mark_dead(session, key, std::nullopt, text);
-  });
+  const bool done =
+      marked(*database_, {key, InboxStatus::dead}, [&](storage::WriteSession& session) {
+        return database_->inbox().mark_dead(session, key, std::nullopt, text);
+      });
   if (done) note_dead(source, message_id, text);
   return done;
 }
 
-bool Inbox::mark_dead(Transaction& transaction, std::string_view source, std::string_view message_id,
-                      std::string_view reason) {
+bool Inbox::mark_dead(Transaction& transaction, std::string_view source,
+                      std::string_view message_id, std::string_view reason) {
   const auto key = checked_key(source, message_id);
   const auto text = checked_error("reason", reason);
   const bool done = database_->inbox().mark_dead(transaction.session(), key, std::nullopt, text);
@@ -361,7 +377,8 @@ bool Inbox::mark_dead(Transaction& transaction, std::string_view source, std::st
   return done;
 }
 
-void Inbox::note_dead(std::string_view source, std::string_view message_id, std::string_view reason) const {
+void Inbox::note_dead(std::string_view source, std::string_view message_id,
+                      std::string_view reason) const {
   metrics_.count("inbox.dead", 1, {{"store", database_->name()}, {"source", source}});
   log_.write(LogLevel::warn, "inbox.dead",
              {{"store", database_->name()},
@@ -372,12 +389,12 @@ void Inbox::note_dead(std::string_view source, std::string_view message_id, std:
 
 void Inbox::note_dead_at_commit(Transaction& transaction, const InboxKey& key,
                                 std::string_view reason) const {
-  transaction.after_commit([this, source = std::string{key.source}, id = std::string{key.message_id},
+  transaction.after_commit([this, source = std::string{key.source},
+                            id = std::string{key.message_id},
                             why = std::string{reason}] { note_dead(source, id, why); });
 }
 
 // --- the queue
-// -----------------------------------------------------------------------------------------------
 
 void Inbox::note_enqueued(const InboxArrival& arrival, const InboxEnqueued& answer) const {
   if (answer.outcome == InboxEnqueueOutcome::hash_mismatch) {
@@ -406,10 +423,11 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(std::span<const InboxRequest> req
   const auto batch = sorted(requests, options_.queue);
   if (batch.arrivals.empty()) return {};
   std::vector<InboxEnqueued> answers;
-  database_->write(
-      {.single_statement = requests.size() == 1, .repeatable = true}, [&](storage::WriteSession& session) {
-        answers = database_->inbox().receive(session, batch.arrivals, storage::Announcement::later);
-      });
+  database_->write({.single_statement = requests.size() == 1, .repeatable = true},
+                   [&](storage::WriteSession& session) {
+                     answers = database_->inbox().receive(session, batch.arrivals,
+                                                          storage::Announcement::later);
+                   });
   for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
   if (std::ranges::any_of(answers, &InboxEnqueued::stored)) database_->announce();
   return in_old_order(batch, answers);
@@ -419,20 +437,20 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
                                                std::span<const InboxRequest> requests) {
   const auto batch = sorted(requests, options_.queue);
   if (batch.arrivals.empty()) return {};
-  const auto answers =
-      database_->inbox().receive(transaction.session(), batch.arrivals, outbox::announcement_in(transaction));
+  const auto answers = database_->inbox().receive(transaction.session(), batch.arrivals,
+                                                  queue::announcement_in(transaction));
   for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
   if (std::ranges::any_of(answers, &InboxEnqueued::stored)) transaction.announce_at_commit();
   return in_old_order(batch, answers);
 }
 
 // --- operating
-// -----------------------------------------------------------------------------------------------
 
 std::optional<InboxEntry> Inbox::find(std::string_view source, std::string_view message_id) {
   const auto key = checked_key(source, message_id);
   std::optional<InboxEntry> found;
-  database_->read([&](storage::ReadSession& session) { found = database_->inbox().find(session, key); });
+  database_->read(
+      [&](storage::ReadSession& session) { found = database_->inbox().find(session, key); });
   return found;
 }
 
@@ -445,48 +463,54 @@ InboxCounts Inbox::counts() {
   return counts;
 }
 
-std::vector<InboxEntry> Inbox::dead(const DeadFilter& filter, const InboxPage& page) {
+std::vector<InboxEntry> Inbox::dead_letters(const InboxDeadLetterFilter& filter,
+                                            const InboxPage& page) {
   require_filter(filter);
   if (page.after_source) (void)checked_key(*page.after_source, page.after_message_id);
   core::require_batch_size("size", page.size);
   std::vector<InboxEntry> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->inbox().dead(session, filter, page); });
+  database_->read([&](storage::ReadSession& session) {
+    found = database_->inbox().dead_letters(session, filter, page);
+  });
   return found;
 }
 
-std::size_t Inbox::revive(const DeadFilter& filter, const ReviveOptions& options) {
+std::size_t Inbox::replay(const InboxDeadLetterFilter& filter, const ReplayOptions& options) {
   require_filter(filter);
   if (options.delay < std::chrono::milliseconds::zero() || options.delay > ten_years) {
     throw std::out_of_range("delay must be zero to ten years");
   }
-  const ReviveOptions checked{.reason = std::string{checked_error("reason", options.reason)},
+  const ReplayOptions checked{.reason = std::string{checked_error("reason", options.reason)},
                               .delay = options.delay};
   // Not those that die again while we are at it.
   auto bounded = filter;
   database_->read([&](storage::ReadSession& session) {
     const auto now = database_->outbox().now(session) + std::chrono::microseconds{1};
-    bounded.died_before = std::min(now, filter.died_before.value_or(now));
+    bounded.failed_before = std::min(now, filter.failed_before.value_or(now));
   });
   std::size_t total = 0;
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = database_->inbox().revive(session, bounded, checked, storage::portion);
+      count = database_->inbox().replay(session, bounded, checked, storage::portion);
     });
   }
-  metrics_.count("inbox.revived", total, {{"store", database_->name()}});
-  log_.write(LogLevel::info, "inbox.revived",
-             {{"store", database_->name()}, {"count", total}, {"reason", core::printable(checked.reason)}});
+  metrics_.count("inbox.replayed", total, {{"store", database_->name()}});
+  log_.write(LogLevel::info, "inbox.replayed",
+             {{"store", database_->name()},
+              {"count", total},
+              {"reason", core::printable(checked.reason)}});
   if (total > 0) database_->announce();
   return total;
 }
 
-std::size_t Inbox::purge_dead(const DeadFilter& filter) {
+std::size_t Inbox::purge_dead_letters(const InboxDeadLetterFilter& filter) {
   require_filter(filter);
-  const auto total = storage::in_portions(*database_, [&](storage::WriteSession& session, int most) {
-    return database_->inbox().purge_dead(session, filter, most);
-  });
-  log_.write(LogLevel::info, "inbox.purged_dead", {{"store", database_->name()}, {"count", total}});
+  const auto total =
+      storage::in_portions(*database_, [&](storage::WriteSession& session, int most) {
+        return database_->inbox().purge_dead_letters(session, filter, most);
+      });
+  log_.write(LogLevel::info, "inbox.purged_dead_letters",
+             {{"store", database_->name()}, {"count", total}});
   return total;
 }
 
@@ -498,22 +522,26 @@ std::vector<InboxEntry> Inbox::stuck(std::chrono::milliseconds overdue, int most
   core::require_batch_size("most", most);
   std::vector<InboxEntry> found;
   database_->read(
-      [&](storage::ReadSession& session) { found = database_->inbox().stuck(session, overdue, most); },
+      [&](storage::ReadSession& session) {
+        found = database_->inbox().stuck(session, overdue, most);
+      },
       {.service = true, .stop = stop});
   return found;
 }
 
-std::size_t Inbox::forget(std::chrono::seconds age, const std::stop_token& stop) {
+std::size_t Inbox::purge(std::chrono::seconds age, const std::stop_token& stop) {
   if (age < std::chrono::seconds::zero() || age > ten_years) {
     throw std::out_of_range("age must be zero to ten years");
   }
   const auto total = storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session, int most) { return database_->inbox().forget(session, age, most); },
+      [&](storage::WriteSession& session, int most) {
+        return database_->inbox().purge(session, age, most);
+      },
       stop);
-  metrics_.count("inbox.forgotten", total, {{"store", database_->name()}});
+  metrics_.count("inbox.purged", total, {{"store", database_->name()}});
   if (total > 0) {
-    log_.write(LogLevel::info, "inbox.forgotten", {{"store", database_->name()}, {"count", total}});
+    log_.write(LogLevel::info, "inbox.purged", {{"store", database_->name()}, {"count", total}});
   }
   return total;
 }

@@ -17,7 +17,8 @@
 namespace dovetail {
 namespace {
 
-/// Nobody can take what an open transaction holds: its lease has only to be longer than that can last.
+/// Nobody can take what an open transaction holds: its lease has only to be longer than that can
+/// last.
 constexpr std::chrono::hours while_it_is_open{24 * 365};
 /// Between the note of a try and its transaction. If the process ends, the message may begin again
 /// after this time.
@@ -79,12 +80,14 @@ std::string_view to_string(ProcessOutcome outcome) {
 /// between its two transactions nothing else would make this one wait.
 storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::BeginOrder order) {
   const auto clock = system_clock();
-  const MonoDeadline patience(*clock, std::chrono::ceil<std::chrono::milliseconds>(order.lease) + grace);
+  const MonoDeadline patience(*clock,
+                              std::chrono::ceil<std::chrono::milliseconds>(order.lease) + grace);
   for (auto pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
     storage::BeginAnswer answer;
-    database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-      answer = database_->inbox().try_begin(session, key, order);
-    });
+    database_->write({.single_statement = true, .repeatable = true},
+                     [&](storage::WriteSession& session) {
+                       answer = database_->inbox().try_begin(session, key, order);
+                     });
     if (answer.outcome != BeginOutcome::in_progress || !answer.by_process || patience.expired())
       return answer;
     clock->sleep_for(pause, {});
@@ -112,7 +115,8 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
   return ProcessOutcome::handled;
 }
 
-ProcessOutcome Inbox::run_try(const storage::InboxKey& key, const storage::InboxFence& fence, bool is_last,
+ProcessOutcome Inbox::run_try(const storage::InboxKey& key, const storage::InboxFence& fence,
+                              bool is_last,
                               const std::function<void(Transaction& transaction)>& handler) {
   const auto failed = is_last ? TryEnd::dead : TryEnd::failed;
   auto outcome = ProcessOutcome::in_progress;
@@ -144,19 +148,20 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
   const auto max_attempts = options.max_attempts.value_or(options_.queue.max_attempts);
   inbox::require_max_attempts(max_attempts);
   const auto owner = OwnerToken::generate();
-  const auto begun =
-      begin_try(key, {.hash = options.hash,
-                      .owner = owner,
-                      .lease = std::min<std::chrono::milliseconds>(options_.lease, longest_process_lease),
-                      .max_attempts = max_attempts,
-                      .by_process = true});
+  const auto begun = begin_try(
+      key, {.hash = options.hash,
+            .owner = owner,
+            .lease = std::min<std::chrono::milliseconds>(options_.lease, longest_process_lease),
+            .max_attempts = max_attempts,
+            .by_process = true});
   const storage::InboxFence fence{owner, begun.epoch};
   const auto outcome = begun.outcome == BeginOutcome::started
                            ? run_try(key, fence, begun.attempts >= max_attempts, handler)
                            : outcome_of(begun.outcome);
   if (outcome == ProcessOutcome::hash_mismatch) note_mismatch(source, message_id);
   if (begun.gave_up) note_dead(source, message_id, inbox::lost_last_attempt);
-  metrics_.count("inbox.processed", 1, {{"store", database_->name()}, {"outcome", to_string(outcome)}});
+  metrics_.count("inbox.processed", 1,
+                 {{"store", database_->name()}, {"outcome", to_string(outcome)}});
   log_.write(LogLevel::debug, "inbox.processed",
              {{"store", database_->name()},
               {"source", source},
@@ -202,7 +207,8 @@ void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fen
                 {"source", key.source},
                 {"message_id", key.message_id},
                 {"error", failure.what()}});
-  } catch (...) {  // NOLINT(bugprone-empty-catch): a log sink's own; the caller gets the handler's error
+  } catch (
+      ...) {  // NOLINT(bugprone-empty-catch): a log sink's own; the caller gets the handler's error
   }
 }
 

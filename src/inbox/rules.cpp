@@ -5,7 +5,7 @@
 
 #include "core/require.hpp"
 #include "core/text.hpp"
-#include "outbox/new_messages.hpp"
+#include "queue/new_messages.hpp"
 
 namespace dovetail::inbox {
 namespace {
@@ -29,7 +29,8 @@ storage::InboxKey checked_key(std::string_view source, std::string_view message_
 }
 
 storage::InboxKey checked_key(const InboxTicket& ticket) {
-  if (ticket.owner.is_nil()) throw std::invalid_argument("the ticket is of a message that was not started");
+  if (ticket.owner.is_nil())
+    throw std::invalid_argument("the ticket is of a message that was not started");
   return checked_key(ticket.source, ticket.message_id);
 }
 
@@ -54,12 +55,12 @@ std::string_view checked_error(const char* what, std::string_view error) {
   return core::trimmed(error, max_error_bytes);
 }
 
-void require_filter(const DeadFilter& filter) {
+void require_filter(const InboxDeadLetterFilter& filter) {
   if (filter.source) require_word("source", *filter.source, max_source_characters);
   if (filter.message_id) require_word("message_id", *filter.message_id, max_message_id_characters);
-  if (filter.topic) outbox::require_topic(*filter.topic);
-  if (filter.died_after) core::require_time("died_after", *filter.died_after);
-  if (filter.died_before) core::require_time("died_before", *filter.died_before);
+  if (filter.topic) queue::require_topic(*filter.topic);
+  if (filter.failed_after) core::require_time("failed_after", *filter.failed_after);
+  if (filter.failed_before) core::require_time("failed_before", *filter.failed_before);
 }
 
 }  // namespace dovetail::inbox

@@ -1,5 +1,5 @@
-// What the arguments of the inbox must meet. Each throws std::invalid_argument or std::out_of_range, with the limit in the
-// text.
+// What the arguments of the inbox must meet. Each throws std::invalid_argument or
+// std::out_of_range, with the limit in the text.
 #pragma once
 
 #include <chrono>
@@ -11,14 +11,15 @@
 namespace dovetail::inbox {
 
 /// Why a message is dead whose lease ran out at its last attempt.
-inline constexpr std::string_view lost_last_attempt = "its lease ran out, and with it its last attempt";
+inline constexpr std::string_view lost_last_attempt =
+    "its lease ran out, and with it its last attempt";
 
 storage::InboxKey checked_key(std::string_view source, std::string_view message_id);
 storage::InboxKey checked_key(const InboxTicket& ticket);
 void require_hash(ContentHash hash);
 void require_max_attempts(int attempts);
 void require_lease(std::chrono::milliseconds lease);
-void require_filter(const DeadFilter& filter);
+void require_filter(const InboxDeadLetterFilter& filter);
 /// UTF-8; cut to what is kept.
 std::string_view checked_error(const char* what, std::string_view error);
 

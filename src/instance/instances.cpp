@@ -71,11 +71,14 @@ std::size_t Instances::purge(std::chrono::seconds age, const std::stop_token& st
 
 namespace instance {
 
-std::vector<UnhandledTopic> unhandled(std::span<const InstanceInfo> instances, std::string_view queue,
+std::vector<UnhandledTopic> unhandled(std::span<const InstanceInfo> instances,
+                                      std::string_view queue,
                                       std::span<const storage::DueTopic> due) {
   std::vector<UnhandledTopic> found;
   for (const auto& each : due) {
-    const auto handles = [&](const InstanceInfo& instance) { return instance.handles(queue, each.topic); };
+    const auto handles = [&](const InstanceInfo& instance) {
+      return instance.handles(queue, each.topic);
+    };
     if (std::ranges::any_of(instances, handles)) continue;
     found.push_back({.queue = std::string{queue},
                      .topic = each.topic,
@@ -86,14 +89,16 @@ std::vector<UnhandledTopic> unhandled(std::span<const InstanceInfo> instances, s
 }
 
 std::vector<UnhandledTopic> find_unhandled(storage::Database& database, storage::QueueStore& store,
-                                           std::string_view queue, const UnhandledTopicsRequest& request,
+                                           std::string_view queue,
+                                           const UnhandledTopicsRequest& request,
                                            const storage::ReadOptions& options) {
   std::vector<UnhandledTopic> found;
   database.read(
       [&](storage::ReadSession& session) {
         found.clear();
         const auto due = store.due_topics(session, request.waiting, request.look_at);
-        if (!due.empty()) found = unhandled(database.instances().list(session, most_instances), queue, due);
+        if (!due.empty())
+          found = unhandled(database.instances().list(session, most_instances), queue, due);
       },
       options);
   return found;

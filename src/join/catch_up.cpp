@@ -44,7 +44,8 @@ void CatchUp::run(const std::stop_token& stop) {
       waiting = catch_up(stop);
     } catch (const std::exception& error) {
       const auto* known = dynamic_cast<const Error*>(&error);
-      waiting = known == nullptr || known->kind() != ErrorKind::schema;  // somebody has removed the joins
+      waiting =
+          known == nullptr || known->kind() != ErrorKind::schema;  // somebody has removed the joins
       if (!waiting || stop.stop_requested()) continue;
       log_.write(LogLevel::warn, "join.catch_up_failed",
                  {{"store", database_.name()}, {"error", error.what()}});

@@ -7,7 +7,8 @@
 #include "dovetail/error.hpp"
 #include "dovetail/join.hpp"
 #include "join/wait_payload.hpp"
-#include "outbox/new_messages.hpp"
+#include "outbox/store_messages.hpp"
+#include "queue/new_messages.hpp"
 #include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/join_store.hpp"
@@ -43,7 +44,8 @@ void require_request(const JoinRequest& request) {
 }
 
 void require_expected_steps(int steps) {
-  if (steps < 1) throw std::out_of_range("expected_steps must be at least 1, got " + std::to_string(steps));
+  if (steps < 1)
+    throw std::out_of_range("expected_steps must be at least 1, got " + std::to_string(steps));
 }
 
 storage::NewJoin new_join(const JoinRequest& request, JoinId id, int expected_steps) {
@@ -52,7 +54,8 @@ storage::NewJoin new_join(const JoinRequest& request, JoinId id, int expected_st
                         .expected_steps = expected_steps,
                         .metadata = std::nullopt,
                         .deadline = request.deadline};
-  if (request.grouping_key && !request.grouping_key->empty()) join.grouping_key = *request.grouping_key;
+  if (request.grouping_key && !request.grouping_key->empty())
+    join.grouping_key = *request.grouping_key;
   if (request.metadata) join.metadata = *request.metadata;
   return join;
 }
@@ -61,9 +64,10 @@ JoinId id_for(const std::optional<JoinId>& given) {
   return given ? *given : JoinId::generate();
 }
 
-/// A fan-out whose parts are checked and have their ids, so that writing it a second time changes nothing.
+/// A fan-out whose parts are checked and have their ids, so that writing it a second time changes
+/// nothing.
 struct Plan {
-  Plan(const FanOut& fan, const OutboxOptions& options, const std::string& wait_topic)
+  Plan(const FanOut& fan, const QueueOptions& options, const std::string& wait_topic)
       : request(fan),
         join_request{.grouping_key = fan.grouping_key,
                      .expected_steps = fan.expected_steps,
@@ -71,26 +75,27 @@ struct Plan {
                      .deadline = fan.deadline,
                      .join_id = fan.join_id},
         join(id_for(fan.join_id)),
-        steps(outbox::checked(fan.steps, options)) {
+        steps(queue::checked(fan.steps, options)) {
     require_request(join_request);
     const auto given = static_cast<std::size_t>(std::max(0, fan.expected_steps));
     if (fan.expected_steps < 0) require_expected_steps(fan.expected_steps);
-    if (given == 0 && steps.empty()) throw std::invalid_argument("a fan-out needs a step, or expected_steps");
+    if (given == 0 && steps.empty())
+      throw std::invalid_argument("a fan-out needs a step, or expected_steps");
     if (given > 0 && given < steps.size()) {
-      throw std::invalid_argument("expected_steps is " + std::to_string(given) + ", but there are " +
-                                  std::to_string(steps.size()) + " steps");
+      throw std::invalid_argument("expected_steps is " + std::to_string(given) +
+                                  ", but there are " + std::to_string(steps.size()) + " steps");
     }
     for (std::size_t i = 0; fan.join_id && i < steps.size(); ++i) {
       if (!steps[i].fresh) continue;  // a repeated fan-out must find the steps of the first
-      steps[i].id = OutboxMessageId{core::derived_id(join.uuid(), core::Derived::step_of_join, i)};
+      steps[i].id = MessageId{core::derived_id(join.uuid(), core::Derived::step_of_join, i)};
       steps[i].fresh = false;
     }
     if (!fan.wait) return;
     wait_request = EnqueueRequest{
         .topic = wait_topic,
         .payload = to_payload(join, *fan.wait),
-        .message_id = OutboxMessageId{core::derived_id(join.uuid(), core::Derived::wait_of_join)}};
-    wait = outbox::checked(*wait_request, options);
+        .message_id = MessageId{core::derived_id(join.uuid(), core::Derived::wait_of_join)}};
+    wait = queue::checked(*wait_request, options);
   }
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
@@ -103,10 +108,11 @@ struct Plan {
   std::optional<storage::NewMessage> wait;
 };
 
-/// Steps whose unique key is taken are those that are there: the join waits for as many as there are messages.
+/// Steps whose unique key is taken are those that are there: the join waits for as many as there
+/// are messages.
 int expected_steps(const Plan& plan, std::span<const Enqueued> steps) {
   if (plan.request.expected_steps > 0) return plan.request.expected_steps;
-  return static_cast<int>(std::set<OutboxMessageId>(steps.begin(), steps.end()).size());
+  return static_cast<int>(std::set<MessageId>(steps.begin(), steps.end()).size());
 }
 
 /// The answer of a fan-out whose join exists already: nothing was stored.
@@ -120,14 +126,17 @@ FannedOut known_fan_out(const Plan& plan) {
 /// The join comes first: when it exists already, its steps may have ended and their messages may be
 /// purged, so nothing is enqueued, and the answer is nothing.
 std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteSession& session,
-                                    const Plan& plan, bool repeated, storage::Announcement announcement) {
-  const auto most_steps = std::max(plan.request.expected_steps, static_cast<int>(plan.steps.size()));
+                                    const Plan& plan, bool repeated,
+                                    storage::Announcement announcement) {
+  const auto most_steps =
+      std::max(plan.request.expected_steps, static_cast<int>(plan.steps.size()));
   if (!database.joins().start(session, new_join(plan.join_request, plan.join, most_steps))) {
     return std::nullopt;
   }
   FannedOut answer{.join = plan.join, .steps = {}, .wait = std::nullopt};
   if (!plan.steps.empty()) {
-    answer.steps = outbox::store(database, session, plan.request.steps, plan.steps, repeated, announcement);
+    answer.steps =
+        outbox::store(database, session, plan.request.steps, plan.steps, repeated, announcement);
   }
   const auto steps = expected_steps(plan, answer.steps);
   if (steps != most_steps) database.joins().expect(session, plan.join, steps);
@@ -170,7 +179,8 @@ std::string_view to_string(StepStatus status) {
   return "unknown";
 }
 
-Joins::Joins(storage::Database& database, Outbox& outbox, JoinOptions options, Logger log, Metrics metrics)
+Joins::Joins(storage::Database& database, Outbox& outbox, JoinOptions options, Logger log,
+             Metrics metrics)
     : database_(&database),
       outbox_(&outbox),
       options_(std::move(options)),
@@ -178,7 +188,8 @@ Joins::Joins(storage::Database& database, Outbox& outbox, JoinOptions options, L
       metrics_(std::move(metrics)) {
   if (options_.wait_topic.empty()) throw std::invalid_argument("wait_topic must not be empty");
   core::require_length("wait_topic", options_.wait_topic, 255);
-  if (options_.wait_poll < std::chrono::milliseconds{100} || options_.wait_poll > std::chrono::hours{1}) {
+  if (options_.wait_poll < std::chrono::milliseconds{100} ||
+      options_.wait_poll > std::chrono::hours{1}) {
     throw std::out_of_range("wait_poll must be 100 ms to 1 h");
   }
   if (options_.retain_finished < std::chrono::seconds::zero() ||
@@ -188,7 +199,6 @@ Joins::Joins(storage::Database& database, Outbox& outbox, JoinOptions options, L
 }
 
 // --- start
-// ---------------------------------------------------------------------------------------------------
 
 JoinId Joins::start(const JoinRequest& request) {
   require_request(request);
@@ -237,9 +247,8 @@ void Joins::note_fanned_out(const JoinRequest& join, const FanOut& request, cons
 }
 
 // --- steps
-// ---------------------------------------------------------------------------------------------------
 
-bool Joins::attach_in(storage::WriteSession& session, JoinId join, OutboxMessageId message) const {
+bool Joins::attach_in(storage::WriteSession& session, JoinId join, MessageId message) const {
   const storage::Membership member{join, message};
   const bool known_only = outbox_->options().retain_done.count() == 0;
   const auto answer = database_->joins().attach(session, std::span{&member, 1}, known_only);
@@ -253,39 +262,42 @@ bool Joins::attach_in(storage::WriteSession& session, JoinId join, OutboxMessage
   return !answer.unknown;
 }
 
-void Joins::note_attached(JoinId join, OutboxMessageId message, bool is_stored) const {
+void Joins::note_attached(JoinId join, MessageId message, bool is_stored) const {
   // The message may come later. If it was purged instead, the step never ends.
   const auto level = is_stored ? LogLevel::debug : LogLevel::warn;
   if (!log_.enabled(level)) return;
-  log_.write(
-      level, is_stored ? "join.attached" : "join.attached_unknown",
-      {{"store", database_->name()}, {"join_id", join.to_string()}, {"message_id", message.to_string()}});
+  log_.write(level, is_stored ? "join.attached" : "join.attached_unknown",
+             {{"store", database_->name()},
+              {"join_id", join.to_string()},
+              {"message_id", message.to_string()}});
 }
 
-void Joins::attach(JoinId join, OutboxMessageId message) {
+void Joins::attach(JoinId join, MessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
   bool is_stored = true;
-  database_->write({.repeatable = true},
-                   [&](storage::WriteSession& session) { is_stored = attach_in(session, join, message); });
+  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+    is_stored = attach_in(session, join, message);
+  });
   note_attached(join, message, is_stored);
 }
 
-void Joins::attach(Transaction& transaction, JoinId join, OutboxMessageId message) {
+void Joins::attach(Transaction& transaction, JoinId join, MessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
   note_attached(join, message, attach_in(transaction.session(), join, message));
 }
 
-bool Joins::report_in(storage::WriteSession& session, JoinId join, OutboxMessageId message,
+bool Joins::report_in(storage::WriteSession& session, JoinId join, MessageId message,
                       StepStatus status) const {
   const auto counted = database_->joins().report(session, join, message, status);
   if (counted) return *counted;
   if (database_->joins().missing(session, std::span{&join, 1})) no_such_join(join);
-  throw InvalidOperation("message " + message.to_string() + " is no step of join " + join.to_string());
+  throw InvalidOperation("message " + message.to_string() + " is no step of join " +
+                         join.to_string());
 }
 
-bool Joins::report(JoinId join, OutboxMessageId message, StepStatus status) {
+bool Joins::report(JoinId join, MessageId message, StepStatus status) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
   return storage::confirmed_write(*database_, {}, [&](storage::WriteSession& session) {
@@ -293,32 +305,32 @@ bool Joins::report(JoinId join, OutboxMessageId message, StepStatus status) {
   });
 }
 
-bool Joins::report_step_completed(JoinId join, OutboxMessageId message) {
+bool Joins::report_step_completed(JoinId join, MessageId message) {
   return report(join, message, StepStatus::completed);
 }
 
-bool Joins::report_step_completed(Transaction& transaction, JoinId join, OutboxMessageId message) {
+bool Joins::report_step_completed(Transaction& transaction, JoinId join, MessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
   return report_in(transaction.session(), join, message, StepStatus::completed);
 }
 
-bool Joins::report_step_failed(JoinId join, OutboxMessageId message) {
+bool Joins::report_step_failed(JoinId join, MessageId message) {
   return report(join, message, StepStatus::failed);
 }
 
-bool Joins::report_step_failed(Transaction& transaction, JoinId join, OutboxMessageId message) {
+bool Joins::report_step_failed(Transaction& transaction, JoinId join, MessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
   return report_in(transaction.session(), join, message, StepStatus::failed);
 }
 
 // --- waiting, and whole fan-outs
-// -----------------------------------------------------------------------------
 
-OutboxMessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
-  const EnqueueRequest request{.topic = options_.wait_topic, .payload = to_payload(join, continuation)};
-  const auto message = outbox::checked(request, outbox_->options());
+MessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
+  const EnqueueRequest request{.topic = options_.wait_topic,
+                               .payload = to_payload(join, continuation)};
+  const auto message = queue::checked(request, outbox_->options());
   bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     outbox::require_joins(*database_, session, std::span{&join, 1});
@@ -331,8 +343,10 @@ OutboxMessageId Joins::enqueue_wait(JoinId join, const Continuation& continuatio
   return message.id;
 }
 
-OutboxMessageId Joins::enqueue_wait(Transaction& transaction, JoinId join, const Continuation& continuation) {
-  const EnqueueRequest request{.topic = options_.wait_topic, .payload = to_payload(join, continuation)};
+MessageId Joins::enqueue_wait(Transaction& transaction, JoinId join,
+                              const Continuation& continuation) {
+  const EnqueueRequest request{.topic = options_.wait_topic,
+                               .payload = to_payload(join, continuation)};
   outbox::require_joins(*database_, transaction.session(), std::span{&join, 1});
   const auto message = outbox_->enqueue(transaction, request);
   database_->joins().await(transaction.session(), join, message);
@@ -343,13 +357,15 @@ FannedOut Joins::fan_out(const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
   std::optional<FannedOut> written;
   bool again = false;
-  const bool created = storage::confirmed_write(*database_, {}, [&](storage::WriteSession& session) {
-    const bool repeated = std::exchange(again, true);
-    auto now = write_plan(*database_, session, plan, repeated, storage::Announcement::later);
-    if (!now) return false;  // perhaps the run before wrote it: then its answer is the right one
-    written = std::move(now);
-    return true;
-  });
+  const bool created =
+      storage::confirmed_write(*database_, {}, [&](storage::WriteSession& session) {
+        const bool repeated = std::exchange(again, true);
+        auto now = write_plan(*database_, session, plan, repeated, storage::Announcement::later);
+        if (!now)
+          return false;  // perhaps the run before wrote it: then its answer is the right one
+        written = std::move(now);
+        return true;
+      });
   if (!created || !written) return known_fan_out(plan);
   note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
   database_->announce();
@@ -358,8 +374,8 @@ FannedOut Joins::fan_out(const FanOut& request) {
 
 FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
-  auto written =
-      write_plan(*database_, transaction.session(), plan, false, outbox::announcement_in(transaction));
+  auto written = write_plan(*database_, transaction.session(), plan, false,
+                            queue::announcement_in(transaction));
   if (!written) return known_fan_out(plan);
   note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
   transaction.announce_at_commit();
@@ -367,7 +383,6 @@ FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
 }
 
 // --- operating
-// -----------------------------------------------------------------------------------------------
 
 bool Joins::cancel_in(storage::WriteSession& session, JoinId join) const {
   const auto cancelled = database_->joins().cancel(session, join);
@@ -377,7 +392,8 @@ bool Joins::cancel_in(storage::WriteSession& session, JoinId join) const {
 
 void Joins::note_cancelled(JoinId join) const {
   metrics_.count("join.cancelled", 1, {{"store", database_->name()}});
-  log_.write(LogLevel::info, "join.cancelled", {{"store", database_->name()}, {"join_id", join.to_string()}});
+  log_.write(LogLevel::info, "join.cancelled",
+             {{"store", database_->name()}, {"join_id", join.to_string()}});
 }
 
 bool Joins::cancel(JoinId join) {
@@ -397,7 +413,8 @@ bool Joins::cancel(Transaction& transaction, JoinId join) {
 
 std::optional<Join> Joins::get(JoinId join) {
   std::optional<Join> found;
-  database_->read([&](storage::ReadSession& session) { found = database_->joins().get(session, join); });
+  database_->read(
+      [&](storage::ReadSession& session) { found = database_->joins().get(session, join); });
   return found;
 }
 
@@ -409,16 +426,18 @@ std::vector<Join> Joins::list(const JoinFilter& filter, const JoinPage& page) {
   if (filter.created_before) core::require_time("created_before", *filter.created_before);
   core::require_batch_size("size", page.size);
   std::vector<Join> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->joins().list(session, filter, page); });
+  database_->read([&](storage::ReadSession& session) {
+    found = database_->joins().list(session, filter, page);
+  });
   return found;
 }
 
 std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
   core::require_batch_size("size", page.size);
   std::vector<JoinMember> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->joins().members(session, join, page); });
+  database_->read([&](storage::ReadSession& session) {
+    found = database_->joins().members(session, join, page);
+  });
   return found;
 }
 
@@ -452,9 +471,11 @@ std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) 
     count += some;
     if (some == 0) break;
     const auto took = std::chrono::steady_clock::now() - begun;
-    if (database_->transactions_exclude_writers() && !storage::pause_between_portions(took, stop)) break;
+    if (database_->transactions_exclude_writers() && !storage::pause_between_portions(took, stop))
+      break;
   }
-  if (count > 0) log_.write(LogLevel::info, "join.purged", {{"store", database_->name()}, {"count", count}});
+  if (count > 0)
+    log_.write(LogLevel::info, "join.purged", {{"store", database_->name()}, {"count", count}});
   return count;
 }
 

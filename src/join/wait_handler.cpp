@@ -32,7 +32,7 @@ HandlerOptions WaitHandler::options() const {
           .timeout = std::chrono::minutes{1}};
 }
 
-void WaitHandler::handle(const OutboxMessage& message, HandlerContext& context) {
+void WaitHandler::handle(const Message& message, HandlerContext& context) {
   try {
     look(message, context);
   } catch (const PermanentFailure&) {
@@ -49,7 +49,7 @@ void WaitHandler::handle(const OutboxMessage& message, HandlerContext& context) 
   }
 }
 
-void WaitHandler::look(const OutboxMessage& message, HandlerContext& context) {
+void WaitHandler::look(const Message& message, HandlerContext& context) {
   WaitPayload payload;
   try {
     payload = parse_wait_payload(message.payload);
@@ -57,15 +57,16 @@ void WaitHandler::look(const OutboxMessage& message, HandlerContext& context) {
     throw PermanentFailure(error.what());
   }
   auto& transaction = context.transaction();
-  const auto awaited = database_.joins().wait(transaction.session(), payload.join, message.message_id);
+  const auto awaited =
+      database_.joins().wait(transaction.session(), payload.join, message.message_id);
   if (!awaited) throw PermanentFailure("join " + payload.join.to_string() + " does not exist");
   const auto& join = awaited->join;
   switch (join.status) {
     case JoinStatus::pending: {
       auto delay = options_.wait_poll;
       if (awaited->until_deadline) {
-        const auto left = std::chrono::ceil<milliseconds>(
-            std::clamp<std::chrono::microseconds>(*awaited->until_deadline, milliseconds{0}, delay));
+        const auto left = std::chrono::ceil<milliseconds>(std::clamp<std::chrono::microseconds>(
+            *awaited->until_deadline, milliseconds{0}, delay));
         delay = std::min(delay, left + milliseconds{1});
       }
       note_waiting_();
@@ -84,10 +85,11 @@ void WaitHandler::look(const OutboxMessage& message, HandlerContext& context) {
   }
 }
 
-void WaitHandler::go_on(const OutboxMessage& message, const Continuation& continuation, const Join& join,
+void WaitHandler::go_on(const Message& message, const Continuation& continuation, const Join& join,
                         Transaction& transaction) {
   const bool failed = has_failed(join, continuation);
-  const auto& topic = failed ? continuation.on_fail_topic.value_or("") : continuation.on_complete_topic;
+  const auto& topic =
+      failed ? continuation.on_fail_topic.value_or("") : continuation.on_complete_topic;
   transaction.after_commit([this, failed] {
     metrics_.count("join.continued", 1,
                    {{"store", database_.name()}, {"path", failed ? "failure" : "success"}});
@@ -97,24 +99,26 @@ void WaitHandler::go_on(const OutboxMessage& message, const Continuation& contin
     return;
   }
   try {
-    outbox_.enqueue(transaction, {.topic = topic,
-                                  .payload = failed ? continuation.on_fail_payload.value_or("")
-                                                    : continuation.on_complete_payload,
-                                  .correlation_id = message.correlation_id,
-                                  .message_id = OutboxMessageId{core::derived_id(
-                                      message.message_id.uuid(), core::Derived::continuation_of_wait)},
-                                  .headers = message.headers,
-                                  .priority = message.priority});
-  } catch (const std::invalid_argument& error) {  // written by hand, and no message will ever come of it
+    outbox_.enqueue(transaction,
+                    {.topic = topic,
+                     .payload = failed ? continuation.on_fail_payload.value_or("")
+                                       : continuation.on_complete_payload,
+                     .correlation_id = message.correlation_id,
+                     .message_id = MessageId{core::derived_id(message.message_id.uuid(),
+                                                              core::Derived::continuation_of_wait)},
+                     .headers = message.headers,
+                     .priority = message.priority});
+  } catch (
+      const std::invalid_argument& error) {  // written by hand, and no message will ever come of it
     throw PermanentFailure(error.what());
   }
-  log_decision(transaction, LogLevel::info, failed ? "join.failure_continued" : "join.success_continued",
-               message, join);
+  log_decision(transaction, LogLevel::info,
+               failed ? "join.failure_continued" : "join.success_continued", message, join);
 }
 
 /// Once it has taken effect: a transaction that fails is made again, with its decision.
 void WaitHandler::log_decision(Transaction& transaction, LogLevel level, std::string_view event,
-                               const OutboxMessage& message, const Join& join) const {
+                               const Message& message, const Join& join) const {
   if (!log_.enabled(level)) return;
   transaction.after_commit([this, level, event, waiting = message.message_id, id = join.id,
                             status = join.status, expected = join.expected_steps,

@@ -1,7 +1,8 @@
 // The handler of messages that wait for a join.
 //
-// It looks at the join and decides in one transaction, with the join locked: goes on (the continuation and the ack commit
-// together), or is noted as waiting and snoozes (that commits together as well). Between the two the join cannot end unseen.
+// It looks at the join and decides in one transaction, with the join locked: goes on (the
+// continuation and the ack commit together), or is noted as waiting and snoozes (that commits
+// together as well). Between the two the join cannot end unseen.
 #pragma once
 
 #include <functional>
@@ -25,15 +26,15 @@ class WaitHandler final : public Handler {
 
   [[nodiscard]] std::string topic() const override { return options_.wait_topic; }
   [[nodiscard]] HandlerOptions options() const override;
-  void handle(const OutboxMessage& message, HandlerContext& context) override;
+  void handle(const Message& message, HandlerContext& context) override;
 
  private:
-  void look(const OutboxMessage& message, HandlerContext& context);
-  void go_on(const OutboxMessage& message, const Continuation& continuation, const Join& join,
+  void look(const Message& message, HandlerContext& context);
+  void go_on(const Message& message, const Continuation& continuation, const Join& join,
              Transaction& transaction);
   /// `event` is a literal: it is kept until the commit.
   void log_decision(Transaction& transaction, LogLevel level, std::string_view event,
-                    const OutboxMessage& message, const Join& join) const;
+                    const Message& message, const Join& join) const;
 
   storage::Database& database_;
   Outbox& outbox_;

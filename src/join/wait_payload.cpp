@@ -33,7 +33,8 @@ std::optional<std::string> text(const Json& object, std::string_view key) {
 bool flag(const Json& object, std::string_view key, bool absent) {
   for (const auto& [name, value] : object.items()) {
     if (plain(name) != plain(key) || value.is_null()) continue;
-    if (!value.is_boolean()) throw std::invalid_argument(std::string{key} + " must be true or false");
+    if (!value.is_boolean())
+      throw std::invalid_argument(std::string{key} + " must be true or false");
     return value.get<bool>();
   }
   return absent;
@@ -64,9 +65,12 @@ void require_continuation(const Continuation& continuation) {
     throw std::invalid_argument("on_complete_topic must not be empty");
   core::require_length("on_complete_topic", continuation.on_complete_topic, 255);
   core::require_text("on_complete_payload", continuation.on_complete_payload);
-  if (continuation.on_fail_topic == "") throw std::invalid_argument("on_fail_topic must not be empty");
-  if (continuation.on_fail_topic) core::require_length("on_fail_topic", *continuation.on_fail_topic, 255);
-  if (continuation.on_fail_payload) core::require_text("on_fail_payload", *continuation.on_fail_payload);
+  if (continuation.on_fail_topic == "")
+    throw std::invalid_argument("on_fail_topic must not be empty");
+  if (continuation.on_fail_topic)
+    core::require_length("on_fail_topic", *continuation.on_fail_topic, 255);
+  if (continuation.on_fail_payload)
+    core::require_text("on_fail_payload", *continuation.on_fail_payload);
 }
 
 }  // namespace join

@@ -22,7 +22,8 @@ constexpr double jitter = 0.1;  // of the duration, and only ever sooner
 
 /// How long before it ends a lease counts as lost: more than two clocks drift apart meanwhile.
 MonoDuration margin(milliseconds duration) {
-  return std::min<MonoDuration>(duration / 10, std::max<milliseconds>(milliseconds{1'000}, duration / 500));
+  return std::min<MonoDuration>(duration / 10,
+                                std::max<milliseconds>(milliseconds{1'000}, duration / 500));
 }
 
 MonoDuration share_of(milliseconds duration, double share) {
@@ -44,10 +45,11 @@ void require_options(const LeaseRunnerOptions& options) {
 
 }  // namespace
 
-// Two threads: one renews, and may have to wait for the database; the other fires the stop token in time, even while the
-// first waits. All times are of the monotonic clock: the lease's end is counted from when the request for it was sent, which
-// is sooner than when the database granted it. The end only moves later, so that both threads may sleep until the time they
-// know, and look again.
+// Two threads: one renews, and may have to wait for the database; the other fires the stop token in
+// time, even while the first waits. All times are of the monotonic clock: the lease's end is
+// counted from when the request for it was sent, which is sooner than when the database granted it.
+// The end only moves later, so that both threads may sleep until the time they know, and look
+// again.
 struct LeaseRunner::State {
   State(Leases& leases_, Lease granted, const LeaseRunnerOptions& options, MonoTime sent_at)
       : leases(leases_),
@@ -110,7 +112,8 @@ struct LeaseRunner::State {
   /// Throws when the database gave no answer.
   bool renew() {
     const auto sent_at = clock.mono();
-    // One attempt that gets no answer, on a connection that is only half there, must leave time for another.
+    // One attempt that gets no answer, on a connection that is only half there, must leave time for
+    // another.
     std::stop_source attempt;
     const std::stop_callback ends_with_us(over.get_token(), [&] { attempt.request_stop(); });
     const std::jthread hurry([&](const std::stop_token& done) {
@@ -127,7 +130,8 @@ struct LeaseRunner::State {
     return true;
   }
 
-  /// Sleeps until the renewal is due; a renewal by somebody else meanwhile puts it off. False: no more renewals.
+  /// Sleeps until the renewal is due; a renewal by somebody else meanwhile puts it off. False: no
+  /// more renewals.
   bool sleep_until_due(const std::stop_token& stop) {
     const auto sooner = share_of(duration, jitter * core::random_unit());
     for (;;) {
@@ -147,8 +151,10 @@ struct LeaseRunner::State {
       try {
         if (!renew()) return;
       } catch (const std::exception& error) {
-        if (!stop.stop_requested()) leases.note_failure("lease.renewal_failed", lease, error.what());
-        const auto pause = std::clamp<milliseconds>(duration / 20, milliseconds{10}, milliseconds{1'000});
+        if (!stop.stop_requested())
+          leases.note_failure("lease.renewal_failed", lease, error.what());
+        const auto pause =
+            std::clamp<milliseconds>(duration / 20, milliseconds{10}, milliseconds{1'000});
         if (!clock.sleep_for(pause, stop)) return;
       }
       if (check()) return;
@@ -188,9 +194,9 @@ std::optional<LeaseRunner> LeaseRunner::try_start(Leases& leases, std::string_vi
   require_options(options);
   const auto owner = options.owner.empty() ? default_owner() : options.owner;
   const auto sent_at = leases.clock().mono();
-  auto lease = options.limit > 0
-                   ? leases.try_acquire_slot(name, options.limit, owner, options.duration, options.stop)
-                   : leases.try_acquire(name, owner, options.duration, options.stop);
+  auto lease = options.limit > 0 ? leases.try_acquire_slot(name, options.limit, owner,
+                                                           options.duration, options.stop)
+                                 : leases.try_acquire(name, owner, options.duration, options.stop);
   if (!lease) return std::nullopt;
   try {
     return LeaseRunner{std::make_unique<State>(leases, *lease, options, sent_at)};
@@ -234,7 +240,8 @@ bool LeaseRunner::try_renew_now() {
   }
 }
 
-bool run_while_leader(Leases& leases, std::string_view name, const std::function<void(LeaseRunner&)>& lead,
+bool run_while_leader(Leases& leases, std::string_view name,
+                      const std::function<void(LeaseRunner&)>& lead,
                       const LeaseRunnerOptions& options) {
   require_options(options);
   if (!lead) throw std::invalid_argument("lead must not be empty");
@@ -246,7 +253,8 @@ bool run_while_leader(Leases& leases, std::string_view name, const std::function
       runner = LeaseRunner::try_start(leases, name, own);
     } catch (const Error& error) {
       // Without its database nobody leads; it may come back.
-      const bool passes = error.is_transient() || error.is_in_doubt() || error.kind() == ErrorKind::cancelled;
+      const bool passes =
+          error.is_transient() || error.is_in_doubt() || error.kind() == ErrorKind::cancelled;
       if (!passes) throw;
     }
     if (runner) {

@@ -21,7 +21,8 @@ void require_word(const char* what, std::string_view text) {
 }
 
 void require_duration(std::chrono::milliseconds duration) {
-  if (duration < shortest || duration > longest) throw std::out_of_range("duration must be 10 ms to 24 h");
+  if (duration < shortest || duration > longest)
+    throw std::out_of_range("duration must be 10 ms to 24 h");
 }
 
 void require_lease(const Lease& lease) {
@@ -34,21 +35,24 @@ void require_lease(const Lease& lease) {
 Leases::Leases(storage::Database& database, Logger log, Metrics metrics)
     : database_(&database), log_(std::move(log)), metrics_(std::move(metrics)) {}
 
-std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> limit, std::string_view owner,
-                                     std::chrono::milliseconds duration, const std::stop_token& stop) {
+std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> limit,
+                                     std::string_view owner, std::chrono::milliseconds duration,
+                                     const std::stop_token& stop) {
   require_word("name", name);
   require_word("owner", owner);
   require_duration(duration);
   const storage::LeaseOrder order{
       .name = name, .owner = owner, .duration = duration, .slots = limit, .grant = Uuid::random()};
   std::optional<Lease> lease;
-  database_->write(
-      {.single_statement = true, .repeatable = true, .stop = stop},
-      [&](storage::WriteSession& session) { lease = database_->leases().try_acquire(session, order); });
+  database_->write({.single_statement = true, .repeatable = true, .stop = stop},
+                   [&](storage::WriteSession& session) {
+                     lease = database_->leases().try_acquire(session, order);
+                   });
   metrics_.count(lease ? "lease.acquired" : "lease.busy", 1, {{"store", database_->name()}});
   if (lease) {
-    log_.write(LogLevel::info, "lease.acquired",
-               {{"store", database_->name()}, {"name", name}, {"owner", owner}, {"token", lease->token}});
+    log_.write(
+        LogLevel::info, "lease.acquired",
+        {{"store", database_->name()}, {"name", name}, {"owner", owner}, {"token", lease->token}});
   } else {
     log_.write(LogLevel::debug, "lease.busy",
                {{"store", database_->name()}, {"name", name}, {"owner", owner}});
@@ -57,11 +61,13 @@ std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> l
 }
 
 std::optional<Lease> Leases::try_acquire(std::string_view name, std::string_view owner,
-                                         std::chrono::milliseconds duration, const std::stop_token& stop) {
+                                         std::chrono::milliseconds duration,
+                                         const std::stop_token& stop) {
   return acquire(name, std::nullopt, owner, duration, stop);
 }
 
-std::optional<Lease> Leases::try_acquire_slot(std::string_view name, int limit, std::string_view owner,
+std::optional<Lease> Leases::try_acquire_slot(std::string_view name, int limit,
+                                              std::string_view owner,
                                               std::chrono::milliseconds duration,
                                               const std::stop_token& stop) {
   if (limit < 1 || limit > most_slots) throw std::out_of_range("limit must be 1 to 10000");
@@ -73,9 +79,10 @@ std::optional<WallTime> Leases::renew(const Lease& lease, std::chrono::milliseco
   require_lease(lease);
   require_duration(duration);
   std::optional<WallTime> until;
-  database_->write(
-      {.single_statement = true, .repeatable = true, .service = true, .stop = stop},
-      [&](storage::WriteSession& session) { until = database_->leases().renew(session, lease, duration); });
+  database_->write({.single_statement = true, .repeatable = true, .service = true, .stop = stop},
+                   [&](storage::WriteSession& session) {
+                     until = database_->leases().renew(session, lease, duration);
+                   });
   if (until) metrics_.count("lease.renewed", 1, {{"store", database_->name()}});
   return until;
 }
@@ -85,9 +92,11 @@ bool Leases::release(const Lease& lease, const std::stop_token& stop) {
   const bool held = storage::confirmed_write(
       *database_, {.single_statement = true, .service = true, .stop = stop},
       [&](storage::WriteSession& session) { return database_->leases().release(session, lease); });
-  log_.write(
-      LogLevel::info, held ? "lease.released" : "lease.gone",
-      {{"store", database_->name()}, {"name", lease.name}, {"owner", lease.owner}, {"token", lease.token}});
+  log_.write(LogLevel::info, held ? "lease.released" : "lease.gone",
+             {{"store", database_->name()},
+              {"name", lease.name},
+              {"owner", lease.owner},
+              {"token", lease.token}});
   return held;
 }
 
@@ -97,12 +106,15 @@ Clock& Leases::clock() const {
 
 void Leases::note_lost(const Lease& lease) const {
   metrics_.count("lease.lost", 1, {{"store", database_->name()}});
-  log_.write(
-      LogLevel::warn, "lease.lost",
-      {{"store", database_->name()}, {"name", lease.name}, {"owner", lease.owner}, {"token", lease.token}});
+  log_.write(LogLevel::warn, "lease.lost",
+             {{"store", database_->name()},
+              {"name", lease.name},
+              {"owner", lease.owner},
+              {"token", lease.token}});
 }
 
-void Leases::note_failure(std::string_view event, const Lease& lease, std::string_view error) const {
+void Leases::note_failure(std::string_view event, const Lease& lease,
+                          std::string_view error) const {
   metrics_.count(event, 1, {{"store", database_->name()}});
   log_.write(LogLevel::warn, event,
              {{"store", database_->name()},
@@ -115,8 +127,9 @@ void Leases::note_failure(std::string_view event, const Lease& lease, std::strin
 std::optional<Lease> Leases::get(std::string_view name) {
   require_word("name", name);
   std::vector<Lease> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->leases().list(session, name, {.size = 1}); });
+  database_->read([&](storage::ReadSession& session) {
+    found = database_->leases().list(session, name, {.size = 1});
+  });
   if (found.empty() || found.front().slot != 0) return std::nullopt;
   return found.front();
 }
@@ -124,8 +137,9 @@ std::optional<Lease> Leases::get(std::string_view name) {
 std::vector<Lease> Leases::list(const LeasePage& page) {
   core::require_batch_size("size", page.size);
   std::vector<Lease> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->leases().list(session, std::nullopt, page); });
+  database_->read([&](storage::ReadSession& session) {
+    found = database_->leases().list(session, std::nullopt, page);
+  });
   return found;
 }
 

@@ -24,7 +24,8 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::off;
 }
 
-/// `text` as one word: quoted, with line breaks and quotes escaped, where a reader could mistake it for more.
+/// `text` as one word: quoted, with line breaks and quotes escaped, where a reader could mistake it
+/// for more.
 std::string quoted_if_needed(const std::string& text) {
   if (!text.empty() && text.find_first_of(" =\"\n\r\t\\") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -65,7 +66,8 @@ class SpdlogSink final : public LogSink {
   }
   void write(const LogRecord& record) override {
     std::string line{record.event};
-    for (const auto& field : record.fields) line += fmt::format(" {}={}", field.name, shown(field.value));
+    for (const auto& field : record.fields)
+      line += fmt::format(" {}={}", field.name, shown(field.value));
     logger_.log(to_spdlog(record.level), line);
   }
 

@@ -2,18 +2,20 @@
 
 #include <algorithm>
 
-#include "outbox/new_messages.hpp"
+#include "outbox/store_messages.hpp"
+#include "queue/new_messages.hpp"
 #include "storage/database.hpp"
 #include "storage/queue_store.hpp"
 
 namespace dovetail {
 
-using outbox::announcement_in;
-using outbox::checked;
+using queue::announcement_in;
+using queue::checked;
 using storage::Announcement;
 
-Outbox::Outbox(storage::Database& database, OutboxOptions options, Logger log, Metrics metrics)
-    : WorkQueue(database, database.outbox(), "outbox", options, std::move(log), std::move(metrics)) {}
+Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
+    : WorkQueue(database, database.outbox(), "outbox", options, std::move(log),
+                std::move(metrics)) {}
 
 Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(std::span{&request, 1}).front();
@@ -23,14 +25,16 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   const bool fresh = message.fresh;
   const bool inside = fresh && !message.unique_key && database().announces_inside();
   bool again = false;
-  database().write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-    const bool repeated = std::exchange(again, true);
-    message.fresh = fresh && !repeated;
-    answer =
-        database().outbox().enqueue(session, message, inside ? Announcement::inside : Announcement::later);
-    // A second run finds what the first one stored without being told: that was this call's doing.
-    if (repeated && fresh && answer == message.id) answer = {message.id, true};
-  });
+  database().write({.single_statement = true, .repeatable = true},
+                   [&](storage::WriteSession& session) {
+                     const bool repeated = std::exchange(again, true);
+                     message.fresh = fresh && !repeated;
+                     answer = database().outbox().enqueue(
+                         session, message, inside ? Announcement::inside : Announcement::later);
+                     // A second run finds what the first one stored without being told: that was
+                     // this call's doing.
+                     if (repeated && fresh && answer == message.id) answer = {message.id, true};
+                   });
   note_enqueued(message, answer.stored());
   const bool announced = inside && message.fresh;  // not by a second run
   if (answer.stored() && announced) database().doorbell().ring();
@@ -103,8 +107,9 @@ void Outbox::note_enqueued_many(std::span<const EnqueueRequest> requests,
   const auto stored = static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
   metrics().count("outbox.enqueued", stored, {{"store", database().name()}});
   metrics().count("outbox.duplicates", answers.size() - stored, {{"store", database().name()}});
-  log().write(LogLevel::info, "outbox.enqueued_many",
-              {{"store", database().name()}, {"count", stored}, {"duplicates", answers.size() - stored}});
+  log().write(
+      LogLevel::info, "outbox.enqueued_many",
+      {{"store", database().name()}, {"count", stored}, {"duplicates", answers.size() - stored}});
 }
 
 }  // namespace dovetail

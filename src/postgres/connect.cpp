@@ -19,8 +19,8 @@ using Steady = std::chrono::steady_clock;
 /// PQconnectPoll knows neither time limits nor stop tokens: we look at both this often.
 constexpr int connect_poll_ms = 50;
 
-/// What we add where the user said nothing. Together the four TCP settings notice a half-open connection in
-/// 15 s.
+/// What we add where the user said nothing. Together the four TCP settings notice a half-open
+/// connection in 15 s.
 constexpr std::array<std::pair<const char*, const char*>, 8> default_settings{{
     {"application_name", "dovetail"},
     {"client_encoding", "UTF8"},
@@ -34,13 +34,16 @@ constexpr std::array<std::pair<const char*, const char*>, 8> default_settings{{
 
 void discard_notice(void*, const char*) {}
 
-/// `FATAL:  28P01: ...` in libpq's verbose text is the only place where it shows the SQLSTATE of a failed
-/// connection attempt.
+/// `FATAL:  28P01: ...` in libpq's verbose text is the only place where it shows the SQLSTATE of a
+/// failed connection attempt.
 std::string sqlstate_in(std::string_view line) {
-  const auto is_code_character = [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); };
+  const auto is_code_character = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
+  };
   for (std::size_t at = 0; (at = line.find(":  ", at)) != std::string_view::npos; ++at) {
     const auto code = line.substr(at + 3, 6);
-    if (code.size() == 6 && code.back() == ':' && std::ranges::all_of(code.substr(0, 5), is_code_character)) {
+    if (code.size() == 6 && code.back() == ':' &&
+        std::ranges::all_of(code.substr(0, 5), is_code_character)) {
       return std::string{code.substr(0, 5)};
     }
   }
@@ -74,15 +77,17 @@ bool requires_ssl(const ConnectionSettings& settings) {
 
 /// An attempt that failed changed nothing: without an answer from a server it may be repeated.
 ErrorKind kind_of_failure(PGconn* native, const std::string& sqlstate) {
-  if (sqlstate == "3D000") return ErrorKind::schema;   // no such database
-  if (sqlstate == "08P01") return ErrorKind::invalid;  // the startup packet was refused, and will be again
+  if (sqlstate == "3D000") return ErrorKind::schema;  // no such database
+  if (sqlstate == "08P01")
+    return ErrorKind::invalid;  // the startup packet was refused, and will be again
   if (sqlstate.empty() && PQconnectionNeedsPassword(native) != 0) return ErrorKind::permission;
   return classify(sqlstate, false);
 }
 
 std::string remedy_for(const std::string& sqlstate, const ConnectionSettings& settings) {
   if (sqlstate != "08P01" || !settings.sends_options()) return {};
-  return ". A pooler such as PgBouncer refuses startup options: set PlatformOptions::pooled, or --pooled on "
+  return ". A pooler such as PgBouncer refuses startup options: set PlatformOptions::pooled, or "
+         "--pooled on "
          "the command line";
 }
 
@@ -90,8 +95,10 @@ std::string remedy_for(const std::string& sqlstate, const ConnectionSettings& se
 struct Attempt {
   Attempt(PGconn* native, Steady::time_point give_up_at, const std::stop_token& stop) {
     auto state = PQstatus(native) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
-    while (state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED && in_time && !stop.stop_requested()) {
-      pollfd fd{PQsocket(native), static_cast<short>(state == PGRES_POLLING_READING ? POLLIN : POLLOUT), 0};
+    while (state != PGRES_POLLING_OK && state != PGRES_POLLING_FAILED && in_time &&
+           !stop.stop_requested()) {
+      pollfd fd{PQsocket(native),
+                static_cast<short>(state == PGRES_POLLING_READING ? POLLIN : POLLOUT), 0};
       if (::poll(&fd, 1, connect_poll_ms) > 0) state = PQconnectPoll(native);
       reached_ssl = reached_ssl || PQstatus(native) == CONNECTION_SSL_STARTUP;
       in_time = Steady::now() < give_up_at;
@@ -109,7 +116,8 @@ struct Attempt {
                                 const ConnectOptions& options, bool reached_ssl) {
   const auto report = report_of(PQerrorMessage(native));
   auto kind = kind_of_failure(native, report.sqlstate);
-  // SSL that fails at the first connection is a matter of settings; later it may be a server that restarts.
+  // SSL that fails at the first connection is a matter of settings; later it may be a server that
+  // restarts.
   const bool ssl_refused = report.sqlstate.empty() && reached_ssl && requires_ssl(settings);
   if (options.first && ssl_refused) kind = ErrorKind::permission;
   throw Error({kind, report.sqlstate, "connect"},
@@ -147,7 +155,8 @@ ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed
   if (!read_committed) return;
   sends_options_ = true;
   const std::string isolation = "-c default_transaction_isolation=read\\ committed";
-  const auto given = std::ranges::find(values_, "options", [](const auto& entry) { return entry.first; });
+  const auto given =
+      std::ranges::find(values_, "options", [](const auto& entry) { return entry.first; });
   if (given == values_.end()) {
     values_.emplace_back("options", isolation);
   } else {
@@ -156,12 +165,13 @@ ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed
 }
 
 std::string_view ConnectionSettings::get(std::string_view key) const {
-  const auto found =
-      std::ranges::find(values_, key, [](const auto& entry) -> std::string_view { return entry.first; });
+  const auto found = std::ranges::find(
+      values_, key, [](const auto& entry) -> std::string_view { return entry.first; });
   return found == values_.end() ? std::string_view{} : std::string_view{found->second};
 }
 
-std::chrono::milliseconds ConnectionSettings::connect_timeout(std::chrono::milliseconds fallback) const {
+std::chrono::milliseconds ConnectionSettings::connect_timeout(
+    std::chrono::milliseconds fallback) const {
   const int seconds = std::atoi(std::string{get("connect_timeout")}.c_str());
   return seconds > 0 ? std::chrono::milliseconds{std::chrono::seconds{seconds}} : fallback;
 }
@@ -175,12 +185,14 @@ std::string ConnectionSettings::describe() const {
          or_else("dbname", "default");
 }
 
-std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings, const std::stop_token& stop,
+std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings,
+                                             const std::stop_token& stop,
                                              const ConnectOptions& options) {
   const auto give_up_at = Steady::now() + options.timeout;
   require_resolvable(settings, options, give_up_at, stop);
   // libpq looks the name up once more, and nothing ends that early.
-  if (stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
+  if (stop.stop_requested())
+    throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
   std::vector<const char*> keys;
   std::vector<const char*> values;
   for (const auto& [key, value] : settings.values()) {
@@ -195,7 +207,8 @@ std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings,
   PQsetNoticeProcessor(native, &discard_notice, nullptr);
   PQsetErrorVerbosity(native, PQERRORS_VERBOSE);
   const Attempt attempt(native, give_up_at, stop);
-  if (stop.stop_requested()) throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
+  if (stop.stop_requested())
+    throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
   if (attempt.failed) raise_failure(native, settings, options, attempt.reached_ssl);
   if (!attempt.connected) {
     throw Error({ErrorKind::connection_lost, "", "connect"},

@@ -22,8 +22,8 @@ namespace dovetail::postgres {
 namespace {
 
 constexpr std::size_t copy_chunk_bytes = std::size_t{256} << 10;
-/// How long the server may take to answer a cancel request or a ROLLBACK, or a COMMIT once a stop was
-/// requested.
+/// How long the server may take to answer a cancel request or a ROLLBACK, or a COMMIT once a stop
+/// was requested.
 constexpr std::chrono::seconds answer_grace{2};
 
 std::string first_line(std::string_view text) {
@@ -32,14 +32,13 @@ std::string first_line(std::string_view text) {
 
 }  // namespace
 
-// ---------------------------------------------------------------------------------------------------------------------
-
-/// A cancel request, sent by a thread of its own: PQcancel() has no time limit, and a frozen server never
-/// answers it.
+/// A cancel request, sent by a thread of its own: PQcancel() has no time limit, and a frozen server
+/// never answers it.
 class Connection::CancelRequest {
  public:
   explicit CancelRequest(PGconn* connection) {
-    std::unique_ptr<PGcancel, decltype(&PQfreeCancel)> handle{PQgetCancel(connection), &PQfreeCancel};
+    std::unique_ptr<PGcancel, decltype(&PQfreeCancel)> handle{PQgetCancel(connection),
+                                                              &PQfreeCancel};
     if (!handle) return;
     std::promise<void> promise;
     auto answered = promise.get_future();
@@ -50,8 +49,9 @@ class Connection::CancelRequest {
         promise.set_value();
       }).detach();
       answered_ = std::move(answered);
-    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): no thread is available: the
-    }                                     // connection is given up after the same time instead
+    } catch (
+        const std::system_error&) {  // NOLINT(bugprone-empty-catch): no thread is available: the
+    }                                // connection is given up after the same time instead
   }
   /// True once the server has processed it. Until then it may hit the connection's next statement.
   [[nodiscard]] bool answered_by(std::chrono::steady_clock::time_point time) const {
@@ -62,7 +62,8 @@ class Connection::CancelRequest {
   std::future<void> answered_;
 };
 
-/// One exchange with the server: waits for the socket, and turns a stop request into a cancel request.
+/// One exchange with the server: waits for the socket, and turns a stop request into a cancel
+/// request.
 class Connection::Call {
  public:
   using AtStop = Command::AtStop;
@@ -101,10 +102,11 @@ class Connection::Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// Waits for any of `events`; false when the server did not answer in the time that a stop request leaves.
+  /// Waits for any of `events`; false when the server did not answer in the time that a stop
+  /// request leaves.
   bool wait(short events) {
-    std::array<pollfd, 2> fds{
-        {{PQsocket(connection_), events, 0}, {wake_ && !deadline_ ? owner_.wake_fd_ : -1, POLLIN, 0}}};
+    std::array<pollfd, 2> fds{{{PQsocket(connection_), events, 0},
+                               {wake_ && !deadline_ ? owner_.wake_fd_ : -1, POLLIN, 0}}};
     for (;;) {
       const int ready = ::poll(fds.data(), fds.size(), milliseconds_left());
       if (ready < 0 && errno == EINTR) continue;
@@ -162,8 +164,6 @@ class Connection::Call {
   std::optional<std::stop_callback<Wake>> wake_;
 };
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 Connection::Connection(PGconn* connection, bool owned) : connection_(connection), owned_(owned) {}
 
 Connection::~Connection() {
@@ -179,7 +179,8 @@ std::unique_ptr<Connection> Connection::borrow(PGconn* connection) {
 
 bool Connection::usable() const {
   if (broken_ || !process_.is_this_one() || PQstatus(connection_) != CONNECTION_OK) return false;
-  if (transaction_status() != PQTRANS_IDLE || PQpipelineStatus(connection_) != PQ_PIPELINE_OFF) return false;
+  if (transaction_status() != PQTRANS_IDLE || PQpipelineStatus(connection_) != PQ_PIPELINE_OFF)
+    return false;
   pollfd fd{PQsocket(connection_), POLLIN | POLLRDHUP, 0};
   if (::poll(&fd, 1, 0) == 0) return true;
   if ((fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return false;
@@ -200,8 +201,9 @@ void Connection::send(const Command& command) {
   const auto arrays = params.arrays();
   int sent = 0;
   if (preparation_of(command) == Preparation::done) {
-    sent = PQsendQueryPrepared(connection_, std::string{command.name}.c_str(), params.count(),
-                               arrays.values.data(), arrays.lengths.data(), arrays.formats.data(), 1);
+    sent =
+        PQsendQueryPrepared(connection_, std::string{command.name}.c_str(), params.count(),
+                            arrays.values.data(), arrays.lengths.data(), arrays.formats.data(), 1);
   } else {
     sent = PQsendQueryParams(connection_, command.text.data(), params.count(), arrays.types.data(),
                              arrays.values.data(), arrays.lengths.data(), arrays.formats.data(), 1);
@@ -248,13 +250,15 @@ std::vector<Result> Connection::run_pipelined(std::span<const Command> commands,
   Call call(*this, stop);
   if (PQenterPipelineMode(connection_) == 0) fail(commands.front(), nullptr);
   std::vector<std::string> preparing;
-  std::vector<std::pair<std::size_t, bool>> expected;  // which command, and whether this is its Prepare
+  std::vector<std::pair<std::size_t, bool>>
+      expected;  // which command, and whether this is its Prepare
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (preparation_of(commands[i]) == Preparation::first_use) {
-      prepared_.emplace(commands[i].name, commands[i].text);  // for those behind it; taken back when it fails
+      prepared_.emplace(commands[i].name,
+                        commands[i].text);  // for those behind it; taken back when it fails
       preparing.emplace_back(commands[i].name);
-      if (PQsendPrepare(connection_, std::string{commands[i].name}.c_str(), commands[i].text.data(), 0,
-                        nullptr) == 0) {
+      if (PQsendPrepare(connection_, std::string{commands[i].name}.c_str(), commands[i].text.data(),
+                        0, nullptr) == 0) {
         fail(commands[i], nullptr);
       }
       expected.emplace_back(i, true);
@@ -305,7 +309,8 @@ void Connection::send_copy_data(const Command& command, std::string_view data, C
   }
 }
 
-void Connection::copy_in(const Command& command, std::string_view data, const std::stop_token& stop) {
+void Connection::copy_in(const Command& command, std::string_view data,
+                         const std::stop_token& stop) {
   Call call(*this, stop);
   if (PQsendQuery(connection_, command.text.data()) == 0 || !call.flush()) fail(command, nullptr);
   if (!call.wait_until_result_is_there()) fail(command, nullptr);
@@ -342,12 +347,13 @@ bool Connection::wait_for_notification(std::chrono::steady_clock::time_point dea
   };
   while (!stop.stop_requested()) {
     if (take_all()) return true;
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
     Call call(*this, stop);
     std::array<pollfd, 2> fds{{{PQsocket(connection_), POLLIN, 0}, {wake_fd_, POLLIN, 0}}};
-    if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) <= 0 || fds[0].revents == 0) continue;
+    if (::poll(fds.data(), fds.size(), static_cast<int>(left.count())) <= 0 || fds[0].revents == 0)
+      continue;
     if (PQconsumeInput(connection_) == 0 || PQstatus(connection_) != CONNECTION_OK) {
       fail({.name = "listen", .text = ""}, nullptr);
     }
@@ -356,7 +362,8 @@ bool Connection::wait_for_notification(std::chrono::steady_clock::time_point dea
 }
 
 void Connection::fail(const Command& command, const Result* result) {
-  const char* code = result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_SQLSTATE) : nullptr;
+  const char* code =
+      result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_SQLSTATE) : nullptr;
   const char* primary =
       result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_MESSAGE_PRIMARY) : nullptr;
   // Without an SQLSTATE from the server, what failed is the connection.

@@ -1,9 +1,10 @@
 // One libpq connection.
 //
 // Guarantees
-//   * Every call can be ended by a stop_token: connecting, and each statement (by a cancel request to the
-//     server). When the server does not answer the cancel request either, the connection is given up after
-//     2 s.
+//   * Every call can be ended by a stop_token: connecting, and each statement (by a cancel request
+//   to the
+//     server). When the server does not answer the cancel request either, the connection is given
+//     up after 2 s.
 //   * A failure names the statement, carries the SQLSTATE, and is classified once, in error.cpp.
 //   * A connection that broke says so (usable() is false) and is never handed out again.
 //
@@ -29,15 +30,18 @@
 
 namespace dovetail::postgres {
 
-/// The parsed connection string with Dovetail's defaults filled in: keepalives, timeouts, application name,
-/// encoding.
+/// The parsed connection string with Dovetail's defaults filled in: keepalives, timeouts,
+/// application name, encoding.
 class ConnectionSettings {
  public:
-  /// Throws std::invalid_argument, without the string's secrets, when libpq cannot read it. `read_committed`:
-  /// whatever the server's default isolation level is (not for poolers, which refuse startup options).
+  /// Throws std::invalid_argument, without the string's secrets, when libpq cannot read it.
+  /// `read_committed`: whatever the server's default isolation level is (not for poolers, which
+  /// refuse startup options).
   explicit ConnectionSettings(std::string_view url, bool read_committed = false);
 
-  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& values() const { return values_; }
+  [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& values() const {
+    return values_;
+  }
   [[nodiscard]] std::string_view get(std::string_view key) const;
   /// The limit of one attempt to connect: that of the connection string, or else `fallback`.
   [[nodiscard]] std::chrono::milliseconds connect_timeout(std::chrono::milliseconds fallback) const;
@@ -54,8 +58,8 @@ class ConnectionSettings {
 /// One attempt to connect.
 struct ConnectOptions {
   std::chrono::milliseconds timeout{4'000};
-  /// No connection with these settings has succeeded yet. An unknown host name or a refused SSL connection is
-  /// then an error that is not transient.
+  /// No connection with these settings has succeeded yet. An unknown host name or a refused SSL
+  /// connection is then an error that is not transient.
   bool first = false;
 };
 
@@ -89,9 +93,10 @@ class Connection {
   /// Runs one command.
   Result run(const Command& command, const std::stop_token& stop = {});
 
-  /// Runs them all in one round trip (pipeline mode); the first failure is thrown, and those behind it did
-  /// not run.
-  std::vector<Result> run_pipelined(std::span<const Command> commands, const std::stop_token& stop = {});
+  /// Runs them all in one round trip (pipeline mode); the first failure is thrown, and those behind
+  /// it did not run.
+  std::vector<Result> run_pipelined(std::span<const Command> commands,
+                                    const std::stop_token& stop = {});
 
   /// Runs a COPY … FROM STDIN, and sends it `data`.
   void copy_in(const Command& command, std::string_view data, const std::stop_token& stop = {});
@@ -99,10 +104,11 @@ class Connection {
   /// Runs a text of many statements.
   void run_script(std::string_view name, const std::string& text);
 
-  /// Waits until the server sends a notification on a channel this connection listens to, or until `deadline`
-  /// (false) or `stop` (false). Takes all that have come.
-  /// `heard` is called with the payload of each.
-  bool wait_for_notification(std::chrono::steady_clock::time_point deadline, const std::stop_token& stop,
+  /// Waits until the server sends a notification on a channel this connection listens to, or until
+  /// `deadline` (false) or `stop` (false). Takes all that have come. `heard` is called with the
+  /// payload of each.
+  bool wait_for_notification(std::chrono::steady_clock::time_point deadline,
+                             const std::stop_token& stop,
                              const std::function<void(std::string_view)>& heard = {});
 
   /// False once the connection is broken, also when the server hung up while it was idle.
@@ -119,8 +125,8 @@ class Connection {
 
   void send(const Command& command);
   void send_copy_data(const Command& command, std::string_view data, Call& call);
-  /// A name stands for the text that was prepared under it first; the same name with another text (that of
-  /// another schema, through a borrowed transaction) is run without being prepared.
+  /// A name stands for the text that was prepared under it first; the same name with another text
+  /// (that of another schema, through a borrowed transaction) is run without being prepared.
   enum class Preparation { none, first_use, done };
   [[nodiscard]] Preparation preparation_of(const Command& command) const;
   Result wait_for_last_result(const Command& command, Call& call);

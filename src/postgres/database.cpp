@@ -65,7 +65,9 @@ class OwnedTransaction final : public storage::TransactionHandle {
   }
   void announce_at_commit() override { announces_ = true; }
   void announce_schedule_at_commit() override { announces_schedule_ = true; }
-  void after_commit(std::function<void()> call) override { after_commit_.push_back(std::move(call)); }
+  void after_commit(std::function<void()> call) override {
+    after_commit_.push_back(std::move(call));
+  }
   void rollback() override {
     require_open();
     const auto connection = std::exchange(connection_, std::nullopt);
@@ -88,7 +90,8 @@ class OwnedTransaction final : public storage::TransactionHandle {
 class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
  public:
   explicit BorrowedTransaction(PGconn* connection)
-      : connection_(Connection::borrow(connection)), session_({*connection_, Scope::borrowed, false, {}}) {
+      : connection_(Connection::borrow(connection)),
+        session_({*connection_, Scope::borrowed, false, {}}) {
     if (PQpipelineStatus(connection) != PQ_PIPELINE_OFF) {
       throw InvalidOperation(
           "the borrowed connection is in pipeline mode: leave it before lending the connection");
@@ -112,7 +115,8 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
       case PQTRANS_INERROR:
         throw InvalidOperation("the borrowed transaction has failed: roll it back");
       default:
-        throw InvalidOperation("no transaction is open on the borrowed connection: send BEGIN first");
+        throw InvalidOperation(
+            "no transaction is open on the borrowed connection: send BEGIN first");
     }
   }
   std::unique_ptr<Connection> connection_;
@@ -127,12 +131,13 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       name_(settings_.describe()),
       connect_timeout_(settings_.connect_timeout(options_.connect_timeout)),
       texts_(sql::statements(), quoted(options_.schema)),
-      pool_({.max_size = options_.max_connections, .patience = slot_patience(options_)}, options_.clock,
-            options_.log,
+      pool_({.max_size = options_.max_connections, .patience = slot_patience(options_)},
+            options_.clock, options_.log,
             [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
-      service_pool_({.max_size = options_.service_connections, .patience = slot_patience(options_)},
-                    options_.clock, options_.log,
-                    [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
+      service_pool_(
+          {.max_size = options_.service_connections, .patience = slot_patience(options_)},
+          options_.clock, options_.log,
+          [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
       outbox_(texts_, sql::outbox),
       inbox_(texts_),
       inbox_queue_(texts_, sql::inbox),
@@ -148,8 +153,8 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                          [this](const std::stop_token& stop) { notify(timers_payload, stop); }) {}
 
 std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {
-  // An attempt that has begun takes the time that it needs: the pool begins none after `give_up_at`. Only opening a
-  // Platform has a limit for all of them.
+  // An attempt that has begun takes the time that it needs: the pool begins none after
+  // `give_up_at`. Only opening a Platform has a limit for all of them.
   auto timeout = connect_timeout_;
   if (!connected_) {
     const auto left =
@@ -171,18 +176,18 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto stop = or_closing(options.stop);
   require_connected(stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
-  storage::run_with_retry(*options_.clock, options_.log, {.patience = options_.retry_for},
-                          {.repeatable = true, .stop = stop}, [&] {
-                            auto connection =
-                                (options.service ? service_pool_ : pool_).acquire(stop, give_up_at);
-                            ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
-                            body(session);
-                            try {
-                              session.core().rollback();
-                            } catch (const Error&) {
-                              // The snapshot was read, and the pool does not get this connection back.
-                            }
-                          });
+  storage::run_with_retry(
+      *options_.clock, options_.log, {.patience = options_.retry_for},
+      {.repeatable = true, .stop = stop}, [&] {
+        auto connection = (options.service ? service_pool_ : pool_).acquire(stop, give_up_at);
+        ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
+        body(session);
+        try {
+          session.core().rollback();
+        } catch (const Error&) {
+          // The snapshot was read, and the pool does not get this connection back.
+        }
+      });
 }
 
 void Database::write(const storage::WriteOptions& given, const WriteBody& body) {
@@ -194,11 +199,13 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
                           [&] { write_once(options, body, give_up_at); });
 }
 
-void Database::write_once(const storage::WriteOptions& options, const WriteBody& body, TimePoint give_up_at) {
+void Database::write_once(const storage::WriteOptions& options, const WriteBody& body,
+                          TimePoint give_up_at) {
   auto connection = (options.service ? service_pool_ : pool_).acquire(options.stop, give_up_at);
-  // Behind a pooler the isolation level of a lone statement is the server's default; BEGIN says which one we
-  // need.
-  const auto scope = options.single_statement && !options_.pooled ? Scope::autocommit : Scope::transaction;
+  // Behind a pooler the isolation level of a lone statement is the server's default; BEGIN says
+  // which one we need.
+  const auto scope =
+      options.single_statement && !options_.pooled ? Scope::autocommit : Scope::transaction;
   WriteSession session({*connection, scope, !options_.pooled, options.stop});
   try {
     body(session);
@@ -217,7 +224,8 @@ std::unique_ptr<storage::TransactionHandle> Database::begin() {
   const auto stop = closing_.get_token();
   require_connected(stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
-  return std::make_unique<OwnedTransaction>(*this, pool_.acquire(stop, give_up_at), !options_.pooled, stop);
+  return std::make_unique<OwnedTransaction>(*this, pool_.acquire(stop, give_up_at),
+                                            !options_.pooled, stop);
 }
 
 std::optional<std::chrono::microseconds> Database::clock_lead(storage::ReadSession& session) {
@@ -227,7 +235,6 @@ std::optional<std::chrono::microseconds> Database::clock_lead(storage::ReadSessi
 }
 
 // --- waking workers
-// ------------------------------------------------------------------------------------------
 
 std::string Database::channel() const {
   return "dovetail_" + options_.schema;  // as the schema's function _wake writes it
@@ -248,15 +255,18 @@ void Database::notify(std::string_view queue, const std::stop_token& stop) {
   Params params;
   params.add(std::string_view{channel()}).add(queue);
   auto connection = service_pool_.acquire(stop, std::chrono::steady_clock::now());
-  // A hint need not be on disk before it is sent: without that wait it is there some milliseconds sooner.
-  connection->run({.name = "notify",
-                   .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
-                   .params = &params},
-                  stop);
+  // A hint need not be on disk before it is sent: without that wait it is there some milliseconds
+  // sooner.
+  connection->run(
+      {.name = "notify",
+       .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
+       .params = &params},
+      stop);
 }
 
 void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
-  if (options_.pooled) return;  // a pooler in transaction mode hands the connection to somebody else
+  if (options_.pooled)
+    return;  // a pooler in transaction mode hands the connection to somebody else
   const FullJitterBackoff backoff;
   for (int tries = 0; !stop.stop_requested(); ++tries) {
     try {
@@ -275,10 +285,12 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
   }
 }
 
-void Database::listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected) {
-  const auto connection =
-      connect(stop, std::chrono::steady_clock::now() + std::max(connect_timeout_, least_connect_timeout));
-  const std::string text = "listen \"" + channel() + '"';  // the schema's name was checked: it has no quotes
+void Database::listen_once(const std::stop_token& stop,
+                           const std::function<void(bool)>& connected) {
+  const auto connection = connect(
+      stop, std::chrono::steady_clock::now() + std::max(connect_timeout_, least_connect_timeout));
+  const std::string text =
+      "listen \"" + channel() + '"';  // the schema's name was checked: it has no quotes
   connection->run({.name = "listen", .text = text}, stop);
   connected(true);
   doorbell().ring();  // for what came before we listened
@@ -289,8 +301,8 @@ void Database::listen_once(const std::stop_token& stop, const std::function<void
     const auto heard = [&](std::string_view queue) {
       (queue == timers_payload || queue == jobs_payload ? schedule : work) = true;
     };
-    connection->wait_for_notification(std::chrono::steady_clock::now() + std::chrono::minutes{1}, stop,
-                                      heard);
+    connection->wait_for_notification(std::chrono::steady_clock::now() + std::chrono::minutes{1},
+                                      stop, heard);
     if (work) doorbell().ring();
     if (schedule) schedule_bell().ring();
   }
@@ -302,7 +314,8 @@ extern const std::string_view producer_grants;
 namespace {
 
 void replace_all(std::string& text, std::string_view mark, const std::string& value) {
-  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size())) {
+  for (auto at = text.find(mark); at != std::string::npos;
+       at = text.find(mark, at + value.size())) {
     text.replace(at, mark.size(), value);
   }
 }
@@ -310,7 +323,8 @@ void replace_all(std::string& text, std::string_view mark, const std::string& va
 std::string grants(const storage::GrantRequest& request) {
   std::string role = request.role;
   replace_all(role, "\"", "\"\"");
-  std::string text{request.purpose == storage::GrantPurpose::worker ? worker_grants : producer_grants};
+  std::string text{request.purpose == storage::GrantPurpose::worker ? worker_grants
+                                                                    : producer_grants};
   replace_all(text, "{schema}", quoted(request.schema));
   replace_all(text, "{role}", '"' + role + '"');
   return text;
@@ -321,7 +335,8 @@ std::string grants(const storage::GrantRequest& request) {
 const storage::Engine engine{
     .name = "postgres",
     .schemes = "postgresql,postgres",
-    .open = [](std::string_view url, storage::DatabaseOptions options) -> std::unique_ptr<storage::Database> {
+    .open = [](std::string_view url,
+               storage::DatabaseOptions options) -> std::unique_ptr<storage::Database> {
       return std::make_unique<Database>(url, std::move(options));
     },
     .grants = &grants};

@@ -57,8 +57,10 @@ class Database final : public storage::Database {
   /// Sends a NOTIFY whose payload names the queue.
   void notify(std::string_view queue, const std::stop_token& stop);
   using TimePoint = std::chrono::steady_clock::time_point;
-  void write_once(const storage::WriteOptions& options, const WriteBody& body, TimePoint give_up_at);
-  [[nodiscard]] std::unique_ptr<Connection> connect(const std::stop_token& stop, TimePoint give_up_at);
+  void write_once(const storage::WriteOptions& options, const WriteBody& body,
+                  TimePoint give_up_at);
+  [[nodiscard]] std::unique_ptr<Connection> connect(const std::stop_token& stop,
+                                                    TimePoint give_up_at);
   /// Makes the first connection, within connect_timeout. Throws InvalidOperation in a forked child.
   void require_connected(const std::stop_token& stop);
   [[nodiscard]] std::stop_token or_closing(const std::stop_token& stop) const {
@@ -74,7 +76,8 @@ class Database final : public storage::Database {
   std::atomic<bool> connected_{false};
   storage::StatementTexts texts_;
   storage::Pool<Connection> pool_;
-  storage::Pool<Connection> service_pool_;  // for the dispatcher: handlers may hold all of the other
+  storage::Pool<Connection>
+      service_pool_;  // for the dispatcher: handlers may hold all of the other
   QueueStore outbox_;
   InboxStore inbox_;
   QueueStore inbox_queue_;

@@ -4,8 +4,9 @@ namespace dovetail::postgres {
 namespace {
 
 bool is_connection_failure(std::string_view sqlstate) {
-  return sqlstate.empty() || sqlstate.starts_with("08") || sqlstate == "57P01" || sqlstate == "57P02" ||
-         sqlstate == "57P03" || sqlstate == "57P04" || sqlstate == "57P05" || sqlstate == "25P03";
+  return sqlstate.empty() || sqlstate.starts_with("08") || sqlstate == "57P01" ||
+         sqlstate == "57P02" || sqlstate == "57P03" || sqlstate == "57P04" || sqlstate == "57P05" ||
+         sqlstate == "25P03";
 }
 
 ErrorKind by_code(std::string_view code) {
@@ -18,7 +19,8 @@ ErrorKind by_code(std::string_view code) {
   if (code == "57014") return ErrorKind::cancelled;
   if (code == "55P03") return ErrorKind::lock_timeout;  // lock not available
   if (code == "55006") return ErrorKind::transient;     // object in use
-  if (code == "42P01" || code == "42883" || code == "3F000" || code == "42703") return ErrorKind::schema;
+  if (code == "42P01" || code == "42883" || code == "3F000" || code == "42703")
+    return ErrorKind::schema;
   if (code == "XX001" || code == "XX002") return ErrorKind::corrupt;
   return ErrorKind::other;
 }

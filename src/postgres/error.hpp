@@ -9,8 +9,8 @@
 namespace dovetail::postgres {
 
 /// `sqlstate` is empty when the server said nothing: the connection broke.
-/// `decides` tells that the statement decides over the transaction's fate: a COMMIT, or a statement outside
-/// one.
+/// `decides` tells that the statement decides over the transaction's fate: a COMMIT, or a statement
+/// outside one.
 [[nodiscard]] ErrorKind classify(std::string_view sqlstate, bool decides);
 
 }  // namespace dovetail::postgres

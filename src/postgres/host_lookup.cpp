@@ -34,7 +34,8 @@ int address_info(const std::string& host) {
   return code;
 }
 
-/// getaddrinfo() cannot be interrupted: it runs on a thread that nobody waits for longer than `give_up_at`.
+/// getaddrinfo() cannot be interrupted: it runs on a thread that nobody waits for longer than
+/// `give_up_at`.
 std::optional<LookupFailure> look_up(const std::string& host,
                                      std::chrono::steady_clock::time_point give_up_at,
                                      const std::stop_token& stop) {
@@ -50,7 +51,8 @@ std::optional<LookupFailure> look_up(const std::string& host,
   while (answer.wait_for(stop_check_interval) != std::future_status::ready) {
     if (stop.stop_requested()) return std::nullopt;
     if (std::chrono::steady_clock::now() >= give_up_at) {
-      return LookupFailure{"cannot resolve host name \"" + host + "\": the name service did not answer"};
+      return LookupFailure{"cannot resolve host name \"" + host +
+                           "\": the name service did not answer"};
     }
   }
   const int code = answer.get();

@@ -1,5 +1,5 @@
-// Looks up the names of the hosts of a connection string before libpq does: libpq's own look-up has no time
-// limit and tells its failure in words only.
+// Looks up the names of the hosts of a connection string before libpq does: libpq's own look-up has
+// no time limit and tells its failure in words only.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,10 @@ struct LookupFailure {
   bool name_is_unknown = false;  // the name service answered that there is no such name
 };
 
-/// Returns nothing when libpq can go on: at least one host has an address, or no name has to be looked up.
-/// Also returns nothing when `stop` was requested.
-[[nodiscard]] std::optional<LookupFailure> look_up_hosts(const ConnectionSettings& settings,
-                                                         std::chrono::steady_clock::time_point give_up_at,
-                                                         const std::stop_token& stop);
+/// Returns nothing when libpq can go on: at least one host has an address, or no name has to be
+/// looked up. Also returns nothing when `stop` was requested.
+[[nodiscard]] std::optional<LookupFailure> look_up_hosts(
+    const ConnectionSettings& settings, std::chrono::steady_clock::time_point give_up_at,
+    const std::stop_token& stop);
 
 }  // namespace dovetail::postgres

@@ -50,13 +50,13 @@ Params receive_params(const storage::InboxArrival& arrival, bool notify) {
   return params;
 }
 
-Params filter_params(const DeadFilter& filter) {
+Params filter_params(const InboxDeadLetterFilter& filter) {
   Params params;
   params.add(core::view_of(filter.source))
       .add(core::view_of(filter.message_id))
       .add(core::view_of(filter.topic))
-      .add(filter.died_after)
-      .add(filter.died_before);
+      .add(filter.failed_after)
+      .add(filter.failed_before);
   return params;
 }
 
@@ -76,7 +76,7 @@ InboxEntry read_entry(const Result& result, int row) {
   entry.attempts = static_cast<int>(result.integer(row, 8));
   entry.last_error = result.text_or_null(row, 9);
   entry.topic = result.text_or_null(row, 10);
-  if (!result.is_null(row, 11)) entry.id = OutboxMessageId{result.uuid(row, 11)};
+  if (!result.is_null(row, 11)) entry.id = MessageId{result.uuid(row, 11)};
   entry.lease_until = result.time_or_null(row, 12);
   return entry;
 }
@@ -95,7 +95,6 @@ std::size_t count_of(const Result& result) {
 }  // namespace
 
 // --- the guard
-// -----------------------------------------------------------------------------------------------
 
 storage::Sighting InboxStore::see(storage::WriteSession& session, const storage::InboxKey& key,
                                   ContentHash hash) {
@@ -105,7 +104,8 @@ storage::Sighting InboxStore::see(storage::WriteSession& session, const storage:
   return {static_cast<InboxStatus>(result.integer(0, 0)), result.boolean(0, 1)};
 }
 
-storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session, const storage::InboxKey& key,
+storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session,
+                                           const storage::InboxKey& key,
                                            const storage::BeginOrder& order) {
   auto params = key_params(key);
   params.add(order.owner.uuid())
@@ -147,15 +147,16 @@ bool InboxStore::mark_processed(storage::WriteSession& session, const storage::I
 }
 
 bool InboxStore::mark_dead(storage::WriteSession& session, const storage::InboxKey& key,
-                           const std::optional<storage::InboxFence>& fence, std::string_view reason) {
+                           const std::optional<storage::InboxFence>& fence,
+                           std::string_view reason) {
   auto params = key_params(key);
   params.add(text_or_null(reason));
   add_fence(params, fence);
   return WriteSession::of(session).run(texts_, sql::inbox_mark_dead, params).boolean(0, 0);
 }
 
-bool InboxStore::is_marked(storage::WriteSession& session, const storage::InboxKey& key, InboxStatus status,
-                           const std::optional<storage::InboxFence>& fence) {
+bool InboxStore::is_marked(storage::WriteSession& session, const storage::InboxKey& key,
+                           InboxStatus status, const std::optional<storage::InboxFence>& fence) {
   auto params = key_params(key);
   params.add(static_cast<std::int32_t>(status));
   add_fence(params, fence);
@@ -170,17 +171,17 @@ bool InboxStore::release(storage::WriteSession& session, const storage::InboxKey
   return WriteSession::of(session).run(texts_, sql::inbox_release, params).boolean(0, 0);
 }
 
-std::optional<WallTime> InboxStore::extend(storage::WriteSession& session, const storage::InboxKey& key,
-                                           const storage::InboxFence& fence,
-                                           std::chrono::microseconds lease) {
+std::optional<WallTime> InboxStore::renew(storage::WriteSession& session,
+                                          const storage::InboxKey& key,
+                                          const storage::InboxFence& fence,
+                                          std::chrono::microseconds lease) {
   auto params = key_params(key);
   add_fence(params, fence);
   params.add(std::int64_t{lease.count()});
-  return WriteSession::of(session).run(texts_, sql::inbox_extend, params).time_or_null(0, 0);
+  return WriteSession::of(session).run(texts_, sql::inbox_renew_ticket, params).time_or_null(0, 0);
 }
 
 // --- the queue
-// -----------------------------------------------------------------------------------------------
 
 std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
                                                std::span<const storage::InboxArrival> arrivals,
@@ -193,10 +194,11 @@ std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
     arrivals = arrivals.subspan(some.size());
     std::vector<SessionCore::Call> calls;
     calls.reserve(some.size());
-    for (const auto& each : some) calls.push_back({&sql::inbox_receive, receive_params(each, notify)});
+    for (const auto& each : some)
+      calls.push_back({&sql::inbox_receive, receive_params(each, notify)});
     for (const auto& result : WriteSession::of(session).run_all(texts_, calls)) {
       InboxEnqueued answer{.outcome = storage::enqueue_outcome_of(result.bytes(0, 0))};
-      if (!result.is_null(0, 1)) answer.id = OutboxMessageId{result.uuid(0, 1)};
+      if (!result.is_null(0, 1)) answer.id = MessageId{result.uuid(0, 1)};
       answers.push_back(answer);
     }
   }
@@ -204,44 +206,47 @@ std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
 }
 
 // --- operating
-// -----------------------------------------------------------------------------------------------
 
-std::size_t InboxStore::revive(storage::WriteSession& session, const DeadFilter& filter,
-                               const ReviveOptions& options, int most) {
+std::size_t InboxStore::replay(storage::WriteSession& session, const InboxDeadLetterFilter& filter,
+                               const ReplayOptions& options, int most) {
   auto params = filter_params(filter);
   const auto delay = std::chrono::microseconds{options.delay};
   params.add(std::int32_t{most}).add(text_or_null(options.reason)).add(std::int64_t{delay.count()});
-  return count_of(WriteSession::of(session).run(texts_, sql::inbox_revive, params));
+  return count_of(WriteSession::of(session).run(texts_, sql::inbox_replay_dead_letters, params));
 }
 
-std::size_t InboxStore::purge_dead(storage::WriteSession& session, const DeadFilter& filter, int most) {
+std::size_t InboxStore::purge_dead_letters(storage::WriteSession& session,
+                                           const InboxDeadLetterFilter& filter, int most) {
   auto params = filter_params(filter);
   params.add(std::int32_t{most});
-  return count_of(WriteSession::of(session).run(texts_, sql::inbox_purge_dead, params));
+  return count_of(WriteSession::of(session).run(texts_, sql::inbox_purge_dead_letters, params));
 }
 
-std::size_t InboxStore::forget(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t InboxStore::purge(storage::WriteSession& session, std::chrono::microseconds age,
+                              int most) {
   Params params;
   params.add(std::int64_t{age.count()}).add(std::int32_t{most});
-  return count_of(WriteSession::of(session).run(texts_, sql::inbox_forget, params));
+  return count_of(WriteSession::of(session).run(texts_, sql::inbox_purge_old, params));
 }
 
-std::optional<InboxEntry> InboxStore::find(storage::ReadSession& session, const storage::InboxKey& key) {
+std::optional<InboxEntry> InboxStore::find(storage::ReadSession& session,
+                                           const storage::InboxKey& key) {
   const auto result = ReadSession::of(session).run(texts_, sql::inbox_get, key_params(key));
   return result.rows() == 0 ? std::nullopt : std::optional{read_entry(result, 0)};
 }
 
-std::vector<InboxEntry> InboxStore::dead(storage::ReadSession& session, const DeadFilter& filter,
-                                         const InboxPage& page) {
+std::vector<InboxEntry> InboxStore::dead_letters(storage::ReadSession& session,
+                                                 const InboxDeadLetterFilter& filter,
+                                                 const InboxPage& page) {
   auto params = filter_params(filter);
   params.add(core::view_of(page.after_source))
       .add(std::string_view{page.after_message_id})
       .add(std::int64_t{page.size});
-  return read_entries(ReadSession::of(session).run(texts_, sql::inbox_list_dead, params));
+  return read_entries(ReadSession::of(session).run(texts_, sql::inbox_list_dead_letters, params));
 }
 
-std::vector<InboxEntry> InboxStore::stuck(storage::ReadSession& session, std::chrono::microseconds overdue,
-                                          int most) {
+std::vector<InboxEntry> InboxStore::stuck(storage::ReadSession& session,
+                                          std::chrono::microseconds overdue, int most) {
   Params params;
   params.add(std::int64_t{overdue.count()}).add(std::int64_t{most});
   return read_entries(ReadSession::of(session).run(texts_, sql::inbox_list_stuck, params));

@@ -24,7 +24,8 @@ void InstanceStore::remove(storage::WriteSession& session, InstanceId id) {
   WriteSession::of(session).run(texts_, sql::instance_remove, params);
 }
 
-std::size_t InstanceStore::purge(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t InstanceStore::purge(storage::WriteSession& session, std::chrono::microseconds age,
+                                 int most) {
   Params params;
   params.add(std::int64_t{age.count()}).add(std::int32_t{most});
   return WriteSession::of(session).run(texts_, sql::instance_purge, params).affected();

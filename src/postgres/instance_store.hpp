@@ -12,7 +12,8 @@ class InstanceStore final : public storage::InstanceStore {
   WallTime beat(storage::WriteSession& session, const storage::InstanceEntry& entry,
                 InstanceState state) override;
   void remove(storage::WriteSession& session, InstanceId id) override;
-  std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age,
+                    int most) override;
   std::vector<InstanceInfo> list(storage::ReadSession& session, int most) override;
 
  private:

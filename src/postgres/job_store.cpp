@@ -144,7 +144,8 @@ storage::RunCounts JobStore::counts(storage::WriteSession& session, JobId job) {
           static_cast<int>(result.integer(0, 2))};
 }
 
-std::vector<storage::NewRun> JobStore::waiting(storage::WriteSession& session, JobId job, int most) {
+std::vector<storage::NewRun> JobStore::waiting(storage::WriteSession& session, JobId job,
+                                               int most) {
   Params params;
   params.add(job.uuid()).add(std::int32_t{most});
   const auto result = WriteSession::of(session).run(texts_, sql::job_waiting, params);
@@ -174,7 +175,8 @@ bool JobStore::set_output(storage::WriteSession& session, JobRunId run, std::str
   return WriteSession::of(session).run(texts_, sql::job_set_output, params).affected() == 1;
 }
 
-std::size_t JobStore::purge_runs(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t JobStore::purge_runs(storage::WriteSession& session, std::chrono::microseconds age,
+                                 int most) {
   Params params;
   params.add(std::int64_t{age.count()}).add(std::int32_t{most});
   return WriteSession::of(session).run(texts_, sql::job_purge_runs, params).affected();

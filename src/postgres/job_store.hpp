@@ -23,11 +23,13 @@ class JobStore final : public storage::JobStore {
   std::vector<WallTime> drop_waiting(storage::WriteSession& session, JobId job,
                                      std::optional<WallTime> before) override;
   storage::RunCounts counts(storage::WriteSession& session, JobId job) override;
-  std::vector<storage::NewRun> waiting(storage::WriteSession& session, JobId job, int most) override;
+  std::vector<storage::NewRun> waiting(storage::WriteSession& session, JobId job,
+                                       int most) override;
   void release(storage::WriteSession& session, JobRunId run) override;
   void note_started(storage::WriteSession& session, JobRunId run) override;
   bool set_output(storage::WriteSession& session, JobRunId run, std::string_view output) override;
-  std::size_t purge_runs(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::size_t purge_runs(storage::WriteSession& session, std::chrono::microseconds age,
+                         int most) override;
   std::optional<Job> get(storage::ReadSession& session, std::string_view name) override;
   std::vector<Job> list(storage::ReadSession& session) override;
   std::vector<JobRun> runs(storage::ReadSession& session, std::string_view name,

@@ -53,7 +53,8 @@ void JoinStore::expect(storage::WriteSession& session, JoinId join, int steps) {
   WriteSession::of(session).run(texts_, sql::join_expect, params);
 }
 
-std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::span<const JoinId> joins) {
+std::optional<JoinId> JoinStore::missing(storage::WriteSession& session,
+                                         std::span<const JoinId> joins) {
   std::vector<Uuid> ids;
   ids.reserve(joins.size());
   for (const auto& join : joins) ids.push_back(join.uuid());
@@ -64,7 +65,8 @@ std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::sp
 }
 
 storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
-                                        std::span<const storage::Membership> members, bool known_only) {
+                                        std::span<const storage::Membership> members,
+                                        bool known_only) {
   std::vector<Uuid> joins;
   std::vector<Uuid> messages;
   joins.reserve(members.size());
@@ -79,12 +81,12 @@ storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
   storage::AttachAnswer answer;
   if (!result.is_null(0, 0)) answer.missing = JoinId{result.uuid(0, 0)};
   answer.attached = static_cast<std::size_t>(result.integer(0, 1));
-  if (!result.is_null(0, 2)) answer.unknown = OutboxMessageId{result.uuid(0, 2)};
+  if (!result.is_null(0, 2)) answer.unknown = MessageId{result.uuid(0, 2)};
   return answer;
 }
 
-std::optional<bool> JoinStore::report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
-                                      StepStatus status) {
+std::optional<bool> JoinStore::report(storage::WriteSession& session, JoinId join,
+                                      MessageId message, StepStatus status) {
   Params params;
   params.add(join.uuid()).add(message.uuid()).add(static_cast<std::int32_t>(status));
   return boolean_or_null(WriteSession::of(session).run(texts_, sql::join_report, params));
@@ -96,20 +98,21 @@ std::optional<bool> JoinStore::cancel(storage::WriteSession& session, JoinId joi
   return boolean_or_null(WriteSession::of(session).run(texts_, sql::join_cancel, params));
 }
 
-void JoinStore::await(storage::WriteSession& session, JoinId join, OutboxMessageId message) {
+void JoinStore::await(storage::WriteSession& session, JoinId join, MessageId message) {
   Params params;
   params.add(join.uuid()).add(message.uuid());
   WriteSession::of(session).run(texts_, sql::join_await, params);
 }
 
 std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& session, JoinId join,
-                                                    OutboxMessageId message) {
+                                                    MessageId message) {
   Params params;
   params.add(join.uuid()).add(message.uuid());
   const auto result = WriteSession::of(session).run(texts_, sql::join_wait, params);
   if (result.rows() == 0) return std::nullopt;
   storage::AwaitedJoin awaited{read_join(result, 0), std::nullopt};
-  if (!result.is_null(0, 12)) awaited.until_deadline = std::chrono::microseconds{result.integer(0, 12)};
+  if (!result.is_null(0, 12))
+    awaited.until_deadline = std::chrono::microseconds{result.integer(0, 12)};
   return awaited;
 }
 
@@ -133,7 +136,8 @@ std::size_t JoinStore::fail_overdue(storage::WriteSession& session, int most) {
       WriteSession::of(session).run(texts_, sql::join_fail_overdue, params).integer(0, 0));
 }
 
-std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::microseconds age,
+                             int most) {
   Params params;
   params.add(std::int64_t{age.count()}).add(std::int32_t{most});
   return static_cast<std::size_t>(
@@ -169,8 +173,8 @@ std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId
   std::vector<JoinMember> found;
   found.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
-    found.push_back({OutboxMessageId{result.uuid(row, 0)}, static_cast<StepStatus>(result.integer(row, 1)),
-                     result.time(row, 2)});
+    found.push_back({MessageId{result.uuid(row, 0)},
+                     static_cast<StepStatus>(result.integer(row, 1)), result.time(row, 2)});
   }
   return found;
 }

@@ -11,20 +11,23 @@ class JoinStore final : public storage::JoinStore {
 
   bool start(storage::WriteSession& session, const storage::NewJoin& join) override;
   void expect(storage::WriteSession& session, JoinId join, int steps) override;
-  std::optional<JoinId> missing(storage::WriteSession& session, std::span<const JoinId> joins) override;
-  storage::AttachAnswer attach(storage::WriteSession& session, std::span<const storage::Membership> members,
+  std::optional<JoinId> missing(storage::WriteSession& session,
+                                std::span<const JoinId> joins) override;
+  storage::AttachAnswer attach(storage::WriteSession& session,
+                               std::span<const storage::Membership> members,
                                bool known_only) override;
-  std::optional<bool> report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
+  std::optional<bool> report(storage::WriteSession& session, JoinId join, MessageId message,
                              StepStatus status) override;
   std::optional<bool> cancel(storage::WriteSession& session, JoinId join) override;
-  void await(storage::WriteSession& session, JoinId join, OutboxMessageId message) override;
+  void await(storage::WriteSession& session, JoinId join, MessageId message) override;
   std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
-                                           OutboxMessageId message) override;
+                                           MessageId message) override;
   [[nodiscard]] bool may_lag() const override { return true; }
   storage::CaughtUp catch_up(storage::WriteSession& session, int most) override;
   std::vector<Join> take_unlogged(storage::WriteSession& session, int most) override;
   std::size_t fail_overdue(storage::WriteSession& session, int most) override;
-  std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age,
+                    int most) override;
   std::optional<Join> get(storage::ReadSession& session, JoinId join) override;
   std::vector<Join> list(storage::ReadSession& session, const JoinFilter& filter,
                          const JoinPage& page) override;

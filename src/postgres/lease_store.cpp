@@ -47,15 +47,16 @@ bool LeaseStore::release(storage::WriteSession& session, const Lease& lease) {
   return WriteSession::of(session).run(texts_, sql::lease_release, params).boolean(0, 0);
 }
 
-std::size_t LeaseStore::purge(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t LeaseStore::purge(storage::WriteSession& session, std::chrono::microseconds age,
+                              int most) {
   Params params;
   params.add(std::int64_t{age.count()}).add(std::int32_t{most});
   return static_cast<std::size_t>(
       WriteSession::of(session).run(texts_, sql::lease_purge, params).integer(0, 0));
 }
 
-std::vector<Lease> LeaseStore::list(storage::ReadSession& session, std::optional<std::string_view> name,
-                                    const LeasePage& page) {
+std::vector<Lease> LeaseStore::list(storage::ReadSession& session,
+                                    std::optional<std::string_view> name, const LeasePage& page) {
   Params params;
   params.add(name)
       .add(page.after_name ? std::optional<std::string_view>{*page.after_name} : std::nullopt)

@@ -7,7 +7,8 @@
 namespace dovetail::postgres {
 namespace {
 
-std::vector<storage::AppliedMigration> list(SessionCore& session, const storage::StatementTexts& texts) {
+std::vector<storage::AppliedMigration> list(SessionCore& session,
+                                            const storage::StatementTexts& texts) {
   const auto result = session.run(texts, sql::migration_list, {});
   std::vector<storage::AppliedMigration> applied;
   applied.reserve(static_cast<std::size_t>(result.rows()));
@@ -21,8 +22,9 @@ std::vector<storage::AppliedMigration> list(SessionCore& session, const storage:
 }  // namespace
 
 std::string MigrationStore::script(const storage::Migration& migration) const {
-  return texts_.of(sql::migration_prepare) + ";\n\n" + core::with_schema(migration.sql, quoted_schema_) +
-         "\n" + storage::with_values(texts_.of(sql::migration_record), '$', migration) + ";\n";
+  return texts_.of(sql::migration_prepare) + ";\n\n" +
+         core::with_schema(migration.sql, quoted_schema_) + "\n" +
+         storage::with_values(texts_.of(sql::migration_record), '$', migration) + ";\n";
 }
 
 std::vector<storage::AppliedMigration> MigrationStore::applied(storage::ReadSession& session) {
@@ -31,7 +33,8 @@ std::vector<storage::AppliedMigration> MigrationStore::applied(storage::ReadSess
   return list(core, texts_);
 }
 
-std::vector<storage::AppliedMigration> MigrationStore::lock_and_list(storage::WriteSession& session) {
+std::vector<storage::AppliedMigration> MigrationStore::lock_and_list(
+    storage::WriteSession& session) {
   auto& core = WriteSession::of(session);
   core.run(texts_, sql::migration_prepare, {});
   return list(core, texts_);
@@ -41,7 +44,10 @@ void MigrationStore::apply(storage::WriteSession& session, const storage::Migrat
   auto& core = WriteSession::of(session);
   core.run_script(migration.name, core::with_schema(migration.sql, quoted_schema_));
   Params params;
-  params.add(migration.number).add(migration.name).add(migration.checksum).add(migration.compatible_with);
+  params.add(migration.number)
+      .add(migration.name)
+      .add(migration.checksum)
+      .add(migration.compatible_with);
   core.run(texts_, sql::migration_record, params);
 }
 

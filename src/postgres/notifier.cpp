@@ -57,7 +57,8 @@ void Notifier::try_to_send(const std::stop_token& stop) {
     failing_ = false;
   } catch (const std::exception& error) {
     if (stop.stop_requested() || std::exchange(failing_, true)) return;
-    log_.write(LogLevel::warn, "storage.announce_failed", {{"store", store_}, {"error", error.what()}});
+    log_.write(LogLevel::warn, "storage.announce_failed",
+               {{"store", store_}, {"error", error.what()}});
   }
 }
 

@@ -1,11 +1,12 @@
 // Tells the workers of other processes that messages have come, by NOTIFY.
 //
-// Inside an enqueuer's transaction it would be there soonest, but it makes all such commits of the server
-// queue up behind each other. So that is for the first message after a quiet time only (take_turn); else one
-// thread sends it after the commits, once for all that came meanwhile, and at most every few milliseconds.
+// Inside an enqueuer's transaction it would be there soonest, but it makes all such commits of the
+// server queue up behind each other. So that is for the first message after a quiet time only
+// (take_turn); else one thread sends it after the commits, once for all that came meanwhile, and at
+// most every few milliseconds.
 //
-// The destructor waits up to a second until the last announcement has been sent: a process that schedules a
-// timer and ends wakes the workers, too.
+// The destructor waits up to a second until the last announcement has been sent: a process that
+// schedules a timer and ends wakes the workers, too.
 //
 // Threads: from any.
 #pragma once
@@ -26,7 +27,8 @@ class Notifier {
  public:
   using Send = std::function<void(const std::stop_token&)>;
 
-  /// `send` may throw; workers then find the messages by polling. `store` is the database's name in logs.
+  /// `send` may throw; workers then find the messages by polling. `store` is the database's name in
+  /// logs.
   Notifier(Logger log, std::string store, Send send)
       : log_(std::move(log)), store_(std::move(store)), send_(std::move(send)) {}
   Notifier(const Notifier&) = delete;

@@ -14,9 +14,11 @@ std::string_view view(const Uuid& value) {
   return {reinterpret_cast<const char*>(value.bytes().data()), value.bytes().size()};
 }
 
-void append_array_header(std::string& out, unsigned element_type, std::size_t size, bool nulls = false) {
-  append_integer<std::int32_t>(out, 1);              // dimensions
-  append_integer<std::int32_t>(out, nulls ? 1 : 0);  // whether there may be NULLs among the elements
+void append_array_header(std::string& out, unsigned element_type, std::size_t size,
+                         bool nulls = false) {
+  append_integer<std::int32_t>(out, 1);  // dimensions
+  append_integer<std::int32_t>(out,
+                               nulls ? 1 : 0);  // whether there may be NULLs among the elements
   append_integer<std::uint32_t>(out, element_type);
   append_integer<std::int32_t>(out, static_cast<std::int32_t>(size));
   append_integer<std::int32_t>(out, 1);  // lower bound

@@ -1,7 +1,7 @@
 // Parameters in PostgreSQL's binary format.
 //
-// Text goes in text format without a declared type, so that a statement decides what it is: text, jsonb, an
-// enum.
+// Text goes in text format without a declared type, so that a statement decides what it is: text,
+// jsonb, an enum.
 #pragma once
 
 #include <array>
@@ -22,7 +22,8 @@ template <class Integer>
 void append_integer(std::string& out, Integer value) {
   std::array<char, sizeof(Integer)> bytes;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    bytes[i] = static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * (bytes.size() - 1 - i)) & 0xFF);
+    bytes[i] =
+        static_cast<char>(static_cast<std::uint64_t>(value) >> (8 * (bytes.size() - 1 - i)) & 0xFF);
   }
   out.append(bytes.data(), bytes.size());
 }
@@ -31,8 +32,8 @@ void append_integer(std::string& out, Integer value) {
 [[nodiscard]] std::int64_t to_postgres_time(WallTime time);
 [[nodiscard]] WallTime from_postgres_time(std::int64_t micros);
 
-/// Where a row lies, as PostgreSQL sends it: the page's number and, in the last 16 bits, its place there. Zero
-/// is no row's.
+/// Where a row lies, as PostgreSQL sends it: the page's number and, in the last 16 bits, its place
+/// there. Zero is no row's.
 enum class RowAt : std::int64_t {};
 
 class Params {

@@ -17,8 +17,8 @@ constexpr std::size_t bulk_rows = 2'000;   // per statement
 constexpr std::size_t copy_rows = 20'000;  // per COPY: what it sets up is worth some thousand rows
 constexpr std::size_t bulk_bytes = std::size_t{8} << 20;  // of payloads per statement
 constexpr std::size_t overhead_per_row = 64;              // of a row beside its texts, about
-constexpr std::size_t copy_from = 100;                    // messages: below, its round trips cost more
-constexpr std::size_t rows_from = 8;                      // claims: below, ids are found as fast
+constexpr std::size_t copy_from = 100;  // messages: below, its round trips cost more
+constexpr std::size_t rows_from = 8;    // claims: below, ids are found as fast
 
 std::optional<std::int64_t> micros(std::optional<std::chrono::microseconds> duration) {
   return duration ? std::optional<std::int64_t>{duration->count()} : std::nullopt;
@@ -29,7 +29,6 @@ std::optional<std::string_view> unless_empty(std::string_view text) {
 }
 
 // --- parameters
-// ----------------------------------------------------------------------------------------------
 
 Params fresh_params(const storage::NewMessage& message) {
   Params params;
@@ -46,7 +45,9 @@ Params fresh_params(const storage::NewMessage& message) {
 
 Params enqueue_params(const storage::NewMessage& message, storage::Announcement announcement) {
   auto params = fresh_params(message);
-  params.add(message.unique_key).add(announcement != storage::Announcement::later).add(micros(message.delay));
+  params.add(message.unique_key)
+      .add(announcement != storage::Announcement::later)
+      .add(micros(message.delay));
   return params;
 }
 
@@ -103,8 +104,8 @@ Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh, bo
 
 /// No more than a topic and a payload, and no id that could be there already.
 bool is_plain(const storage::NewMessage& message) {
-  return message.fresh && !message.correlation_id && !message.due_at && !message.delay && !message.headers &&
-         !message.expires_at && message.priority == 0 && !message.unique_key;
+  return message.fresh && !message.correlation_id && !message.due_at && !message.delay &&
+         !message.headers && !message.expires_at && message.priority == 0 && !message.unique_key;
 }
 
 void append_field(std::string& out, std::string_view bytes) {
@@ -159,12 +160,15 @@ Params claims_params(OwnerToken owner, std::span<const Claim> claims) {
     epochs.push_back(claim.epoch);
   }
   Params params;
-  params.add(owner.uuid()).add(std::span<const Uuid>{ids}).add(std::span<const std::int64_t>{epochs});
+  params.add(owner.uuid())
+      .add(std::span<const Uuid>{ids})
+      .add(std::span<const std::int64_t>{epochs});
   return params;
 }
 
-/// `claims` in the order of their ids. Where there are many, and each says where it lies, the server goes there; not when they are
-/// locked already, where a removal in a subtransaction would cost more.
+/// `claims` in the order of their ids. Where there are many, and each says where it lies, the
+/// server goes there; not when they are locked already, where a removal in a subtransaction would
+/// cost more.
 Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep, bool locked = false) {
   auto params = claims_params(owner, claims);
   params.add(keep);
@@ -194,7 +198,8 @@ void add_topics(Params& params, const storage::TopicFilter* filter) {
     params.add(nullptr).add(nullptr);
     return;
   }
-  const std::vector<std::optional<std::string_view>> topics(filter->topics.begin(), filter->topics.end());
+  const std::vector<std::optional<std::string_view>> topics(filter->topics.begin(),
+                                                            filter->topics.end());
   if (filter->except) params.add(nullptr);
   params.add(std::span<const std::optional<std::string_view>>{topics});
   if (!filter->except) params.add(nullptr);
@@ -233,7 +238,7 @@ Params next_due_params(const storage::ClaimOrder& order) {
   return params;
 }
 
-void add_ids(Params& params, std::optional<std::span<const OutboxMessageId>> ids) {
+void add_ids(Params& params, std::optional<std::span<const MessageId>> ids) {
   if (!ids) {
     params.add(nullptr);
     return;
@@ -244,7 +249,7 @@ void add_ids(Params& params, std::optional<std::span<const OutboxMessageId>> ids
 }
 
 /// Which dead letters are meant.
-Params chosen_params(std::optional<std::span<const OutboxMessageId>> ids, const DeadLetterFilter& filter,
+Params chosen_params(std::optional<std::span<const MessageId>> ids, const DeadLetterFilter& filter,
                      int most) {
   Params params;
   add_ids(params, ids);
@@ -256,17 +261,16 @@ Params chosen_params(std::optional<std::span<const OutboxMessageId>> ids, const 
 }
 
 // --- results
-// -------------------------------------------------------------------------------------------------
 
 std::size_t count_of(const Result& result) {
   return static_cast<std::size_t>(result.integer(0, 0));
 }
 
 /// The columns that claimed and stored messages share, from the first on.
-OutboxMessage read_message(const Result& result, int row) {
-  OutboxMessage message;
-  message.id = OutboxWorkItemId{result.uuid(row, 0)};
-  message.message_id = OutboxMessageId{result.uuid(row, 0)};
+Message read_message(const Result& result, int row) {
+  Message message;
+  message.id = MessageId{result.uuid(row, 0)};
+  message.message_id = MessageId{result.uuid(row, 0)};
   message.topic = result.text(row, 1);
   if (!result.is_null(row, 2)) message.payload = result.text(row, 2);
   message.correlation_id = result.text_or_null(row, 3);
@@ -282,7 +286,8 @@ OutboxMessage read_message(const Result& result, int row) {
 storage::ClaimedEntry read_entry(const Result& result, int row) {
   storage::ClaimedEntry entry;
   entry.claimed.message = read_message(result, row);
-  entry.claimed.claim = {entry.claimed.message.id, result.integer(row, 10), result.integer(row, 14)};
+  entry.claimed.claim = {entry.claimed.message.id, result.integer(row, 10),
+                         result.integer(row, 14)};
   entry.claimed.lease_until = result.time(row, 11);
   entry.ready_at = result.time(row, 12);
   entry.lost_leases = static_cast<int>(result.integer(row, 13));
@@ -311,10 +316,12 @@ bool is_cut(const Result& claimed) {
 }
 
 /// The answer of the statement next_due, which was asked before the claim.
-void note_next_due(const Result& asked, const storage::ClaimOrder& order, storage::Claimed& claimed) {
+void note_next_due(const Result& asked, const storage::ClaimOrder& order,
+                   storage::Claimed& claimed) {
   if (!asked.is_null(0, 0)) claimed.next_due = std::chrono::microseconds{asked.integer(0, 0)};
   // The claim has seen all that was there: messages of other topics need not be walked over again.
-  const bool saw_all = claimed.entries.size() < static_cast<std::size_t>(order.batch_size) && !claimed.cut;
+  const bool saw_all =
+      claimed.entries.size() < static_cast<std::size_t>(order.batch_size) && !claimed.cut;
   if (order.topics == nullptr || !saw_all || asked.is_null(0, 1)) return;
   for (auto& mark : claimed.passed) mark = {asked.time(0, 1), Uuid{}};
 }
@@ -322,7 +329,7 @@ void note_next_due(const Result& asked, const storage::ClaimOrder& order, storag
 StoredMessage read_stored(const Result& result, int row) {
   StoredMessage stored;
   stored.message = read_message(result, row);
-  stored.status = static_cast<OutboxStatus>(result.integer(row, 11));
+  stored.status = static_cast<MessageStatus>(result.integer(row, 11));
   stored.processed_at = result.time_or_null(row, 12);
   if (!result.is_null(row, 13)) stored.processed_by = OwnerToken{result.uuid(row, 13)};
   stored.last_error = result.text_or_null(row, 14);
@@ -335,23 +342,24 @@ StoredMessage read_stored(const Result& result, int row) {
 }  // namespace
 
 // --- enqueue
-// -------------------------------------------------------------------------------------------------
 
 Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
                              storage::Announcement announcement) {
   auto& core = WriteSession::of(session);
-  if (message.fresh && !message.unique_key && !message.delay && announcement != storage::Announcement::edge) {
+  if (message.fresh && !message.unique_key && !message.delay &&
+      announcement != storage::Announcement::edge) {
     const bool silent = announcement == storage::Announcement::later;
-    core.run(texts_, silent ? sql_.enqueue_step_fresh : sql_.enqueue_step_fresh_aloud, fresh_params(message));
+    core.run(texts_, silent ? sql_.enqueue_step_fresh : sql_.enqueue_step_fresh_aloud,
+             fresh_params(message));
     return {message.id, true};
   }
   const auto result = core.run(texts_, sql_.enqueue, enqueue_params(message, announcement));
-  return {OutboxMessageId{result.uuid(0, 0)}, result.boolean(0, 1)};
+  return {MessageId{result.uuid(0, 0)}, result.boolean(0, 1)};
 }
 
 std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
-                                               std::span<const storage::NewMessage> messages, bool repeated,
-                                               storage::Announcement announcement) {
+                                               std::span<const storage::NewMessage> messages,
+                                               bool repeated, storage::Announcement announcement) {
   const bool fresh = !repeated && std::ranges::all_of(messages, &storage::NewMessage::fresh);
   auto& core = WriteSession::of(session);
   std::vector<Enqueued> answers;
@@ -370,24 +378,26 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
   while (!messages.empty()) {
     const auto some = next_portion(messages, bulk_rows);
     messages = messages.subspan(some.size());
-    const auto others = core.run(texts_, sql_.enqueue_many,
-                                 bulk_params(some, fresh, announcement != storage::Announcement::later));
+    const auto others =
+        core.run(texts_, sql_.enqueue_many,
+                 bulk_params(some, fresh, announcement != storage::Announcement::later));
     const auto first = answers.size();
     for (const auto& message : some) answers.emplace_back(message.id, true);
     for (int row = 0; row < others.rows(); ++row) {
       const auto place = first + static_cast<std::size_t>(others.integer(row, 0)) - 1;
-      answers[place] = {OutboxMessageId{others.uuid(row, 1)}, false};
+      answers[place] = {MessageId{others.uuid(row, 1)}, false};
     }
   }
   return answers;
 }
 
 // --- claim and settle
-// ----------------------------------------------------------------------------------------
 
-storage::Claimed QueueStore::claim(storage::WriteSession& session, const storage::ClaimOrder& order) {
+storage::Claimed QueueStore::claim(storage::WriteSession& session,
+                                   const storage::ClaimOrder& order) {
   storage::Claimed claimed;
-  claimed.entries = read_claimed(WriteSession::of(session).run(texts_, sql_.claim, claim_params(order)));
+  claimed.entries =
+      read_claimed(WriteSession::of(session).run(texts_, sql_.claim, claim_params(order)));
   return claimed;
 }
 
@@ -397,17 +407,21 @@ std::size_t QueueStore::add_settlements(Calls& calls, const storage::WorkOrder& 
   const auto& settlements = order.settlements;
   const auto owner = order.owner;
   if (settlements.empty()) return calls.size();
-  if (order.lock_patience.count() > 0) {
-    calls.push_back({&sql_.ack_step_lock_timeout, {}});
-    calls.back().params.add(std::string_view{std::to_string(order.lock_patience.count())});
-  }
+  const auto patience = std::to_string(order.lock_patience.count());
   std::vector<Claim> acks;
   for (const auto& each : settlements) {
     if (each.kind == Kind::ack) acks.push_back(each.claim);
   }
-  // Settled in more than one way, they are locked all together first: in the order of their ids, like
-  // everybody.
-  const bool mixed = settlements.size() > 1 && acks.size() < settlements.size();
+  // The usual case needs no statement more.
+  const bool only_acks = acks.size() == settlements.size();
+  const bool patient = only_acks && order.lock_patience.count() > 0;
+  if (!only_acks && order.lock_patience.count() > 0) {
+    calls.push_back({&sql_.ack_step_lock_timeout, {}});
+    calls.back().params.add(std::string_view{patience});
+  }
+  // Settled in more than one way, they are locked all together first: in the order of their ids,
+  // like everybody.
+  const bool mixed = settlements.size() > 1 && !only_acks;
   if (mixed) {
     std::vector<Claim> all;
     for (const auto& each : settlements) all.push_back(each.claim);
@@ -416,7 +430,9 @@ std::size_t QueueStore::add_settlements(Calls& calls, const storage::WorkOrder& 
   const auto first = calls.size();
   if (!acks.empty()) {
     std::ranges::sort(acks, {}, &Claim::id);
-    calls.push_back({&sql_.ack, ack_params(owner, acks, order.keep_done, mixed)});
+    calls.push_back({patient ? &sql_.ack_step_patient : &sql_.ack,
+                     ack_params(owner, acks, order.keep_done, mixed)});
+    if (patient) calls.back().params.add(std::string_view{patience});
   }
   for (const auto& each : settlements) {
     const std::span<const Claim> claim{&each.claim, 1};
@@ -424,8 +440,8 @@ std::size_t QueueStore::add_settlements(Calls& calls, const storage::WorkOrder& 
       case Kind::ack:
         break;
       case Kind::abandon:
-        calls.push_back(
-            {&sql_.abandon, abandon_params(owner, claim, each.error, each.delay, each.max_attempts)});
+        calls.push_back({&sql_.abandon,
+                         abandon_params(owner, claim, each.error, each.delay, each.max_attempts)});
         break;
       case Kind::fail:
         calls.push_back({&sql_.fail, claims_params(owner, claim)});
@@ -440,7 +456,8 @@ std::size_t QueueStore::add_settlements(Calls& calls, const storage::WorkOrder& 
   return first;
 }
 
-storage::WorkAnswer QueueStore::work(storage::WriteSession& session, const storage::WorkOrder& order) {
+storage::WorkAnswer QueueStore::work(storage::WriteSession& session,
+                                     const storage::WorkOrder& order) {
   Calls calls;
   const auto first = add_settlements(calls, order);
   const auto settling = calls.size();
@@ -478,7 +495,7 @@ std::vector<Claim> QueueStore::settleable(storage::WriteSession& session, OwnerT
   return found;
 }
 
-void QueueStore::absolve(storage::WriteSession& session, std::span<const OutboxWorkItemId> ids) {
+void QueueStore::absolve(storage::WriteSession& session, std::span<const MessageId> ids) {
   std::vector<Uuid> uuids;
   for (const auto& id : ids) uuids.push_back(id.uuid());
   Params params;
@@ -486,20 +503,20 @@ void QueueStore::absolve(storage::WriteSession& session, std::span<const OutboxW
   WriteSession::of(session).run(texts_, sql_.absolve, params);
 }
 
-std::size_t QueueStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                            bool keep) {
+std::size_t QueueStore::ack(storage::WriteSession& session, OwnerToken owner,
+                            std::span<const Claim> claims, bool keep) {
   return count_of(WriteSession::of(session).run(texts_, sql_.ack, ack_params(owner, claims, keep)));
 }
 
 std::size_t QueueStore::abandon(storage::WriteSession& session, OwnerToken owner,
                                 std::span<const Claim> claims, std::string_view error,
                                 std::optional<std::chrono::microseconds> delay, int max_attempts) {
-  return count_of(WriteSession::of(session).run(texts_, sql_.abandon,
-                                                abandon_params(owner, claims, error, delay, max_attempts)));
+  return count_of(WriteSession::of(session).run(
+      texts_, sql_.abandon, abandon_params(owner, claims, error, delay, max_attempts)));
 }
 
-std::size_t QueueStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                             std::string_view error, int charge) {
+std::size_t QueueStore::fail(storage::WriteSession& session, OwnerToken owner,
+                             std::span<const Claim> claims, std::string_view error, int charge) {
   auto params = claims_params(owner, claims);
   params.add(error).add(std::int32_t{charge});
   return count_of(WriteSession::of(session).run(texts_, sql_.fail, params));
@@ -513,23 +530,23 @@ std::size_t QueueStore::snooze(storage::WriteSession& session, OwnerToken owner,
   return count_of(WriteSession::of(session).run(texts_, sql_.snooze, params));
 }
 
-std::vector<OutboxWorkItemId> QueueStore::renew(storage::WriteSession& session, OwnerToken owner,
-                                                std::span<const Claim> claims,
-                                                std::chrono::microseconds lease) {
+std::vector<MessageId> QueueStore::renew(storage::WriteSession& session, OwnerToken owner,
+                                         std::span<const Claim> claims,
+                                         std::chrono::microseconds lease) {
   auto params = claims_params(owner, claims);
   params.add(std::int64_t{lease.count()});
   const auto result = WriteSession::of(session).run(texts_, sql_.renew, params);
-  std::vector<OutboxWorkItemId> held;
+  std::vector<MessageId> held;
   held.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) held.emplace_back(result.uuid(row, 0));
   return held;
 }
 
 // --- operating
-// -----------------------------------------------------------------------------------------------
 
-std::size_t QueueStore::reap_expired(storage::WriteSession& session, std::optional<int> max_attempts,
-                                     int most, std::optional<int> look_at) {
+std::size_t QueueStore::reap_expired(storage::WriteSession& session,
+                                     std::optional<int> max_attempts, int most,
+                                     std::optional<int> look_at) {
   Params params;
   params.add(max_attempts ? std::optional{std::int32_t{*max_attempts}} : std::nullopt);
   params.add(std::int32_t{most});
@@ -538,18 +555,21 @@ std::size_t QueueStore::reap_expired(storage::WriteSession& session, std::option
 }
 
 std::size_t QueueStore::replay(storage::WriteSession& session,
-                               std::optional<std::span<const OutboxMessageId>> ids,
+                               std::optional<std::span<const MessageId>> ids,
                                const DeadLetterFilter& filter, int most) {
-  return count_of(WriteSession::of(session).run(texts_, sql_.replay, chosen_params(ids, filter, most)));
+  return count_of(
+      WriteSession::of(session).run(texts_, sql_.replay, chosen_params(ids, filter, most)));
 }
 
 std::size_t QueueStore::purge_failed(storage::WriteSession& session,
-                                     std::optional<std::span<const OutboxMessageId>> ids,
+                                     std::optional<std::span<const MessageId>> ids,
                                      const DeadLetterFilter& filter, int most) {
-  return count_of(WriteSession::of(session).run(texts_, sql_.purge_failed, chosen_params(ids, filter, most)));
+  return count_of(
+      WriteSession::of(session).run(texts_, sql_.purge_failed, chosen_params(ids, filter, most)));
 }
 
-std::size_t QueueStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t QueueStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age,
+                                   int most) {
   Params params;
   params.add(std::int64_t{age.count()}).add(std::int32_t{most});
   return count_of(WriteSession::of(session).run(texts_, sql_.purge_done, params));
@@ -567,8 +587,8 @@ bool QueueStore::resume(storage::WriteSession& session, std::string_view topic) 
   return WriteSession::of(session).run(texts_, sql_.resume, params).boolean(0, 0);
 }
 
-std::size_t QueueStore::unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
-                               int most) {
+std::size_t QueueStore::unpark(storage::WriteSession& session,
+                               std::optional<std::string_view> topic, int most) {
   Params params;
   params.add(topic).add(std::int32_t{most});
   return count_of(WriteSession::of(session).run(texts_, sql_.unpark, params));
@@ -578,11 +598,11 @@ WallTime QueueStore::now(storage::ReadSession& session) {
   return ReadSession::of(session).run(texts_, sql_.clock, {}).time(0, 0);
 }
 
-OutboxCounts QueueStore::counts(storage::ReadSession& session) {
+QueueCounts QueueStore::counts(storage::ReadSession& session) {
   Params params;
   params.add(count_limit);
   const auto result = ReadSession::of(session).run(texts_, sql_.counts, params);
-  OutboxCounts counts;
+  QueueCounts counts;
   counts.ready = result.integer(0, 0);
   counts.scheduled = result.integer(0, 1);
   counts.in_progress = result.integer(0, 2);
@@ -595,7 +615,8 @@ OutboxCounts QueueStore::counts(storage::ReadSession& session) {
 }
 
 std::vector<storage::DueTopic> QueueStore::due_topics(storage::ReadSession& session,
-                                                      std::chrono::microseconds waiting, int look_at) {
+                                                      std::chrono::microseconds waiting,
+                                                      int look_at) {
   Params params;
   params.add(std::int64_t{waiting.count()}).add(std::int32_t{look_at});
   const auto result = ReadSession::of(session).run(texts_, sql_.due_topics, params);
@@ -616,7 +637,7 @@ bool QueueStore::has_work(storage::ReadSession& session, std::span<const std::st
   return ReadSession::of(session).run(texts_, sql_.has_work, params).boolean(0, 0);
 }
 
-std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, OutboxMessageId id) {
+std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, MessageId id) {
   Params params;
   params.add(id.uuid());
   const auto result = ReadSession::of(session).run(texts_, sql_.find, params);
@@ -628,7 +649,8 @@ std::vector<StoredMessage> QueueStore::dead_letters(storage::ReadSession& sessio
                                                     const DeadLetterPage& page) {
   Params params;
   params.add(core::view_of(filter.topic)).add(filter.failed_after).add(filter.failed_before);
-  params.add(page.after ? std::optional{page.after->uuid()} : std::nullopt).add(std::int64_t{page.size});
+  params.add(page.after ? std::optional{page.after->uuid()} : std::nullopt)
+      .add(std::int64_t{page.size});
   const auto result = ReadSession::of(session).run(
       texts_, page.newest_first ? sql_.dead_letters_newest : sql_.dead_letters, params);
   std::vector<StoredMessage> found;
@@ -658,7 +680,8 @@ std::vector<PausedTopic> QueueStore::paused(storage::ReadSession& session) {
   const auto result = ReadSession::of(session).run(texts_, sql_.paused, {});
   std::vector<PausedTopic> paused;
   paused.reserve(static_cast<std::size_t>(result.rows()));
-  for (int row = 0; row < result.rows(); ++row) paused.push_back({result.text(row, 0), result.time(row, 1)});
+  for (int row = 0; row < result.rows(); ++row)
+    paused.push_back({result.text(row, 0), result.time(row, 1)});
   return paused;
 }
 

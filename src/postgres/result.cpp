@@ -47,7 +47,8 @@ std::size_t Result::affected() const {
 }
 
 std::string_view Result::bytes(int row, int column) const {
-  return {PQgetvalue(get(), row, column), static_cast<std::size_t>(PQgetlength(get(), row, column))};
+  return {PQgetvalue(get(), row, column),
+          static_cast<std::size_t>(PQgetlength(get(), row, column))};
 }
 
 std::int64_t Result::integer(int row, int column) const {

@@ -27,9 +27,13 @@ class Result {
   [[nodiscard]] std::size_t affected() const;
 
   // Fields of our own statements, whose types are known.
-  [[nodiscard]] bool is_null(int row, int column) const { return PQgetisnull(get(), row, column) != 0; }
+  [[nodiscard]] bool is_null(int row, int column) const {
+    return PQgetisnull(get(), row, column) != 0;
+  }
   [[nodiscard]] std::string_view bytes(int row, int column) const;
-  [[nodiscard]] std::string text(int row, int column) const { return std::string{bytes(row, column)}; }
+  [[nodiscard]] std::string text(int row, int column) const {
+    return std::string{bytes(row, column)};
+  }
   [[nodiscard]] std::int64_t integer(int row, int column) const;
   [[nodiscard]] bool boolean(int row, int column) const;
   [[nodiscard]] Uuid uuid(int row, int column) const;
@@ -41,8 +45,8 @@ class Result {
     return is_null(row, column) ? std::nullopt : std::optional{time(row, column)};
   }
 
-  /// All rows, decoded by the types that the server names. Throws InvalidOperation for a type without a
-  /// decoder.
+  /// All rows, decoded by the types that the server names. Throws InvalidOperation for a type
+  /// without a decoder.
   [[nodiscard]] Rows to_rows() const;
 
  private:

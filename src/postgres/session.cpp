@@ -7,7 +7,8 @@
 namespace dovetail::postgres {
 namespace {
 
-constexpr Command rollback_command{.name = "rollback", .text = "rollback", .at_stop = Command::AtStop::hurry};
+constexpr Command rollback_command{
+    .name = "rollback", .text = "rollback", .at_stop = Command::AtStop::hurry};
 
 [[noreturn]] void wrong_engine() {
   throw InvalidOperation("the transaction belongs to another engine than this PostgreSQL database");
@@ -20,14 +21,15 @@ bool SessionCore::must_begin() const {
 }
 
 Command SessionCore::begin_command() const {
-  // Spelled out: the server's default isolation level is the administrator's to change, ours is not.
+  // Spelled out: the server's default isolation level is the administrator's to change, ours is
+  // not.
   return {.name = "begin",
           .text = scope_ == Scope::read_only ? "begin isolation level repeatable read read only"
                                              : "begin isolation level read committed read write"};
 }
 
-Command SessionCore::command_for(const storage::StatementTexts& texts, const storage::Statement& statement,
-                                 const Params& params) const {
+Command SessionCore::command_for(const storage::StatementTexts& texts,
+                                 const storage::Statement& statement, const Params& params) const {
   statement.runs.fetch_add(1, std::memory_order_relaxed);
   return {.name = statement.name,
           .text = texts.of(statement),
@@ -54,12 +56,14 @@ Result SessionCore::run(const storage::StatementTexts& texts, const storage::Sta
   return run_first_or_next(command_for(texts, statement, params));
 }
 
-std::vector<Result> SessionCore::run_all(const storage::StatementTexts& texts, std::span<const Call> calls) {
+std::vector<Result> SessionCore::run_all(const storage::StatementTexts& texts,
+                                         std::span<const Call> calls) {
   std::vector<Command> commands;
   commands.reserve(calls.size() + 1);
   const bool begins = must_begin();
   if (begins) commands.push_back(begin_command());
-  for (const auto& call : calls) commands.push_back(command_for(texts, *call.statement, call.params));
+  for (const auto& call : calls)
+    commands.push_back(command_for(texts, *call.statement, call.params));
   begun_ = begun_ || begins;
   auto results = connection_.run_pipelined(commands, stop_);
   if (begins) results.erase(results.begin());
@@ -103,11 +107,13 @@ void SessionCore::commit() {
   // COMMIT of a failed transaction answers ROLLBACK, and no error: that is no commit.
   if (connection_.transaction_status() == PQTRANS_INERROR) {
     connection_.run(rollback_command);
-    throw InvalidOperation("a statement of this transaction failed: it was rolled back instead of committed");
+    throw InvalidOperation(
+        "a statement of this transaction failed: it was rolled back instead of committed");
   }
   // A commit is not cancelled: whether it took effect would be anybody's guess.
-  connection_.run({.name = "commit", .text = "commit", .decides = true, .at_stop = Command::AtStop::finish},
-                  stop_);
+  connection_.run(
+      {.name = "commit", .text = "commit", .decides = true, .at_stop = Command::AtStop::finish},
+      stop_);
 }
 
 void SessionCore::rollback() {

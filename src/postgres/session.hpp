@@ -1,6 +1,7 @@
 // Sessions on a PostgreSQL connection.
 //
-// BEGIN is not sent by itself: it travels with the transaction's first statement, in one round trip.
+// BEGIN is not sent by itself: it travels with the transaction's first statement, in one round
+// trip.
 #pragma once
 
 #include <memory>
@@ -29,7 +30,8 @@ class SessionCore {
   SessionCore(Connection& connection, Scope scope, bool prepare, std::stop_token stop)
       : connection_(connection), scope_(scope), prepare_(prepare), stop_(std::move(stop)) {}
 
-  Result run(const storage::StatementTexts& texts, const storage::Statement& statement, const Params& params);
+  Result run(const storage::StatementTexts& texts, const storage::Statement& statement,
+             const Params& params);
   struct Call {
     const storage::Statement* statement;
     Params params;
@@ -53,7 +55,8 @@ class SessionCore {
   void begin_now();
   [[nodiscard]] bool must_begin() const;
   [[nodiscard]] Command begin_command() const;
-  [[nodiscard]] Command command_for(const storage::StatementTexts& texts, const storage::Statement& statement,
+  [[nodiscard]] Command command_for(const storage::StatementTexts& texts,
+                                    const storage::Statement& statement,
                                     const Params& params) const;
 
   Connection& connection_;

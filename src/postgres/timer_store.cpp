@@ -11,7 +11,8 @@ bool TimerStore::cancel(storage::WriteSession& session, TimerId timer) {
   return WriteSession::of(session).run(texts_, sql::timer_cancel, params).boolean(0, 0);
 }
 
-bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) {
+bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer,
+                            const storage::NewTime& time) {
   Params params;
   params.add(timer.uuid()).add(time.due_at);
   params.add(time.delay ? std::optional<std::int64_t>{time.delay->count()} : std::nullopt);
@@ -27,7 +28,8 @@ bool TimerStore::any_known(storage::WriteSession& session, std::span<const Uuid>
 int TimerStore::backlog(storage::ReadSession& session, int most) {
   Params params;
   params.add(std::int32_t{most});
-  return static_cast<int>(ReadSession::of(session).run(texts_, sql::timer_backlog, params).integer(0, 0));
+  return static_cast<int>(
+      ReadSession::of(session).run(texts_, sql::timer_backlog, params).integer(0, 0));
 }
 
 storage::NextDue TimerStore::next_due(storage::ReadSession& session) {
@@ -39,8 +41,8 @@ storage::NextDue TimerStore::next_due(storage::ReadSession& session) {
   return {column(0), column(1)};
 }
 
-std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional<std::string_view> topic,
-                                    const TimerPage& page) {
+std::vector<Timer> TimerStore::list(storage::ReadSession& session,
+                                    std::optional<std::string_view> topic, const TimerPage& page) {
   Params params;
   params.add(page.after_time).add(page.after_id.uuid()).add(topic).add(std::int64_t{page.size});
   const auto result = ReadSession::of(session).run(texts_, sql::timer_list, params);
@@ -57,7 +59,7 @@ std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional
     timer.due_at = result.time_or_null(row, 6).value_or(*timer.next_attempt_at);
     timer.attempts = static_cast<int>(result.integer(row, 7));
     timer.last_error = result.text_or_null(row, 8);
-    timer.status = result.boolean(row, 9) ? OutboxStatus::in_progress : OutboxStatus::ready;
+    timer.status = result.boolean(row, 9) ? MessageStatus::in_progress : MessageStatus::ready;
     timers.push_back(std::move(timer));
   }
   return timers;

@@ -10,7 +10,8 @@ class TimerStore final : public storage::TimerStore {
   explicit TimerStore(const storage::StatementTexts& texts) : texts_(texts) {}
 
   bool cancel(storage::WriteSession& session, TimerId timer) override;
-  bool reschedule(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) override;
+  bool reschedule(storage::WriteSession& session, TimerId timer,
+                  const storage::NewTime& time) override;
   bool any_known(storage::WriteSession& session, std::span<const Uuid> ids) override;
   int backlog(storage::ReadSession& session, int most) override;
   storage::NextDue next_due(storage::ReadSession& session) override;

@@ -24,7 +24,8 @@ void ClockCheck::try_run() {
 
 void ClockCheck::run(const storage::ReadOptions& options) {
   std::optional<std::chrono::microseconds> lead;
-  database_.read([&](storage::ReadSession& session) { lead = database_.clock_lead(session); }, options);
+  database_.read([&](storage::ReadSession& session) { lead = database_.clock_lead(session); },
+                 options);
   if (!lead || *lead <= harmless_step) {
     warned_ = false;
     return;

@@ -1,7 +1,8 @@
 // Notices that the database's clock was set back.
 //
-// What is stored with a time then lies in the future: such messages and timers wait until the clock has come there again.
-// SQLite's clock is that of the machine, and a device without a battery-backed clock may start hours or years in the past.
+// What is stored with a time then lies in the future: such messages and timers wait until the clock
+// has come there again. SQLite's clock is that of the machine, and a device without a
+// battery-backed clock may start hours or years in the past.
 //
 // Threads: from any.
 #pragma once

@@ -34,13 +34,16 @@ Dispatcher::Dispatcher(storage::Database& database, storage::QueueStore& store, 
       scope_{database, store,   queue.name() + ".", owner_, queue.options().retain_done.count() > 0,
              log_,     metrics_},
       subscriptions_(subscriptions_of(handlers, options_.unknown_topics)) {
-  require(options_.threads >= 1 && options_.threads <= 1'000, "threads must be 0 (as many as fit) to 1000");
-  require(options_.batch_size >= 1 && options_.batch_size <= 10'000, "batch_size must be 1 to 10000");
+  require(options_.threads >= 1 && options_.threads <= 1'000,
+          "threads must be 0 (as many as fit) to 1000");
+  require(options_.batch_size >= 1 && options_.batch_size <= 10'000,
+          "batch_size must be 1 to 10000");
   require(options_.fetchers >= 1 && options_.fetchers <= 32, "fetchers must be 1 to 32");
   require(options_.lease >= milliseconds{100} && options_.lease <= std::chrono::hours{24},
           "lease must be 100 ms to 24 h");
-  require(options_.poll_interval >= milliseconds{1} && options_.poll_interval <= std::chrono::hours{1},
-          "poll_interval must be 1 ms to 1 h");
+  require(
+      options_.poll_interval >= milliseconds{1} && options_.poll_interval <= std::chrono::hours{1},
+      "poll_interval must be 1 ms to 1 h");
   require(options_.idle_poll_interval >= options_.poll_interval &&
               options_.idle_poll_interval <= std::chrono::hours{1},
           "idle_poll_interval must be poll_interval to 1 h");

@@ -1,16 +1,21 @@
-// Claims messages of one queue, hands them to the handlers, and settles them: the background service of a Platform.
+// Claims messages of one queue, hands them to the handlers, and settles them: the background
+// service of a Platform.
 //
 // Its threads, and what each must never do:
 //   * the workers call handlers; nothing else waits for them.
-//   * the fetchers make the round trips: each settles what the workers have finished and claims the next.
-//     While one waits for the database, another works there; an engine with one writer has one fetcher.
+//   * the fetchers make the round trips: each settles what the workers have finished and claims the
+//   next.
+//     While one waits for the database, another works there; an engine with one writer has one
+//     fetcher.
 //   * the renewer renews leases when a third of them has passed; no handler can hold it up.
-//   * the timekeeper fires stop tokens, before a lease is lost and when a handler's time is up; it does no
+//   * the timekeeper fires stop tokens, before a lease is lost and when a handler's time is up; it
+//   does no
 //     I/O.
-//   * the housekeeper takes back the leases of the dead, deletes old history, and does the other components' chores.
+//   * the housekeeper takes back the leases of the dead, deletes old history, and does the other
+//   components' chores.
 //
-// All times here are of the system's monotonic clock: they only bound how long this process waits. What
-// decides is the database's clock.
+// All times here are of the system's monotonic clock: they only bound how long this process waits.
+// What decides is the database's clock.
 //
 // Threads: start() once; stop() from any.
 #pragma once
@@ -48,16 +53,17 @@ class Dispatcher {
  public:
   /// `options.threads` is at least 1 here. Throws std::out_of_range for options that cannot work.
   Dispatcher(storage::Database& database, storage::QueueStore& store, WorkQueue& queue,
-             HandlerRegistry& handlers, WorkerOptions options, Listener& listener, std::vector<Chore> chores,
-             Logger log, Metrics metrics);
+             HandlerRegistry& handlers, WorkerOptions options, Listener& listener,
+             std::vector<Chore> chores, Logger log, Metrics metrics);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
   /// Stops, and waits for handlers for as long as they take.
   ~Dispatcher();
 
   void start();
-  /// Claims nothing more, gives back what no handler has begun, waits for the rest up to `deadline`. Answers
-  /// whether all handlers have ended. A database that does not answer delays it by some seconds at most.
+  /// Claims nothing more, gives back what no handler has begun, waits for the rest up to
+  /// `deadline`. Answers whether all handlers have ended. A database that does not answer delays it
+  /// by some seconds at most.
   bool stop(std::chrono::milliseconds deadline);
 
  private:
@@ -86,10 +92,10 @@ class Dispatcher {
     std::uint64_t number = 0;  // in the order of their beginnings
     std::vector<Finished> finished;
     std::vector<TripClaim> claims;
-    std::vector<OutboxWorkItemId> absolved;  // their leases were lost, but they killed nobody
-    std::int64_t max_bytes = 0;              // of each claim
-    bool ran_dry = false;                    // no worker had anything to begin
-    bool careful = false;                    // settles only what needs no lock of somebody else
+    std::vector<MessageId> absolved;  // their leases were lost, but they killed nobody
+    std::int64_t max_bytes = 0;       // of each claim
+    bool ran_dry = false;             // no worker had anything to begin
+    bool careful = false;             // settles only what needs no lock of somebody else
   };
   void fetch();
   bool next_trip(Trip& trip);
@@ -106,17 +112,17 @@ class Dispatcher {
   void put_aside(Trip& trip, const std::vector<Claim>& settleable);
   void settle_one_by_one(std::vector<Finished> finished);
   void note_settled(Trip& trip, std::size_t settled);
-  void absolve(const std::vector<OutboxWorkItemId>& ids);
-  void take_in(Subscription& subscription, std::vector<storage::ClaimedEntry> entries, std::size_t wanted,
-               MonoTime sent_at);
+  void absolve(const std::vector<MessageId>& ids);
+  void take_in(Subscription& subscription, std::vector<storage::ClaimedEntry> entries,
+               std::size_t wanted, MonoTime sent_at);
   void take_suspect(const std::vector<JobPtr>& jobs);
   void hold(JobPtr job, MonoTime sent_at);
   JobPtr to_job(storage::ClaimedEntry&& entry, Subscription& subscription, MonoTime sent_at,
                 std::vector<Finished>& unfit) const;
   void put_back(Trip& trip);
   void settle_the_late(MonoTime give_up_at);
-  /// Waits until the fetchers have settled the rest and ended; from `give_up_at` on their I/O is cancelled.
-  /// False when that was necessary.
+  /// Waits until the fetchers have settled the rest and ended; from `give_up_at` on their I/O is
+  /// cancelled. False when that was necessary.
   bool join_fetchers(MonoTime give_up_at);
 
   // --- the workers
@@ -134,7 +140,7 @@ class Dispatcher {
   // --- the other threads
   void renew(const std::stop_token& stop);
   std::vector<Claim> claims_to_renew(MonoTime now);
-  void note_renewal(const std::vector<Claim>& asked, const std::vector<OutboxWorkItemId>& held,
+  void note_renewal(const std::vector<Claim>& asked, const std::vector<MessageId>& held,
                     MonoTime sent_at);
   void keep_time(const std::stop_token& stop);
   MonoTime fire_due_stops(MonoTime now);
@@ -173,23 +179,24 @@ class Dispatcher {
   std::condition_variable_any job_ended_;
   bool stopping_ = false;                                      // no new claims
   bool closed_ = false;                                        // no more work at all
-  std::unordered_map<OutboxWorkItemId, JobPtr> jobs_;          // all that we hold
+  std::unordered_map<MessageId, JobPtr> jobs_;                 // all that we hold
   std::deque<JobPtr> waiting_;                                 // those that no handler has begun
   std::unordered_map<const RegisteredHandler*, int> running_;  // calls under way, per handler
   std::size_t running_total_ = 0;
   std::vector<Finished> finished_;            // to be settled by the next round trip
   std::optional<MonoTime> first_finished_;    // since when the first of them waits
   std::vector<Finished> aside_;               // not settled: somebody holds a lock that they need
-  std::vector<OutboxWorkItemId> absolved_;    // for the next round trip
+  std::vector<MessageId> absolved_;           // for the next round trip
   MonoTime next_deadline_ = MonoTime::max();  // the earliest that the timekeeper knows of
   int live_workers_ = 0;                      // threads whose handlers come back
   int replacements_ = 0;
-  std::vector<JobPtr> unreplaced_;       // handlers that hang, and nobody took the place of their threads
+  std::vector<JobPtr>
+      unreplaced_;  // handlers that hang, and nobody took the place of their threads
   std::vector<std::thread::id> exited_;  // threads that have ended and can be joined
-  JobPtr suspect_;                       // a message that may kill its workers: nothing is claimed beside it
+  JobPtr suspect_;  // a message that may kill its workers: nothing is claimed beside it
 
-  // How many messages we hold at most. It begins with one, so that a message that kills its process does not
-  // take others with it, and doubles while things go well.
+  // How many messages we hold at most. It begins with one, so that a message that kills its process
+  // does not take others with it, and doubles while things go well.
   std::size_t window_ = 1;
   MonoTime grow_at_{};
 

@@ -14,17 +14,19 @@ using Kind = storage::Settlement::Kind;
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
-/// How long a finished message may wait for others, to be settled with them in one round trip, while workers
-/// have more to do.
+/// How long a finished message may wait for others, to be settled with them in one round trip,
+/// while workers have more to do.
 constexpr milliseconds settle_delay{5};
 /// We hold so many batches at most.
 constexpr std::size_t batches_held = 4;
-/// How long a settlement waits for a lock of somebody else. Then it is put aside, and tried again after the second.
+/// How long a settlement waits for a lock of somebody else. Then it is put aside, and tried again
+/// after the second.
 constexpr milliseconds lock_patience{100};
 constexpr milliseconds aside_delay{200};
 /// How long a message that we claimed from ourselves is left to the handler that has lost it.
 constexpr milliseconds successor_delay{500};
-/// So often must its lease have run out before a message is tried alone. Once may be anybody's bad luck.
+/// So often must its lease have run out before a message is tried alone. Once may be anybody's bad
+/// luck.
 constexpr int suspicious_losses = 2;
 /// An engine with one writer looks at so many messages in a transaction.
 constexpr int looked_at_once = 50'000;
@@ -90,7 +92,8 @@ std::size_t Dispatcher::largest_window() const {
 }
 
 std::size_t Dispatcher::window_left() const {
-  const bool full = stopping_ || live_workers_ == 0 || suspect_ || held_bytes_ >= options_.max_bytes;
+  const bool full =
+      stopping_ || live_workers_ == 0 || suspect_ || held_bytes_ >= options_.max_bytes;
   const auto held = jobs_.size() + claiming_;
   return full ? 0 : window_ - std::min(window_, held);
 }
@@ -130,8 +133,9 @@ void Dispatcher::take_settlements(Trip& trip, std::size_t ready, MonoTime now) {
   trip.ran_dry = ready == 0;
   trip.careful = !aside_.empty();
   trip.absolved = std::exchange(absolved_, {});
-  const auto due = std::partition(aside_.begin(), aside_.end(),
-                                  [&](const Finished& each) { return each.retry_at > now && !stopping_; });
+  const auto due = std::partition(aside_.begin(), aside_.end(), [&](const Finished& each) {
+    return each.retry_at > now && !stopping_;
+  });
   std::move(due, aside_.end(), std::back_inserter(trip.finished));
   aside_.erase(due, aside_.end());
 }
@@ -144,11 +148,13 @@ bool Dispatcher::next_trip(Trip& trip) {
     const auto ready = startable();
     grow_window(now);
     const bool failing = now < retry_at_;
-    const bool claims = window_left() > 0 && std::ranges::any_of(subscriptions_, [&](const auto& each) {
-                          return claims_now(each, now);
-                        });
-    const bool settles = !finished_.empty() && (ready == 0 || finished_.size() >= batch() || stopping_ ||
-                                                now >= *first_finished_ + settle_delay);
+    const bool claims =
+        window_left() > 0 && std::ranges::any_of(subscriptions_, [&](const auto& each) {
+          return claims_now(each, now);
+        });
+    const bool settles =
+        !finished_.empty() && (ready == 0 || finished_.size() >= batch() || stopping_ ||
+                               now >= *first_finished_ + settle_delay);
     const bool retries =
         std::ranges::any_of(aside_, [&](const Finished& each) { return each.retry_at <= now; });
     if (!failing && (claims || settles || retries || !absolved_.empty())) {
@@ -164,7 +170,8 @@ bool Dispatcher::next_trip(Trip& trip) {
 }
 
 MonoTime Dispatcher::next_wake(bool failing, MonoTime now) const {
-  auto wake = now + (closed_ ? MonoDuration{milliseconds{50}} : MonoDuration{std::chrono::hours{1}});
+  auto wake =
+      now + (closed_ ? MonoDuration{milliseconds{50}} : MonoDuration{std::chrono::hours{1}});
   bool hungry = false;
   for (const auto& subscription : subscriptions_) {
     if (stopping_ || live_workers_ == 0 || subscription.room(batch()) == 0) continue;
@@ -205,15 +212,17 @@ storage::WorkAnswer Dispatcher::make_trip(const Trip& trip) {
   settlements.reserve(trip.finished.size());
   for (const auto& each : trip.finished) settlements.push_back(each.settlement);
   storage::WorkAnswer answer;
-  database_.write(
-      {.single_statement = true, .service = true, .gives_up_locks = true, .stop = hurry_.get_token()},
-      [&](storage::WriteSession& session) {
-        answer = store_.work(session, {.owner = owner_,
-                                       .settlements = settlements,
-                                       .keep_done = scope_.keep_done,
-                                       .lock_patience = lock_patience,
-                                       .claims = orders});
-      });
+  database_.write({.single_statement = true,
+                   .service = true,
+                   .gives_up_locks = true,
+                   .stop = hurry_.get_token()},
+                  [&](storage::WriteSession& session) {
+                    answer = store_.work(session, {.owner = owner_,
+                                                   .settlements = settlements,
+                                                   .keep_done = scope_.keep_done,
+                                                   .lock_patience = lock_patience,
+                                                   .claims = orders});
+                  });
   return answer;
 }
 
@@ -233,9 +242,10 @@ storage::WorkAnswer Dispatcher::make_careful_trip(Trip& trip, const std::stop_to
         settlements.push_back(each.settlement);
       }
     }
-    answer = store_.work(
-        session,
-        {.owner = owner_, .settlements = settlements, .keep_done = scope_.keep_done, .claims = orders});
+    answer = store_.work(session, {.owner = owner_,
+                                   .settlements = settlements,
+                                   .keep_done = scope_.keep_done,
+                                   .claims = orders});
   });
   put_aside(trip, settleable);
   return answer;
@@ -289,8 +299,9 @@ void Dispatcher::travel(Trip& trip) {
     }
     {
       std::lock_guard lock(mutex_);
-      const PollPace pace{options_.poll_interval,
-                          listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval};
+      const PollPace pace{options_.poll_interval, listener_.hears_others()
+                                                      ? options_.idle_poll_interval
+                                                      : options_.poll_interval};
       subscription->end_claim(plan, claimed, pace, sent_at, Steady::now());
     }
     take_in(*subscription, std::move(claimed.entries), plan.wanted, sent_at);
@@ -337,14 +348,14 @@ void Dispatcher::note_settled(Trip& trip, std::size_t settled) {
     const auto delay = each.settlement.delay;
     if (kind == Kind::ack || kind == Kind::fail) continue;
     if (kind == Kind::snooze && !delay) each.subscription->came_back(each.priority, each.place);
-    const auto in =
-        std::min<std::chrono::microseconds>(delay.value_or(std::chrono::microseconds{0}), longest_wait);
+    const auto in = std::min<std::chrono::microseconds>(
+        delay.value_or(std::chrono::microseconds{0}), longest_wait);
     each.subscription->comes_due(Steady::now() + in + milliseconds{1});
   }
 }
 
 /// We are alive: these messages have not killed the process that lost their leases.
-void Dispatcher::absolve(const std::vector<OutboxWorkItemId>& ids) {
+void Dispatcher::absolve(const std::vector<MessageId>& ids) {
   if (ids.empty()) return;
   try {
     database_.write(
@@ -356,7 +367,8 @@ void Dispatcher::absolve(const std::vector<OutboxWorkItemId>& ids) {
 }
 
 void Dispatcher::put_back(Trip& trip) {
-  const ExponentialBackoff backoff{.initial = milliseconds{50}, .cap = milliseconds{5'000}, .jitter = 0.5};
+  const ExponentialBackoff backoff{
+      .initial = milliseconds{50}, .cap = milliseconds{5'000}, .jitter = 0.5};
   std::lock_guard lock(mutex_);
   retry_at_ = Steady::now() + backoff.delay(failures_++, core::random_unit());
   std::ranges::move(trip.finished, std::back_inserter(finished_));
@@ -368,8 +380,8 @@ void Dispatcher::put_back(Trip& trip) {
 }
 
 /// Nothing when no handler may have the message; then `unfit` says what becomes of it.
-JobPtr Dispatcher::to_job(storage::ClaimedEntry&& entry, Subscription& subscription, MonoTime sent_at,
-                          std::vector<Finished>& unfit) const {
+JobPtr Dispatcher::to_job(storage::ClaimedEntry&& entry, Subscription& subscription,
+                          MonoTime sent_at, std::vector<Finished>& unfit) const {
   const auto& message = entry.claimed.message;
   const auto& claim = entry.claimed.claim;
   const auto* handler = handlers_.find(message.topic);
@@ -412,8 +424,8 @@ JobPtr Dispatcher::to_job(storage::ClaimedEntry&& entry, Subscription& subscript
   return job;
 }
 
-/// A message whose lease was lost again and again, each time by a process that never came back, may be what kills its
-/// workers: it is tried alone.
+/// A message whose lease was lost again and again, each time by a process that never came back, may
+/// be what kills its workers: it is tried alone.
 void Dispatcher::take_suspect(const std::vector<JobPtr>& jobs) {
   const auto suspicious = [this](const JobPtr& job) {
     return job->lost_leases >= suspicious_losses && !jobs_.contains(job->claimed.claim.id);
@@ -428,8 +440,8 @@ void Dispatcher::take_suspect(const std::vector<JobPtr>& jobs) {
 void Dispatcher::hold(JobPtr job, MonoTime sent_at) {
   auto& held = jobs_[job->claimed.claim.id];
   if (held) {
-    // We lost its lease, and our handler has not noticed yet: it is told, and the message waits for it.
-    // Never two at once.
+    // We lost its lease, and our handler has not noticed yet: it is told, and the message waits for
+    // it. Never two at once.
     held->lease_end = std::min(held->lease_end, sent_at);
     next_deadline_ = MonoTime::min();
     timekeeper_wakes_.notify_one();
@@ -450,7 +462,8 @@ void Dispatcher::take_in(Subscription& subscription, std::vector<storage::Claime
   jobs.reserve(entries.size());
   std::vector<Finished> unfit;
   for (auto& entry : entries) {
-    if (auto job = to_job(std::move(entry), subscription, sent_at, unfit)) jobs.push_back(std::move(job));
+    if (auto job = to_job(std::move(entry), subscription, sent_at, unfit))
+      jobs.push_back(std::move(job));
   }
   std::lock_guard lock(mutex_);
   claiming_ -= wanted;

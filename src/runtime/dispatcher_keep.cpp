@@ -22,8 +22,8 @@ constexpr milliseconds longest_pause{60'000};
 constexpr int reaper_looks_at = 10'000;
 constexpr int unpark_portion = 1'000;
 
-/// A stop callback of the user's may take its time: it must not keep the timekeeper from the other handlers. The thread
-/// uses nothing but the job, which it holds.
+/// A stop callback of the user's may take its time: it must not keep the timekeeper from the other
+/// handlers. The thread uses nothing but the job, which it holds.
 void tell_to_stop(const JobPtr& job) {
   try {
     std::thread([job] { job->stop.request_stop(); }).detach();
@@ -57,7 +57,8 @@ std::vector<Claim> Dispatcher::claims_to_renew(MonoTime now) {
     give_back(*job);
   }
   for (const auto& each : aside_) {
-    if (each.lease_end - now <= MonoDuration{options_.lease} * 2 / 3) claims.push_back(each.settlement.claim);
+    if (each.lease_end - now <= MonoDuration{options_.lease} * 2 / 3)
+      claims.push_back(each.settlement.claim);
   }
   if (!idle.empty()) {
     window_ = std::max<std::size_t>(1, running_total_ * 2);
@@ -73,12 +74,14 @@ void Dispatcher::renew(const std::stop_token& stop) {
     const auto claims = claims_to_renew(sent_at);
     if (claims.empty()) continue;
     try {
-      std::vector<OutboxWorkItemId> held;
-      database_.write(
-          {.single_statement = true, .repeatable = true, .service = true, .stop = hurry_.get_token()},
-          [&](storage::WriteSession& session) {
-            held = store_.renew(session, owner_, claims, options_.lease);
-          });
+      std::vector<MessageId> held;
+      database_.write({.single_statement = true,
+                       .repeatable = true,
+                       .service = true,
+                       .stop = hurry_.get_token()},
+                      [&](storage::WriteSession& session) {
+                        held = store_.renew(session, owner_, claims, options_.lease);
+                      });
       metrics_.count(event("renewed"), held.size(), {{"store", database_.name()}});
       note_renewal(claims, held, sent_at);
     } catch (const std::exception& error) {
@@ -87,9 +90,9 @@ void Dispatcher::renew(const std::stop_token& stop) {
   }
 }
 
-void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector<OutboxWorkItemId>& held,
+void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector<MessageId>& held,
                               MonoTime sent_at) {
-  std::vector<OutboxWorkItemId> sorted(held);
+  std::vector<MessageId> sorted(held);
   std::ranges::sort(sorted);
   std::lock_guard lock(mutex_);
   for (auto& each : aside_) {
@@ -99,13 +102,15 @@ void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector
   }
   for (const auto& claim : asked) {
     const auto found = jobs_.find(claim.id);
-    if (found == jobs_.end() || found->second->claimed.claim != claim) continue;  // settled meanwhile
+    if (found == jobs_.end() || found->second->claimed.claim != claim)
+      continue;  // settled meanwhile
     const auto job = found->second;
     if (std::ranges::binary_search(sorted, claim.id)) {
       job->lease_end = std::max(job->lease_end, sent_at + MonoDuration{options_.lease});
       job->renewed = true;
     } else if (!job->committing) {
-      // It is somebody else's. The timekeeper tells the handler: what that does must not hold up renewals.
+      // It is somebody else's. The timekeeper tells the handler: what that does must not hold up
+      // renewals.
       job->lease_end = std::min(job->lease_end, sent_at);
       next_deadline_ = MonoTime::min();
       timekeeper_wakes_.notify_one();
@@ -113,8 +118,8 @@ void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector
   }
 }
 
-/// A handler that was told to stop and is still there a lease later hangs. Its message goes to somebody else,
-/// another thread takes the place of its own. Under the mutex.
+/// A handler that was told to stop and is still there a lease later hangs. Its message goes to
+/// somebody else, another thread takes the place of its own. Under the mutex.
 void Dispatcher::give_up(const JobPtr& job) {
   job->given_up = true;
   forget(job);
@@ -174,7 +179,8 @@ MonoTime Dispatcher::fire_due_stops(MonoTime now) {
   ended.clear();  // joins
   for (const auto& [job, what] : due) {
     log_job(LogLevel::error, what, *job);
-    metrics_.count(event(what), 1, {{"store", database_.name()}, {"topic", job->claimed.message.topic}});
+    metrics_.count(event(what), 1,
+                   {{"store", database_.name()}, {"topic", job->claimed.message.topic}});
     tell_to_stop(job);
   }
   return next;
@@ -191,12 +197,14 @@ void Dispatcher::keep_time(const std::stop_token& stop) {
 }
 
 void Dispatcher::keep_house(const std::stop_token& stop) {
-  const auto interval = std::clamp<milliseconds>(options_.lease, milliseconds{1'000}, housekeeping_interval);
+  const auto interval =
+      std::clamp<milliseconds>(options_.lease, milliseconds{1'000}, housekeeping_interval);
   MonoDuration took{};
   const auto pause = [&] {  // not all processes at the same moment
     const auto usual =
         std::chrono::duration_cast<milliseconds>(interval * (0.75 + 0.5 * core::random_unit()));
-    const auto rarer = std::min(std::chrono::duration_cast<milliseconds>(took * reap_share), longest_pause);
+    const auto rarer =
+        std::min(std::chrono::duration_cast<milliseconds>(took * reap_share), longest_pause);
     return std::max(usual, rarer);
   };
   while (system_clock()->sleep_for(pause(), stop)) {

@@ -28,7 +28,8 @@ JobPtr Dispatcher::next_job() {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (closed_) return nullptr;
-    const auto next = std::ranges::find_if(waiting_, [this](const JobPtr& job) { return may_start(*job); });
+    const auto next =
+        std::ranges::find_if(waiting_, [this](const JobPtr& job) { return may_start(*job); });
     if (next == waiting_.end()) {
       worker_wakes_.wait(lock);
       continue;
@@ -36,7 +37,8 @@ JobPtr Dispatcher::next_job() {
     auto job = *next;
     waiting_.erase(next);
     --job->subscription->waiting;
-    // The fetcher looks whether to claim the next: when there is room for them, and when nothing is left.
+    // The fetcher looks whether to claim the next: when there is room for them, and when nothing is
+    // left.
     if (job->subscription->waiting == batch() || waiting_.empty() || handlers_.has_limits()) {
       fetcher_wakes_.notify_one();
     }
@@ -81,7 +83,8 @@ void Dispatcher::work() {
   }
 }
 
-/// Answers false when the thread is not needed any more: its handler hung, and another took its place.
+/// Answers false when the thread is not needed any more: its handler hung, and another took its
+/// place.
 bool Dispatcher::finish(const JobPtr& job, std::optional<storage::Settlement> settlement) {
   std::lock_guard lock(mutex_);
   --running_total_;

@@ -43,7 +43,8 @@ const storage::Engine& engine_for(std::string_view url) {
   throw std::invalid_argument("a database URL starts with one of " + known + suggestion(url));
 }
 
-std::unique_ptr<storage::Database> open_database(std::string_view url, storage::DatabaseOptions options) {
+std::unique_ptr<storage::Database> open_database(std::string_view url,
+                                                 storage::DatabaseOptions options) {
   return engine_for(url).open(url, std::move(options));
 }
 

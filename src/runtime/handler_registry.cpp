@@ -22,7 +22,8 @@ std::unique_ptr<RegisteredHandler> HandlerRegistry::checked(HandlerFunction func
       RegisteredHandler{std::move(function), std::move(options), attempts});
 }
 
-void HandlerRegistry::add(std::string_view topic, HandlerFunction function, HandlerOptions options) {
+void HandlerRegistry::add(std::string_view topic, HandlerFunction function,
+                          HandlerOptions options) {
   const auto length = core::utf8_length(topic);
   if (!length || *length < 1 || *length > 255) {
     throw std::invalid_argument("topic must be 1 to 255 characters of UTF-8 without NUL");

@@ -22,8 +22,8 @@ class HandlerRegistry {
   /// `max_attempts`: for handlers that say nothing.
   explicit HandlerRegistry(int max_attempts) : max_attempts_(max_attempts) {}
 
-  /// Throws std::invalid_argument or std::out_of_range for what cannot work, InvalidOperation for a topic
-  /// that has one.
+  /// Throws std::invalid_argument or std::out_of_range for what cannot work, InvalidOperation for a
+  /// topic that has one.
   void add(std::string_view topic, HandlerFunction function, HandlerOptions options);
   /// The handler of every topic that has none of its own.
   void add_fallback(HandlerFunction function, HandlerOptions options);
@@ -43,7 +43,8 @@ class HandlerRegistry {
   [[nodiscard]] int default_attempts() const { return max_attempts_; }
 
  private:
-  [[nodiscard]] std::unique_ptr<RegisteredHandler> checked(HandlerFunction function, HandlerOptions options);
+  [[nodiscard]] std::unique_ptr<RegisteredHandler> checked(HandlerFunction function,
+                                                           HandlerOptions options);
 
   int max_attempts_;
   bool has_limits_ = false;

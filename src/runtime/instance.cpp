@@ -95,10 +95,11 @@ void Instance::beat(InstanceState state) {
   told_ = state;
   try {
     WallTime started_at{};
-    database_.write({.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
-                    [&](storage::WriteSession& session) {
-                      started_at = database_.instances().beat(session, entry_, state);
-                    });
+    database_.write(
+        {.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
+        [&](storage::WriteSession& session) {
+          started_at = database_.instances().beat(session, entry_, state);
+        });
     entry_.started_at = started_at;
     if (std::exchange(failing_, false)) {
       log_.write(LogLevel::info, "instance.heartbeat_recovered",
@@ -112,19 +113,22 @@ void Instance::beat(InstanceState state) {
 void Instance::note_failure(const std::exception& error) {
   metrics_.count("instance.heartbeat_failed", 1, {{"store", database_.name()}});
   if (std::exchange(failing_, true)) return;
-  log_.write(LogLevel::warn, "instance.heartbeat_failed",
-             {{"store", database_.name()}, {"instance_id", id().to_string()}, {"error", error.what()}});
+  log_.write(
+      LogLevel::warn, "instance.heartbeat_failed",
+      {{"store", database_.name()}, {"instance_id", id().to_string()}, {"error", error.what()}});
 }
 
 void Instance::remove() {
   // Without an answer to the last heartbeat there is none to this either: the row becomes stale.
   if (failing_ || !entry_.started_at) return;
   try {
-    database_.write({.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
-                    [&](storage::WriteSession& session) { database_.instances().remove(session, id()); });
+    database_.write(
+        {.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
+        [&](storage::WriteSession& session) { database_.instances().remove(session, id()); });
   } catch (const std::exception& error) {
-    log_.write(LogLevel::warn, "instance.not_removed",
-               {{"store", database_.name()}, {"instance_id", id().to_string()}, {"error", error.what()}});
+    log_.write(
+        LogLevel::warn, "instance.not_removed",
+        {{"store", database_.name()}, {"instance_id", id().to_string()}, {"error", error.what()}});
   }
 }
 
@@ -132,7 +136,8 @@ void Instance::remove() {
 
 void Instance::look() {
   const auto now = std::chrono::steady_clock::now();
-  std::erase_if(warned_, [&](const auto& each) { return now - each.second >= options_.warn_again; });
+  std::erase_if(warned_,
+                [&](const auto& each) { return now - each.second >= options_.warn_again; });
   look_at(database_.outbox(), "outbox");
   look_at(database_.inbox_queue(), "inbox");
 }

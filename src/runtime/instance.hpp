@@ -32,16 +32,17 @@ namespace dovetail::runtime {
 
 struct InstanceOptions {
   std::chrono::milliseconds heartbeat{10'000};
-  std::chrono::milliseconds look_interval{30'000};  ///< Between two looks for topics that nobody handles.
-  std::chrono::milliseconds warn_again{600'000};    ///< Between two warnings about one topic.
-  std::chrono::milliseconds patience{1'000};        ///< How long leave() waits for the database.
+  std::chrono::milliseconds look_interval{
+      30'000};  ///< Between two looks for topics that nobody handles.
+  std::chrono::milliseconds warn_again{600'000};  ///< Between two warnings about one topic.
+  std::chrono::milliseconds patience{1'000};      ///< How long leave() waits for the database.
   UnhandledTopicsRequest unhandled{};
 };
 
 class Instance {
  public:
-  Instance(storage::Database& database, const std::vector<InstanceQueue>& queues, InstanceOptions options,
-           Logger log, Metrics metrics);
+  Instance(storage::Database& database, const std::vector<InstanceQueue>& queues,
+           InstanceOptions options, Logger log, Metrics metrics);
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
   /// Leaves, and waits for the thread.

@@ -51,8 +51,8 @@ class Context final : public HandlerContext {
   }
 
  private:
-  /// While this transaction is open nobody can renew the lease, and nobody can take it: it is renewed in the
-  /// transaction itself, for as long as that may last.
+  /// While this transaction is open nobody can renew the lease, and nobody can take it: it is
+  /// renewed in the transaction itself, for as long as that may last.
   void hold_lease() {
     const std::array claims{job_.claimed.claim};
     if (scope_.store.renew(own_->session(), scope_.owner, claims, std::chrono::hours{24}).empty()) {
@@ -70,7 +70,8 @@ class Context final : public HandlerContext {
   bool keeps_writes_ = false;
 };
 
-/// Settles the message in the handler's transaction and commits it; answers false when the lease was lost.
+/// Settles the message in the handler's transaction and commits it; answers false when the lease
+/// was lost.
 template <class Settle>
 bool commit_with(Context& context, Job& job, const Settle& settle) {
   auto& transaction = *context.own_transaction();
@@ -82,7 +83,7 @@ bool commit_with(Context& context, Job& job, const Settle& settle) {
   return held;
 }
 
-void log_lost_lease(const InvocationScope& scope, const OutboxMessage& message) {
+void log_lost_lease(const InvocationScope& scope, const Message& message) {
   scope.metrics.count(scope.event("lease_lost"), 1, {{"store", scope.database.name()}});
   scope.log.write(LogLevel::warn, scope.event("lease_lost"),
                   {{"store", scope.database.name()},
@@ -94,7 +95,8 @@ std::optional<storage::Settlement> call(const InvocationScope& scope, Job& job, 
   const auto& message = job.claimed.message;
   const auto& claim = job.claimed.claim;
   job.handler->function(message, context);
-  const bool commits = context.own_transaction() != nullptr && (!context.snoozed() || context.keeps_writes());
+  const bool commits =
+      context.own_transaction() != nullptr && (!context.snoozed() || context.keeps_writes());
   if (!commits) {
     context.drop_transaction();
     if (!context.snoozed()) return storage::Settlement{.kind = Kind::ack, .claim = claim};
@@ -157,7 +159,8 @@ class Failure {
 
   [[nodiscard]] storage::Settlement tried() const {
     const auto attempts = job_.claimed.message.attempts;
-    // A handler that was told to stop because we shut down did what it should: that costs no attempt.
+    // A handler that was told to stop because we shut down did what it should: that costs no
+    // attempt.
     if (job_.shutting_down) {
       log(LogLevel::info, "released");
       return {.kind = Kind::snooze, .claim = job_.claimed.claim};
@@ -209,7 +212,8 @@ std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job
     settlement = Failure(scope, job, core::type_name(typeid(failure)), failure.what()).tried();
   } catch (...) {
     settlement =
-        Failure(scope, job, "unknown", "the handler threw something that is no std::exception").tried();
+        Failure(scope, job, "unknown", "the handler threw something that is no std::exception")
+            .tried();
   }
   scope.metrics.time(scope.event("handler_time"), std::chrono::steady_clock::now() - begun,
                      {{"store", scope.database.name()}, {"topic", message.topic}});

@@ -22,11 +22,13 @@ struct InvocationScope {
   Logger log;
   Metrics metrics;
 
-  [[nodiscard]] std::string event(std::string_view what) const { return prefix + std::string{what}; }
+  [[nodiscard]] std::string event(std::string_view what) const {
+    return prefix + std::string{what};
+  }
 };
 
-/// Calls the handler and answers how to settle the message; nothing when that has happened with the handler's
-/// own transaction, or when the lease was lost.
+/// Calls the handler and answers how to settle the message; nothing when that has happened with the
+/// handler's own transaction, or when the lease was lost.
 [[nodiscard]] std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job);
 
 /// How to settle a message that failed with `error`.

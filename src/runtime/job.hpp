@@ -28,7 +28,7 @@ struct Job {
 
   // Guarded by the dispatcher's mutex.
   int lost_leases = 0;
-  MonoTime lease_end;               // by our clock, and on the safe side: from before the claim was sent
+  MonoTime lease_end;  // by our clock, and on the safe side: from before the claim was sent
   std::optional<MonoTime> expires;  // the message's own expiry
   MonoTime started;                 // while it runs
   bool running = false;

@@ -27,7 +27,8 @@ constexpr int reaper_looks_at = 10'000;
 
 void require_time_limits(const PlatformOptions& options) {
   using std::chrono::milliseconds;
-  if (options.connect_timeout < milliseconds{100} || options.connect_timeout > std::chrono::minutes{10}) {
+  if (options.connect_timeout < milliseconds{100} ||
+      options.connect_timeout > std::chrono::minutes{10}) {
     throw std::out_of_range("connect_timeout must be 100 ms to 10 min");
   }
   if (options.retry_for < milliseconds{0} || options.retry_for > std::chrono::hours{24}) {
@@ -35,21 +36,23 @@ void require_time_limits(const PlatformOptions& options) {
   }
 }
 
-std::unique_ptr<storage::Database> open_database(std::string_view url, const PlatformOptions& options) {
+std::unique_ptr<storage::Database> open_database(std::string_view url,
+                                                 const PlatformOptions& options) {
   require_time_limits(options);
   return runtime::open_database(
-      url,
-      {.schema = options.schema,
-       .max_connections = options.max_connections,
-       // Beside the fetchers: renewals and housekeeping, of the outbox and of the inbox; two notifiers, the scheduler,
-       // the joins' catch-up, the starts of jobs' runs, and the heartbeat.
-       .service_connections = 2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 10,
-       .pooled = options.pooled,
-       .busy_timeout = options.busy_timeout,
-       .connect_timeout = options.connect_timeout,
-       .retry_for = options.retry_for,
-       .clock = options.clock ? options.clock : system_clock(),
-       .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)}});
+      url, {.schema = options.schema,
+            .max_connections = options.max_connections,
+            // Beside the fetchers: renewals and housekeeping, of the outbox and of the inbox; two
+            // notifiers, the scheduler, the joins' catch-up, the starts of jobs' runs, and the
+            // heartbeat.
+            .service_connections =
+                2 * static_cast<std::size_t>(std::max(1, options.worker.fetchers)) + 10,
+            .pooled = options.pooled,
+            .busy_timeout = options.busy_timeout,
+            .connect_timeout = options.connect_timeout,
+            .retry_for = options.retry_for,
+            .clock = options.clock ? options.clock : system_clock(),
+            .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)}});
 }
 
 std::vector<SchemaChange> described(storage::Database& database,
@@ -90,12 +93,12 @@ struct Platform::State {
   void add(std::shared_ptr<Handler> handler) {
     const auto topic = handler->topic();
     auto handler_options = handler->options();
-    handlers.add(
-        topic,
-        noting_starts([handler = std::move(handler)](const OutboxMessage& message, HandlerContext& context) {
-          handler->handle(message, context);
-        }),
-        std::move(handler_options));
+    handlers.add(topic,
+                 noting_starts([handler = std::move(handler)](const Message& message,
+                                                              HandlerContext& context) {
+                   handler->handle(message, context);
+                 }),
+                 std::move(handler_options));
   }
 
   /// For information only: a run does not fail because this does.
@@ -103,15 +106,16 @@ struct Platform::State {
     try {
       jobs.note_started(run);
     } catch (const std::exception& error) {
-      log.write(LogLevel::warn, "jobs.start_not_noted",
-                {{"store", database->name()}, {"run_id", run.to_string()}, {"error", error.what()}});
+      log.write(
+          LogLevel::warn, "jobs.start_not_noted",
+          {{"store", database->name()}, {"run_id", run.to_string()}, {"error", error.what()}});
     }
   }
 
   /// A message that is a job's run begins that run.
   HandlerFunction noting_starts(HandlerFunction function) {
     if (!function) return {};
-    return [this, function = std::move(function)](const OutboxMessage& message, HandlerContext& context) {
+    return [this, function = std::move(function)](const Message& message, HandlerContext& context) {
       if (const auto run = Jobs::run_of(message)) note_started(*run);
       function(message, context);
     };
@@ -119,31 +123,38 @@ struct Platform::State {
 
   /// What a started Platform does beside the outbox's own housekeeping.
   std::vector<runtime::Chore> chores() {
-    return {
-        {"joins",
-         [this](const std::stop_token& stop) {
-           joins.fail_overdue(stop);
-           join_catch_up.run_once(stop);
-           const auto age = joins.options().retain_finished;
-           if (age.count() > 0) joins.purge(age, stop);
-         }},
-        {"inbox",
-         [this](const std::stop_token& stop) {
-           if (inbox_handlers.empty()) keep_house(inbox.queue(), stop);
-           inbox.forget(inbox.options().remember, stop);
-           warn_of_stuck(stop);
-         }},
-        {"timers", [this](const std::stop_token& stop) { keep_house(timers.queue(), stop); }},
-        {"jobs", [this](const std::stop_token& stop) { jobs.purge_runs(jobs.options().retain_runs, stop); }},
-        {"leases", [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }},
-        {"instances", [this](const std::stop_token& stop) { instances.purge(stale_instances_kept, stop); }},
-        {"clock", [this](const std::stop_token& stop) { clock_check.run({.service = true, .stop = stop}); }}};
+    return {{"joins",
+             [this](const std::stop_token& stop) {
+               joins.fail_overdue(stop);
+               join_catch_up.run_once(stop);
+               const auto age = joins.options().retain_finished;
+               if (age.count() > 0) joins.purge(age, stop);
+             }},
+            {"inbox",
+             [this](const std::stop_token& stop) {
+               if (inbox_handlers.empty()) keep_house(inbox.queue(), stop);
+               inbox.purge(inbox.options().remember, stop);
+               warn_of_stuck(stop);
+             }},
+            {"timers", [this](const std::stop_token& stop) { keep_house(timers.queue(), stop); }},
+            {"jobs",
+             [this](const std::stop_token& stop) {
+               jobs.purge_runs(jobs.options().retain_runs, stop);
+             }},
+            {"leases",
+             [this](const std::stop_token& stop) { leases.purge(expired_leases_kept, stop); }},
+            {"instances",
+             [this](const std::stop_token& stop) { instances.purge(stale_instances_kept, stop); }},
+            {"clock", [this](const std::stop_token& stop) {
+               clock_check.run({.service = true, .stop = stop});
+             }}};
   }
 
   /// Of a queue that no dispatcher works.
   static void keep_house(WorkQueue& queue, const std::stop_token& stop) {
     queue.reap_expired({.look_at = reaper_looks_at, .stop = stop});
-    if (queue.options().retain_done.count() > 0) queue.purge_done(queue.options().retain_done, stop);
+    if (queue.options().retain_done.count() > 0)
+      queue.purge_done(queue.options().retain_done, stop);
   }
 
   void warn_of_stuck(const std::stop_token& stop) {
@@ -160,8 +171,8 @@ struct Platform::State {
   std::unique_ptr<runtime::Dispatcher> make_dispatcher(storage::QueueStore& store, WorkQueue& queue,
                                                        runtime::HandlerRegistry& registry,
                                                        std::vector<runtime::Chore> beside) {
-    return std::make_unique<runtime::Dispatcher>(*database, store, queue, registry, options.worker, listener,
-                                                 std::move(beside), log, metrics);
+    return std::make_unique<runtime::Dispatcher>(*database, store, queue, registry, options.worker,
+                                                 listener, std::move(beside), log, metrics);
   }
 
   /// The queues that this process works on, as the table of instances shows them.
@@ -173,12 +184,14 @@ struct Platform::State {
     return queues;
   }
 
-  /// Calls `function` while no other thread starts the platform. Throws InvalidOperation when it was started.
+  /// Calls `function` while no other thread starts the platform. Throws InvalidOperation when it
+  /// was started.
   template <class Function>
   void before_start(const Function& function) {
     process.require();
     const std::lock_guard lock(start_mutex);
-    if (dispatcher) throw InvalidOperation("the platform has been started: register handlers before");
+    if (dispatcher)
+      throw InvalidOperation("the platform has been started: register handlers before");
     function();
   }
 
@@ -214,7 +227,8 @@ struct Platform::State {
 Platform Platform::open(std::string_view url, PlatformOptions options) {
   if (!options.log_sink) options.log_sink = spdlog_log_sink(LogLevel::warn);
   auto database = open_database(url, options);
-  if (options.deploy_schema && !storage::pending_migrations(*database).empty()) storage::migrate(*database);
+  if (options.deploy_schema && !storage::pending_migrations(*database).empty())
+    storage::migrate(*database);
   storage::verify_schema(*database);
   auto state = std::make_unique<State>(std::move(database), std::move(options));
   state->clock_check.try_run();
@@ -226,7 +240,8 @@ std::vector<SchemaChange> Platform::migrate(std::string_view url, const Platform
   return described(*database, storage::migrate(*database));
 }
 
-std::vector<SchemaChange> Platform::pending_changes(std::string_view url, const PlatformOptions& options) {
+std::vector<SchemaChange> Platform::pending_changes(std::string_view url,
+                                                    const PlatformOptions& options) {
   const auto database = open_database(url, options);
   return described(*database, storage::pending_migrations(*database));
 }
@@ -240,8 +255,9 @@ std::string Platform::grants(std::string_view url, std::string_view role, RolePu
   if (engine.grants == nullptr) return {};
   return engine.grants({.schema = options.schema,
                         .role = std::string{role},
-                        .purpose = purpose == RolePurpose::worker ? storage::GrantPurpose::worker
-                                                                  : storage::GrantPurpose::producer});
+                        .purpose = purpose == RolePurpose::worker
+                                       ? storage::GrantPurpose::worker
+                                       : storage::GrantPurpose::producer});
 }
 
 Platform::Platform(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -256,7 +272,8 @@ Platform& Platform::operator=(Platform&& other) noexcept {
 Platform::~Platform() {
   if (!state_) return;
   if (!state_->process.is_this_one()) {
-    // A forked child has none of the threads, and the connections are the parent's: nothing may be closed.
+    // A forked child has none of the threads, and the connections are the parent's: nothing may be
+    // closed.
     [[maybe_unused]] const auto* leaked = state_.release();
     return;
   }
@@ -265,8 +282,9 @@ Platform::~Platform() {
 }
 
 void Platform::on(std::string_view topic, HandlerFunction function, HandlerOptions options) {
-  state_->before_start(
-      [&] { state_->handlers.add(topic, state_->noting_starts(std::move(function)), std::move(options)); });
+  state_->before_start([&] {
+    state_->handlers.add(topic, state_->noting_starts(std::move(function)), std::move(options));
+  });
 }
 
 void Platform::on(std::shared_ptr<Handler> handler) {
@@ -275,29 +293,32 @@ void Platform::on(std::shared_ptr<Handler> handler) {
 }
 
 void Platform::on_any(HandlerFunction function, HandlerOptions options) {
-  state_->before_start(
-      [&] { state_->handlers.add_fallback(state_->noting_starts(std::move(function)), std::move(options)); });
+  state_->before_start([&] {
+    state_->handlers.add_fallback(state_->noting_starts(std::move(function)), std::move(options));
+  });
 }
 
 namespace {
 
 HandlerFunction adapted(InboxHandlerFunction function) {
   if (!function) return {};
-  return [function = std::move(function)](const OutboxMessage& message, HandlerContext& context) {
+  return [function = std::move(function)](const Message& message, HandlerContext& context) {
     function(InboxMessage::from(message), context);
   };
 }
 
 }  // namespace
 
-void Platform::on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options) {
+void Platform::on_inbox(std::string_view topic, InboxHandlerFunction function,
+                        HandlerOptions options) {
   state_->before_start(
       [&] { state_->inbox_handlers.add(topic, adapted(std::move(function)), std::move(options)); });
 }
 
 void Platform::on_any_inbox(InboxHandlerFunction function, HandlerOptions options) {
-  state_->before_start(
-      [&] { state_->inbox_handlers.add_fallback(adapted(std::move(function)), std::move(options)); });
+  state_->before_start([&] {
+    state_->inbox_handlers.add_fallback(adapted(std::move(function)), std::move(options));
+  });
 }
 
 void Platform::State::choose_threads() {
@@ -319,8 +340,8 @@ void Platform::State::start() {
   }
   auto schedule =
       std::make_unique<runtime::Scheduler>(*database, timers, jobs, listener, options.worker, log);
-  auto entry = std::make_unique<runtime::Instance>(*database, worked_queues(), runtime::InstanceOptions{},
-                                                   log, metrics);
+  auto entry = std::make_unique<runtime::Instance>(*database, worked_queues(),
+                                                   runtime::InstanceOptions{}, log, metrics);
   try {
     outbox_work->start();
     if (inbox_work) inbox_work->start();

@@ -58,7 +58,8 @@ void Scheduler::run(const std::stop_token& stop) {
       failures_ = 0;
     } catch (const std::exception& error) {
       if (stop.stop_requested()) return;
-      log_.write(LogLevel::error, "schedule.failed", {{"store", database_.name()}, {"error", error.what()}});
+      log_.write(LogLevel::error, "schedule.failed",
+                 {{"store", database_.name()}, {"error", error.what()}});
       const ExponentialBackoff backoff{
           .initial = milliseconds{100}, .cap = milliseconds{5'000}, .jitter = 0.5};
       pause = backoff.delay(std::min(failures_++, 20), core::random_unit());
@@ -69,8 +70,9 @@ void Scheduler::run(const std::stop_token& stop) {
 
 storage::NextDue Scheduler::next_due(const std::stop_token& stop) {
   storage::NextDue next;
-  database_.read([&](storage::ReadSession& session) { next = database_.timers().next_due(session); },
-                 {.service = true, .stop = stop});
+  database_.read(
+      [&](storage::ReadSession& session) { next = database_.timers().next_due(session); },
+      {.service = true, .stop = stop});
   if (!fires_timers_) next.timers.reset();
   return next;
 }
@@ -91,8 +93,8 @@ std::size_t Scheduler::work_on(const storage::NextDue& next, const std::stop_tok
   return done;
 }
 
-/// A transaction that fires many timers keeps others waiting, on SQLite all who write: as many timers as take the time
-/// that this is allowed to last.
+/// A transaction that fires many timers keeps others waiting, on SQLite all who write: as many
+/// timers as take the time that this is allowed to last.
 Timers::Fired Scheduler::fire_portion(const std::stop_token& stop) {
   const auto begun = Steady::now();
   auto fired = timers_.fire_some(stop, portion_);
@@ -105,13 +107,16 @@ Timers::Fired Scheduler::fire_portion(const std::stop_token& stop) {
   return fired;
 }
 
-/// Messages are claimed in the order of their times: those that come after a crowd of timers would wait behind all of it.
-/// So the crowd fires no faster than workers take its messages, unless there are none for a while.
+/// Messages are claimed in the order of their times: those that come after a crowd of timers would
+/// wait behind all of it. So the crowd fires no faster than workers take its messages, unless there
+/// are none for a while.
 void Scheduler::let_workers_follow(const std::stop_token& stop) {
   for (int tries = 0; tries < longest_wait / wait_step && !stop.stop_requested(); ++tries) {
     int backlog = 0;
     database_.read(
-        [&](storage::ReadSession& session) { backlog = database_.timers().backlog(session, backlog_limit); },
+        [&](storage::ReadSession& session) {
+          backlog = database_.timers().backlog(session, backlog_limit);
+        },
         {.service = true, .stop = stop});
     if (backlog < backlog_limit) return;
     system_clock()->sleep_for(wait_step, stop);
@@ -131,13 +136,16 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
     next = next_due(stop);
   }
   // Without a listener nobody tells us of an earlier one that another process stores.
-  MonoDuration pause = listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
+  MonoDuration pause =
+      listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
   bool undone = false;
   for (const auto& due : {next.timers, next.jobs}) {
     if (!due) continue;
-    const auto in = std::clamp<std::chrono::microseconds>(*due, std::chrono::microseconds{0}, longest_pause);
+    const auto in =
+        std::clamp<std::chrono::microseconds>(*due, std::chrono::microseconds{0}, longest_pause);
     const auto left = std::max<MonoDuration>(asked_at + in - Steady::now(), MonoDuration{});
-    // Something is due, and we could do nothing: somebody else is at it, or nobody can. No reason to ask without rest.
+    // Something is due, and we could do nothing: somebody else is at it, or nobody can. No reason
+    // to ask without rest.
     const bool fruitless = done == 0 && left < milliseconds{1};
     undone = undone || fruitless;
     pause = std::min<MonoDuration>(pause, fruitless ? milliseconds{2 << fruitless_} : left);

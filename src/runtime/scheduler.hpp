@@ -1,5 +1,5 @@
-// Looks after timers and jobs: sleeps until the next is due, and is woken by an earlier one. A look is one query,
-// and messages that are enqueued cause none.
+// Looks after timers and jobs: sleeps until the next is due, and is woken by an earlier one. A look
+// is one query, and messages that are enqueued cause none.
 //
 // Threads: start() and stop() from one.
 #pragma once

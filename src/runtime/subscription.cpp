@@ -10,8 +10,8 @@ using std::chrono::milliseconds;
 
 /// Claims start where the last one did; this often at least they start at the queue's beginning.
 constexpr milliseconds scan_interval{1'000};
-/// A claim from the start may take one part in so many of the time: with a long row of messages of others, or of dead
-/// index entries, it becomes rarer.
+/// A claim from the start may take one part in so many of the time: with a long row of messages of
+/// others, or of dead index entries, it becomes rarer.
 constexpr int scan_share = 50;
 constexpr milliseconds longest_scan_pause{60'000};
 /// A new message does not wait for a claim from the start that takes longer: it is claimed first.
@@ -33,7 +33,8 @@ bool is_before(const storage::QueueMark& a, const storage::QueueMark& b) {
 
 std::size_t Subscription::room(std::size_t batch) const {
   if (limited_ == nullptr) {
-    // A second claim beside one that is under way: only when the workers are faster than the database.
+    // A second claim beside one that is under way: only when the workers are faster than the
+    // database.
     const bool hungry = waiting <= batch && (claiming_ == 0 || waiting == 0);
     return hungry ? batch : 0;
   }
@@ -68,10 +69,13 @@ PlannedClaim Subscription::begin_claim(std::size_t wanted, std::uint64_t trip, M
   latest_trip_ = trip;
   claiming_ += wanted;
   const bool by_the_clock = !rung_ && !more_;
-  const bool wants_scan = scan_place_ || scan_next_ || !has_marks_ ||
-                          scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval});
-  // New messages do not wait for a long scan. But they go first only once: then it is the scan's turn.
-  yielded_ = wants_scan && rung_ && has_marks_ && (scan_place_ || scan_cost_ > cheap_scan) && !yielded_;
+  const bool wants_scan =
+      scan_place_ || scan_next_ || !has_marks_ ||
+      scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval});
+  // New messages do not wait for a long scan. But they go first only once: then it is the scan's
+  // turn.
+  yielded_ =
+      wants_scan && rung_ && has_marks_ && (scan_place_ || scan_cost_ > cheap_scan) && !yielded_;
   claim.scans = wants_scan && !yielded_;
   const bool goes_on = claim.scans && scan_place_;
   if (goes_on) {
@@ -99,7 +103,8 @@ void Subscription::cancel_claim(const PlannedClaim& claim) {
 
 /// Claims begin where the last one found its first messages, or where it saw that there are none.
 ///
-/// A claim passes over messages that another one holds for a moment: only a claim that was alone has seen all.
+/// A claim passes over messages that another one holds for a moment: only a claim that was alone
+/// has seen all.
 void Subscription::move_marks(const PlannedClaim& claim, const storage::Claimed& claimed) {
   const bool saw_all = was_alone(claim) && !claimed.unfinished;
   storage::QueueMarks places{};
@@ -110,19 +115,21 @@ void Subscription::move_marks(const PlannedClaim& claim, const storage::Claimed&
   }
   for (std::size_t lane = 0; lane < places.size(); ++lane) {
     const auto& passed = claimed.passed[lane];
-    if (!places[lane] && passed && saw_all && (!marks_[lane] || is_before(*marks_[lane], *passed))) {
+    if (!places[lane] && passed && saw_all &&
+        (!marks_[lane] || is_before(*marks_[lane], *passed))) {
       places[lane] = passed;
     }
     if (!places[lane]) continue;
-    const bool forward = marks_[lane] && is_before(*marks_[lane], *places[lane]);
+    // Without a mark, claims begin at the start of the lane.
+    const bool forward = !marks_[lane] || is_before(*marks_[lane], *places[lane]);
     if (forward && claim.trip <= beside_cut_) continue;
     marks_[lane] = places[lane];
     has_marks_ = true;
   }
 }
 
-/// A claim that was cut short by its bytes locked messages that it did not take. Claims beside it have passed over those,
-/// so their marks must not hide them.
+/// A claim that was cut short by its bytes locked messages that it did not take. Claims beside it
+/// have passed over those, so their marks must not hide them.
 void Subscription::note_cut(const PlannedClaim& claim) {
   if (was_alone(claim)) return;
   beside_cut_ = latest_trip_;
@@ -145,8 +152,8 @@ void Subscription::go_on_scanning(const PlannedClaim& claim, const storage::Clai
   }
 }
 
-bool Subscription::note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime sent_at,
-                             MonoTime now) {
+bool Subscription::note_scan(const PlannedClaim& claim, const storage::Claimed& claimed,
+                             MonoTime sent_at, MonoTime now) {
   if (claim.from_start) scan_time_ += now - sent_at;
   if (claimed.unfinished) {
     go_on_scanning(claim, claimed);
@@ -164,8 +171,8 @@ bool Subscription::note_scan(const PlannedClaim& claim, const storage::Claimed& 
   return false;
 }
 
-void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& claimed, const PollPace& pace,
-                             MonoTime sent_at, MonoTime now) {
+void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& claimed,
+                             const PollPace& pace, MonoTime sent_at, MonoTime now) {
   const bool full = is_full(claim, claimed);
   claiming_ -= claim.wanted;
   move_marks(claim, claimed);
@@ -177,9 +184,11 @@ void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& 
   }
   if (note_scan(claim, claimed, sent_at, now)) return;
   if (full) full_trip_ = std::max(full_trip_, claim.trip);
-  if (more_ && full_trip_ > claim.trip) return;  // a trip that began later knows better: there are more
+  if (more_ && full_trip_ > claim.trip)
+    return;  // a trip that began later knows better: there are more
   if (!full && more_ && (!claim.scans || !was_alone(claim))) {
-    // The end of a burst: look again, and ask when the next comes due. Another claim may have held messages for a moment.
+    // The end of a burst: look again, and ask when the next comes due. Another claim may have held
+    // messages for a moment.
     more_ = false;
     comes_due(now);
     return;
@@ -187,8 +196,8 @@ void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& 
   more_ = full;
   idle_polls_ = claimed.entries.empty() ? idle_polls_ + 1 : 0;
   // With nothing to do and a listener that would tell us, we look less and less often.
-  const auto pause =
-      std::min<MonoDuration>(pace.idle_interval, pace.interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
+  const auto pause = std::min<MonoDuration>(
+      pace.idle_interval, pace.interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
   poll_at_ = now + pause;
 }
 

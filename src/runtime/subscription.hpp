@@ -1,7 +1,9 @@
-// The topics that a dispatcher claims together: when it claims them, how many, and from which place in the queue.
+// The topics that a dispatcher claims together: when it claims them, how many, and from which place
+// in the queue.
 //
-// All handlers without a concurrency limit share one subscription. Each handler with a limit has one of its own, so that
-// its messages are claimed only when it has room, and its backlog stands in nobody's way.
+// All handlers without a concurrency limit share one subscription. Each handler with a limit has
+// one of its own, so that its messages are claimed only when it has room, and its backlog stands in
+// nobody's way.
 //
 // It does no I/O and knows no clock: events and times come in, decisions go out.
 //
@@ -31,8 +33,8 @@ struct PlannedClaim {
   std::uint64_t trip = 0;  // in the order of their beginnings
   std::size_t wanted = 0;
   std::optional<storage::QueueMarks> after;  // absent: from the start of the queue
-  bool scans = false;                        // goes through the queue, perhaps in several round trips
-  bool from_start = false;                   // of all of it
+  bool scans = false;       // goes through the queue, perhaps in several round trips
+  bool from_start = false;  // of all of it
   bool asks_next_due = false;
   bool alone = false;  // no other claim of the subscription was under way when it began
 };
@@ -40,14 +42,17 @@ struct PlannedClaim {
 class Subscription {
  public:
   /// `limited`: the one handler that it is for; null: all those without a limit.
-  Subscription(std::optional<storage::TopicFilter> topics, const RegisteredHandler* limited, int max_attempts)
+  Subscription(std::optional<storage::TopicFilter> topics, const RegisteredHandler* limited,
+               int max_attempts)
       : topics_(std::move(topics)), limited_(limited), max_attempts_(max_attempts) {}
 
   /// Null: all topics.
   [[nodiscard]] const storage::TopicFilter* topics() const { return topics_ ? &*topics_ : nullptr; }
   [[nodiscard]] const RegisteredHandler* limited() const { return limited_; }
   [[nodiscard]] int max_attempts() const { return max_attempts_; }
-  [[nodiscard]] bool takes(std::string_view topic) const { return !topics_ || topics_->takes(topic); }
+  [[nodiscard]] bool takes(std::string_view topic) const {
+    return !topics_ || topics_->takes(topic);
+  }
 
   // --- what this process holds of it
   std::size_t held = 0;     // claimed and not finished
@@ -84,7 +89,8 @@ class Subscription {
   void move_marks(const PlannedClaim& claim, const storage::Claimed& claimed);
   void note_cut(const PlannedClaim& claim);
   /// Answers whether the next claim is decided.
-  bool note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime sent_at, MonoTime now);
+  bool note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime sent_at,
+                 MonoTime now);
   void go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed);
   /// No other claim was under way at the same time.
   [[nodiscard]] bool was_alone(const PlannedClaim& claim) const {
@@ -106,12 +112,13 @@ class Subscription {
   bool more_ = false;            // the last claim was full
   std::uint64_t full_trip_ = 0;  // the latest whose claim was full
   MonoTime poll_at_{};           // claim then, whatever happens
-  // The earliest known due time. Concurrent round trips may only move it earlier; a claim that starts after it clears it.
+  // The earliest known due time. Concurrent round trips may only move it earlier; a claim that
+  // starts after it clears it.
   MonoTime due_at_ = MonoTime::max();
   int idle_polls_ = 0;
 
-  // Where to claim: for each priority, the place that the last claim began at. What lies before it is found by a claim
-  // from the start of the queue, which is made now and then.
+  // Where to claim: for each priority, the place that the last claim began at. What lies before it
+  // is found by a claim from the start of the queue, which is made now and then.
   storage::QueueMarks marks_{};
   bool has_marks_ = false;
   std::uint64_t beside_cut_ = 0;  // trips up to this one ran beside a claim that was cut short
@@ -120,8 +127,8 @@ class Subscription {
   bool scan_from_start_ = false;                   // of the claim that goes on there
   MonoDuration scan_time_{};                       // what it has taken so far, without the pauses
   bool yielded_ = false;                           // a scan that was due let a new message go first
-  MonoTime scanned_at_{};                          // when a claim last began at the start of the queue
-  MonoDuration scan_cost_{};                       // how long that took
+  MonoTime scanned_at_{};     // when a claim last began at the start of the queue
+  MonoDuration scan_cost_{};  // how long that took
 };
 
 /// The subscriptions that these handlers need.

@@ -61,7 +61,7 @@ std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, 
   for (const auto& run : runs) {
     const auto run_id = run.id.to_string();
     const auto correlation_id = "job-run-" + run_id;
-    storage::NewMessage message{.id = OutboxMessageId{run.id.uuid()},
+    storage::NewMessage message{.id = MessageId{run.id.uuid()},
                                 .fresh = true,
                                 .topic = job.topic,
                                 .payload = job.payload,
@@ -82,13 +82,14 @@ std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, 
   return runs.size();
 }
 
-void Jobs::add_due_runs(storage::WriteSession& session, Job& job, WallTime now, storage::RunCounts& counts,
-                        Progress& progress) {
+void Jobs::add_due_runs(storage::WriteSession& session, Job& job, WallTime now,
+                        storage::RunCounts& counts, Progress& progress) {
   if (job.next_due_at && *job.next_due_at > now) return;
   auto& store = database_->jobs();
   const auto schedule = schedule_of(job.cron, job.time_zone);
   // A job that plain SQL has stored has no time yet: its first is the first after the change.
-  if (!job.next_due_at) job.next_due_at = next_occurrence(schedule.cron, schedule.zone, job.updated_at);
+  if (!job.next_due_at)
+    job.next_due_at = next_occurrence(schedule.cron, schedule.zone, job.updated_at);
   if (!job.next_due_at || *job.next_due_at > now) return;
   for (const auto time :
        occurrences_to_run(schedule, job.misfire, job.misfire_limit, *job.next_due_at, now)) {
@@ -110,8 +111,9 @@ void Jobs::advance(storage::WriteSession& session, Job& job, WallTime now, Progr
   auto& store = database_->jobs();
   auto counts = store.counts(session, job.id);
   if (job.enabled) add_due_runs(session, job, now, counts, progress);
-  const auto room = job.max_concurrent_runs == 0 ? std::numeric_limits<int>::max()
-                                                 : std::max(0, job.max_concurrent_runs - counts.active);
+  const auto room = job.max_concurrent_runs == 0
+                        ? std::numeric_limits<int>::max()
+                        : std::max(0, job.max_concurrent_runs - counts.active);
   int started = 0;
   if (counts.waiting > 0 && room > 0) {
     started = static_cast<int>(start_waiting(session, job, std::min(room, releases_at_once)));
@@ -179,7 +181,8 @@ void Jobs::note(const Progress& progress) const {
   for (const auto& [job, error, here_only] : progress.failed) {
     if (here_only) broken_->add(job, std::chrono::steady_clock::now());
     metrics_.count("jobs.broken", 1, {{"store", store}, {"job", job.name}});
-    log_.write(LogLevel::error, "jobs.broken", {{"store", store}, {"job", job.name}, {"error", error}});
+    log_.write(LogLevel::error, "jobs.broken",
+               {{"store", store}, {"job", job.name}, {"error", error}});
   }
   if (progress.started == 0) return;
   metrics_.count("jobs.started", progress.started, {{"store", store}});

@@ -1,4 +1,5 @@
-// The planning half of Jobs: what one transaction did, and the jobs that this process cannot understand.
+// The planning half of Jobs: what one transaction did, and the jobs that this process cannot
+// understand.
 #pragma once
 
 #include <chrono>
@@ -39,8 +40,8 @@ struct Jobs::Progress {
   std::vector<Failed> failed{};
 };
 
-/// Jobs that this process cannot understand, such as those whose time zone this system lacks. Another
-/// process may understand them: their next look stays as it is in the database.
+/// Jobs that this process cannot understand, such as those whose time zone this system lacks.
+/// Another process may understand them: their next look stays as it is in the database.
 struct Jobs::Broken {
   struct Entry {
     MonoTime until;

@@ -5,7 +5,7 @@
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/schedule.hpp"
-#include "outbox/new_messages.hpp"
+#include "queue/new_messages.hpp"
 #include "schedule/job_planner.hpp"
 #include "schedule/occurrences.hpp"
 #include "storage/database.hpp"
@@ -47,11 +47,11 @@ bool means(const std::string& stored, const CronExpression& cron) {
 }
 
 /// The request with everything checked, as a job that has no times yet.
-Job checked_job(const JobRequest& request, const OutboxOptions& options) {
+Job checked_job(const JobRequest& request, const QueueOptions& options) {
   require_name("name", request.name);
   if (!request.formerly.empty()) require_name("formerly", request.formerly);
-  (void)outbox::checked(outbox::MessageParts{request.topic, request.payload, std::nullopt, std::nullopt,
-                                             Headers{}, std::nullopt, 0},
+  (void)queue::checked(queue::MessageParts{request.topic, request.payload, std::nullopt,
+                                             std::nullopt, Headers{}, std::nullopt, 0},
                         options);
   core::require_length("time_zone", request.time_zone, max_zone_characters);
   require_range("misfire_limit", request.misfire_limit, 1, most_misfires);
@@ -89,7 +89,8 @@ std::string_view to_string(Misfire misfire) {
   return "unknown";
 }
 
-Jobs::Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options, Logger log, Metrics metrics)
+Jobs::Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options, Logger log,
+           Metrics metrics)
     : database_(&database),
       outbox_(&outbox),
       options_(options),
@@ -108,9 +109,9 @@ void Jobs::announce(const Progress& progress) {
 }
 
 // --- changing jobs
-// -------------------------------------------------------------------------------------------
 
-void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job& answer, Progress& progress) {
+void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job& answer,
+                 Progress& progress) {
   auto& store = database_->jobs();
   auto job = answer;
   const auto now = store.now(session);
@@ -127,12 +128,13 @@ void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job&
       return;
     }
     known = store.lock(session, job.name);  // somebody was faster
-    if (!known) throw InvalidOperation("job " + job.name + " is created and removed at the same time");
+    if (!known)
+      throw InvalidOperation("job " + job.name + " is created and removed at the same time");
   }
   job.id = known->id;
   if (!request.enabled) job.enabled = known->enabled;
-  const bool same_times =
-      known->enabled == job.enabled && known->time_zone == job.time_zone && means(known->cron, schedule.cron);
+  const bool same_times = known->enabled == job.enabled && known->time_zone == job.time_zone &&
+                          means(known->cron, schedule.cron);
   job.next_due_at = same_times ? known->next_due_at : first_time();
   job.updated_at = same_times ? known->updated_at : now;
   store.update(session, job);
@@ -151,9 +153,11 @@ JobId Jobs::create_or_update(const JobRequest& request) {
     store(session, request, job, progress);
   });
   note(progress);
-  log_.write(
-      LogLevel::info, "jobs.stored",
-      {{"store", database_->name()}, {"job", job.name}, {"cron", job.cron}, {"time_zone", job.time_zone}});
+  log_.write(LogLevel::info, "jobs.stored",
+             {{"store", database_->name()},
+              {"job", job.name},
+              {"cron", job.cron},
+              {"time_zone", job.time_zone}});
   announce(progress);
   return job.id;
 }
@@ -166,7 +170,8 @@ bool Jobs::remove(std::string_view name) {
     if (job) database_->jobs().remove(session, job->id);
     found = job.has_value();
   });
-  if (found) log_.write(LogLevel::info, "jobs.removed", {{"store", database_->name()}, {"job", name}});
+  if (found)
+    log_.write(LogLevel::info, "jobs.removed", {{"store", database_->name()}, {"job", name}});
   return found;
 }
 
@@ -227,7 +232,8 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
     for (; tries <= 1'000 && !store.add_run(session, *job, {id, time, true}); ++tries) {
       time += WallTime::duration{1};  // two in one microsecond are two runs
     }
-    if (tries > 1'000) throw InvalidOperation("there was no time left for another run of " + job->name);
+    if (tries > 1'000)
+      throw InvalidOperation("there was no time left for another run of " + job->name);
     advance(session, *job, now, progress);
   });
   if (!found) return std::nullopt;
@@ -239,7 +245,6 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
 }
 
 // --- scheduling: see also job_planner.cpp
-// ----------------------------------------------------------------------------------------------
 
 void Jobs::require_zones() {
   const auto jobs = list();
@@ -250,15 +255,15 @@ void Jobs::require_zones() {
 
 std::optional<std::chrono::microseconds> Jobs::next_due(const std::stop_token& stop) {
   std::optional<std::chrono::microseconds> next;
-  database_->read([&](storage::ReadSession& session) { next = database_->timers().next_due(session).jobs; },
-                  {.service = true, .stop = stop});
+  database_->read(
+      [&](storage::ReadSession& session) { next = database_->timers().next_due(session).jobs; },
+      {.service = true, .stop = stop});
   return next;
 }
 
 // --- runs
-// ----------------------------------------------------------------------------------------------------
 
-std::optional<JobRunId> Jobs::run_of(const OutboxMessage& message) {
+std::optional<JobRunId> Jobs::run_of(const Message& message) {
   const auto found = message.headers.find(schedule::run_header);
   if (found == message.headers.end()) return std::nullopt;
   // Not a message that merely carries another's headers along.
@@ -267,28 +272,32 @@ std::optional<JobRunId> Jobs::run_of(const OutboxMessage& message) {
 }
 
 void Jobs::note_started(JobRunId run) {
-  database_->write({.single_statement = true, .repeatable = true, .service = true},
-                   [&](storage::WriteSession& session) { database_->jobs().note_started(session, run); });
+  database_->write(
+      {.single_statement = true, .repeatable = true, .service = true},
+      [&](storage::WriteSession& session) { database_->jobs().note_started(session, run); });
 }
 
 bool Jobs::set_output(JobRunId run, std::string_view output) {
   core::require_text("output", output);
   bool found = false;
-  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-    found = database_->jobs().set_output(session, run, core::trimmed(output, max_output_bytes));
-  });
+  database_->write(
+      {.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
+        found = database_->jobs().set_output(session, run, core::trimmed(output, max_output_bytes));
+      });
   return found;
 }
 
 bool Jobs::set_output(Transaction& transaction, JobRunId run, std::string_view output) {
   core::require_text("output", output);
-  return database_->jobs().set_output(transaction.session(), run, core::trimmed(output, max_output_bytes));
+  return database_->jobs().set_output(transaction.session(), run,
+                                      core::trimmed(output, max_output_bytes));
 }
 
 std::optional<Job> Jobs::get(std::string_view name) {
   require_name("name", name);
   std::optional<Job> found;
-  database_->read([&](storage::ReadSession& session) { found = database_->jobs().get(session, name); });
+  database_->read(
+      [&](storage::ReadSession& session) { found = database_->jobs().get(session, name); });
   return found;
 }
 

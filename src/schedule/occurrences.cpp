@@ -8,9 +8,11 @@ Schedule schedule_of(std::string_view cron, std::string_view zone) {
   return {CronExpression::parse(cron), TimeZone::find(zone)};
 }
 
-std::vector<WallTime> occurrences_to_run(const Schedule& schedule, Misfire misfire, int misfire_limit,
-                                         WallTime from, WallTime now) {
-  const auto before = [&](WallTime time) { return previous_occurrence(schedule.cron, schedule.zone, time); };
+std::vector<WallTime> occurrences_to_run(const Schedule& schedule, Misfire misfire,
+                                         int misfire_limit, WallTime from, WallTime now) {
+  const auto before = [&](WallTime time) {
+    return previous_occurrence(schedule.cron, schedule.zone, time);
+  };
   const auto latest = before(now + WallTime::duration{1});
   if (!latest || *latest < from) return {};
   switch (misfire) {

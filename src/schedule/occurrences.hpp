@@ -20,9 +20,10 @@ struct Schedule {
 /// Throws CronError, or std::invalid_argument for an unknown zone.
 [[nodiscard]] Schedule schedule_of(std::string_view cron, std::string_view zone);
 
-/// Of the times from `from` (the first that has not been looked at) to `now`, those that get a run; in their order. Bounded
-/// by the policy, however long nobody has looked.
+/// Of the times from `from` (the first that has not been looked at) to `now`, those that get a run;
+/// in their order. Bounded by the policy, however long nobody has looked.
 [[nodiscard]] std::vector<WallTime> occurrences_to_run(const Schedule& schedule, Misfire misfire,
-                                                       int misfire_limit, WallTime from, WallTime now);
+                                                       int misfire_limit, WallTime from,
+                                                       WallTime now);
 
 }  // namespace dovetail::schedule

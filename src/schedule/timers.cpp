@@ -5,7 +5,7 @@
 #include "core/headers.hpp"
 #include "core/require.hpp"
 #include "dovetail/schedule.hpp"
-#include "outbox/new_messages.hpp"
+#include "queue/new_messages.hpp"
 #include "storage/database.hpp"
 #include "storage/queue_store.hpp"
 #include "storage/timer_store.hpp"
@@ -13,7 +13,8 @@
 namespace dovetail {
 namespace {
 
-/// Nobody sees it: what is claimed fires in the same transaction, or not at all. Longer than that can last.
+/// Nobody sees it: what is claimed fires in the same transaction, or not at all. Longer than that
+/// can last.
 constexpr std::chrono::hours lease_while_firing{24 * 365};
 constexpr int endless_attempts = 1'000'000'000;
 
@@ -29,7 +30,7 @@ EnqueueRequest as_message(const TimerRequest& request) {
   message.headers = request.headers;
   message.priority = request.priority;
   message.unique_key = request.unique_key;
-  if (request.timer_id) message.message_id = OutboxMessageId{request.timer_id->uuid()};
+  if (request.timer_id) message.message_id = MessageId{request.timer_id->uuid()};
   return message;
 }
 
@@ -56,7 +57,7 @@ std::size_t stored_of(std::span<const Enqueued> answers) {
 }
 
 /// What a timer becomes.
-storage::NewMessage message_of(const OutboxMessage& timer) {
+storage::NewMessage message_of(const Message& timer) {
   storage::NewMessage message{.id = timer.message_id,
                               .fresh = true,
                               .topic = timer.topic,
@@ -74,8 +75,8 @@ storage::NewMessage message_of(const OutboxMessage& timer) {
 
 }  // namespace
 
-/// A crowd is fired from where the last batch ended: an index keeps what has fired for a while, and each batch would walk over
-/// all of it.
+/// A crowd is fired from where the last batch ended: an index keeps what has fired for a while, and
+/// each batch would walk over all of it.
 struct Timers::Marks {
   std::mutex mutex;
   std::optional<storage::QueueMarks> after;
@@ -93,17 +94,19 @@ struct Timers::Marks {
     }
     if (!after) after.emplace();
     for (const auto& entry : claimed) {
-      const auto lane = static_cast<std::size_t>(entry.claimed.message.priority - storage::lowest_priority);
+      const auto lane =
+          static_cast<std::size_t>(entry.claimed.message.priority - storage::lowest_priority);
       if (lane < after->size()) (*after)[lane] = {entry.ready_at, entry.claimed.claim.id.uuid()};
     }
   }
 };
 
-Timers::Timers(storage::Database& database, OutboxOptions options, Logger log, Metrics metrics)
+Timers::Timers(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
     : database_(&database),
       log_(log),
       metrics_(metrics),
-      queue_(database, database.timer_queue(), "timers", options, std::move(log), std::move(metrics)),
+      queue_(database, database.timer_queue(), "timers", options, std::move(log),
+             std::move(metrics)),
       marks_(std::make_shared<Marks>()) {}
 
 ScheduledTimer Timers::schedule(const TimerRequest& request) {
@@ -116,13 +119,14 @@ ScheduledTimer Timers::schedule(Transaction& transaction, const TimerRequest& re
 
 std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> requests) {
   const auto messages = as_messages(requests);
-  const auto checked = outbox::checked(messages, queue_.options());
+  const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
   std::vector<Enqueued> answers;
   bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     const bool repeated = std::exchange(again, true);
-    answers = database_->timer_queue().enqueue_many(session, checked, repeated, storage::Announcement::later);
+    answers = database_->timer_queue().enqueue_many(session, checked, repeated,
+                                                    storage::Announcement::later);
     for (std::size_t i = 0; repeated && i < checked.size(); ++i) {
       if (checked[i].fresh && answers[i] == checked[i].id) answers[i] = {checked[i].id, true};
     }
@@ -135,10 +139,10 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
 std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
                                                   std::span<const TimerRequest> requests) {
   const auto messages = as_messages(requests);
-  const auto checked = outbox::checked(messages, queue_.options());
+  const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
   const auto answers = database_->timer_queue().enqueue_many(transaction.session(), checked, false,
-                                                             outbox::announcement_in(transaction));
+                                                             queue::announcement_in(transaction));
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
   transaction.announce_schedule_at_commit();
   return as_timers(answers);
@@ -160,9 +164,10 @@ bool Timers::cancel(Transaction& transaction, TimerId timer) {
 
 bool Timers::move(TimerId timer, const storage::NewTime& time) {
   bool found = false;
-  database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-    found = database_->timers().reschedule(session, timer, time);
-  });
+  database_->write({.single_statement = true, .repeatable = true},
+                   [&](storage::WriteSession& session) {
+                     found = database_->timers().reschedule(session, timer, time);
+                   });
   if (found) database_->announce_schedule();
   return found;
 }
@@ -184,17 +189,17 @@ bool Timers::reschedule(Transaction& transaction, TimerId timer, WallTime due_at
 }
 
 bool Timers::reschedule(TimerId timer, std::chrono::milliseconds delay) {
-  outbox::require_delay(delay);
+  queue::require_delay(delay);
   return move(timer, {.delay = delay});
 }
 
 bool Timers::reschedule(Transaction& transaction, TimerId timer, std::chrono::milliseconds delay) {
-  outbox::require_delay(delay);
+  queue::require_delay(delay);
   return move(transaction, timer, {.delay = delay});
 }
 
 std::optional<Timer> Timers::get(TimerId timer) {
-  const auto stored = queue_.find(OutboxMessageId{timer.uuid()});
+  const auto stored = queue_.find(MessageId{timer.uuid()});
   if (!stored) return std::nullopt;
   Timer found;
   found.id = timer;
@@ -206,20 +211,20 @@ std::optional<Timer> Timers::get(TimerId timer) {
   found.due_at = stored->message.due_at.value_or(found.created_at);
   found.status = stored->status;
   found.next_attempt_at = stored->next_attempt_at;
-  if (found.status == OutboxStatus::done) found.fired_at = stored->processed_at;
+  if (found.status == MessageStatus::done) found.fired_at = stored->processed_at;
   found.attempts = stored->message.attempts;
   found.last_error = stored->last_error;
   return found;
 }
 
 std::vector<Timer> Timers::list(const std::optional<std::string>& topic, const TimerPage& page) {
-  if (topic) outbox::require_topic(*topic);
+  if (topic) queue::require_topic(*topic);
   if (page.after_time) core::require_time("after_time", *page.after_time);
   core::require_batch_size("size", page.size);
   std::vector<Timer> found;
   database_->read([&](storage::ReadSession& session) {
-    found = database_->timers().list(session, topic ? std::optional<std::string_view>{*topic} : std::nullopt,
-                                     page);
+    found = database_->timers().list(
+        session, topic ? std::optional<std::string_view>{*topic} : std::nullopt, page);
   });
   return found;
 }
@@ -251,13 +256,15 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
       claims.push_back(entry.claimed.claim);
     }
     std::ranges::sort(claims, {}, &Claim::id);
-    // A message of this id may be there, or may have been, by a processor of the user's: then they are stored with care.
+    // A message of this id may be there, or may have been, by a processor of the user's: then they
+    // are stored with care.
     std::vector<Uuid> ids;
     ids.reserve(claims.size());
     for (const auto& claim : claims) ids.push_back(claim.id.uuid());
     const bool known = database_->timers().any_known(session, ids);
     database_->outbox().enqueue_many(session, messages, known, storage::Announcement::later);
-    if (timers.ack(session, owner_, claims, queue_.options().retain_done.count() > 0) != claims.size()) {
+    if (timers.ack(session, owner_, claims, queue_.options().retain_done.count() > 0) !=
+        claims.size()) {
       throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
     }
   });
@@ -267,12 +274,13 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   fired.more = full || after.has_value();
   if (fired.next_due) {
     // Early rather than late: counted from when we asked.
-    *fired.next_due -=
-        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - sent_at);
+    *fired.next_due -= std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::steady_clock::now() - sent_at);
   }
   if (fired.count > 0) {
     metrics_.count("timers.fired", fired.count, {{"store", database_->name()}});
-    log_.write(LogLevel::debug, "timers.fired", {{"store", database_->name()}, {"count", fired.count}});
+    log_.write(LogLevel::debug, "timers.fired",
+               {{"store", database_->name()}, {"count", fired.count}});
     database_->announce();
   }
   return fired;

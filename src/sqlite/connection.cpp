@@ -10,9 +10,8 @@
 
 namespace dovetail::sqlite {
 
-// ---------------------------------------------------------------------------------------------------------------------
-
-Cursor::Cursor(Connection& connection, sqlite3_stmt* statement, std::string_view name, bool finalize)
+Cursor::Cursor(Connection& connection, sqlite3_stmt* statement, std::string_view name,
+               bool finalize)
     : connection_(connection), statement_(statement), name_(name), finalize_(finalize) {}
 
 Cursor::Cursor(Cursor&& other) noexcept
@@ -39,7 +38,8 @@ void Cursor::check(int code) {
 
 void Cursor::fail(int code) {
   connection_.note_failure();
-  // SQLite prepares a statement again when the schema has changed since, and fails in the same general way.
+  // SQLite prepares a statement again when the schema has changed since, and fails in the same
+  // general way.
   if (code == SQLITE_ERROR && !finalize_) {
     sqlite3_stmt* again = nullptr;
     const int prepared =
@@ -68,14 +68,16 @@ Cursor& Cursor::bind(double value) {
 Cursor& Cursor::bind(std::string_view text) {
   // An empty view may have no address, which SQLite would take for NULL.
   const char* data = text.data() != nullptr ? text.data() : "";
-  check(sqlite3_bind_text64(statement_, next_index(), data, text.size(), SQLITE_STATIC, SQLITE_UTF8));
+  check(
+      sqlite3_bind_text64(statement_, next_index(), data, text.size(), SQLITE_STATIC, SQLITE_UTF8));
   return *this;
 }
 
 Cursor& Cursor::bind(std::span<const std::byte> bytes) {
   const int index = next_index();
-  check(bytes.empty() ? sqlite3_bind_zeroblob(statement_, index, 0)
-                      : sqlite3_bind_blob64(statement_, index, bytes.data(), bytes.size(), SQLITE_STATIC));
+  check(bytes.empty()
+            ? sqlite3_bind_zeroblob(statement_, index, 0)
+            : sqlite3_bind_blob64(statement_, index, bytes.data(), bytes.size(), SQLITE_STATIC));
   return *this;
 }
 
@@ -115,14 +117,15 @@ void Cursor::bind_all(std::span<const Parameter> parameters) {
     std::size_t number = static_cast<std::size_t>(index);
     if (const char* label = sqlite3_bind_parameter_name(statement_, index)) {
       const std::string_view digits{label + 1};
-      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+      const auto [end, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), number);
       if (error != std::errc{} || end != digits.data() + digits.size()) {
         throw std::invalid_argument("parameters are written $1, $2, …; got " + std::string{label});
       }
     }
     if (number < 1 || number > parameters.size()) {
-      throw std::invalid_argument("the statement wants parameter $" + std::to_string(number) + ", " +
-                                  std::to_string(parameters.size()) + " were given");
+      throw std::invalid_argument("the statement wants parameter $" + std::to_string(number) +
+                                  ", " + std::to_string(parameters.size()) + " were given");
     }
     bind_at(index, parameters[number - 1]);
   }
@@ -206,8 +209,6 @@ Rows Cursor::rows() {
   return rows;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 namespace {
 
 void execute(sqlite3* connection, const char* name, const char* sql) {
@@ -225,11 +226,12 @@ void apply_settings(sqlite3* connection, std::chrono::milliseconds busy_timeout)
 }
 
 std::unique_ptr<Connection> Connection::open(const std::string& path, Mode mode,
-                                             std::chrono::milliseconds busy_timeout, const char* vfs) {
+                                             std::chrono::milliseconds busy_timeout,
+                                             const char* vfs) {
   sqlite3* native = nullptr;
-  const int flags =
-      (mode == Mode::read_write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE) |
-      SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+  const int flags = (mode == Mode::read_write ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+                                              : SQLITE_OPEN_READWRITE) |
+                    SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
   const int code = sqlite3_open_v2(path.c_str(), &native, flags, vfs);
   std::unique_ptr<Connection> connection{new Connection(native, true)};
   if (code != SQLITE_OK) raise(native, code, "open " + path);

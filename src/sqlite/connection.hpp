@@ -79,7 +79,8 @@ class Cursor {
   std::string_view name_;
   bool finalize_;
   int bound_ = 0;
-  // Ids are often temporaries: here they last as long as they must, and SQLite need not allocate for each.
+  // Ids are often temporaries: here they last as long as they must, and SQLite need not allocate
+  // for each.
   std::array<Uuid, 17> uuids_{};
   std::size_t uuid_count_ = 0;
 };
@@ -90,7 +91,8 @@ class Connection {
 
   /// Opens the file, creating it when it may be written, with Dovetail's settings.
   static std::unique_ptr<Connection> open(const std::string& path, Mode mode,
-                                          std::chrono::milliseconds busy_timeout, const char* vfs = nullptr);
+                                          std::chrono::milliseconds busy_timeout,
+                                          const char* vfs = nullptr);
   /// Wraps a connection of the user's, which stays open.
   static std::unique_ptr<Connection> borrow(sqlite3* connection);
 
@@ -102,7 +104,8 @@ class Connection {
   Cursor run(const storage::StatementTexts& texts, const storage::Statement& statement);
   /// A statement of the user's.
   Cursor prepare(std::string_view sql);
-  /// BEGIN and the like: one statement, prepared once per connection. `text` must last as long as that.
+  /// BEGIN and the like: one statement, prepared once per connection. `text` must last as long as
+  /// that.
   void control(std::string_view name, const std::string& text, bool decides = false);
   /// A text of many statements.
   void script(std::string_view name, const std::string& text, bool decides = false);
@@ -116,10 +119,13 @@ class Connection {
    protected:
     ~Gathered() = default;
   };
-  /// While it exists, what need not be written at once may wait in gather(): until another statement is to run, or finish().
+  /// While it exists, what need not be written at once may wait in gather(): until another
+  /// statement is to run, or finish().
   class Gathering {
    public:
-    explicit Gathering(Connection& connection) : connection_(connection) { connection_.gathering_ = true; }
+    explicit Gathering(Connection& connection) : connection_(connection) {
+      connection_.gathering_ = true;
+    }
     Gathering(const Gathering&) = delete;
     Gathering& operator=(const Gathering&) = delete;
     ~Gathering();
@@ -132,8 +138,8 @@ class Connection {
   /// One at a time: what another one had gathered is written.
   void gather(Gathered& what);
 
-  /// True once a statement has failed, until forget_failure(). SQLite would let the transaction go on without
-  /// it; PostgreSQL does not, and one contract holds for both.
+  /// True once a statement has failed, until forget_failure(). SQLite would let the transaction go
+  /// on without it; PostgreSQL does not, and one contract holds for both.
   [[nodiscard]] bool failed() const { return failed_; }
   void note_failure() { failed_ = true; }
   void forget_failure() { failed_ = false; }

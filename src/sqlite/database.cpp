@@ -48,7 +48,9 @@ const std::string& checked(const std::string& schema) {
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
   OwnedTransaction(Database& database, Writer& writer)
-      : database_(database), hold_(std::make_unique<Writer::Hold>(writer)), session_(hold_->connection()) {}
+      : database_(database),
+        hold_(std::make_unique<Writer::Hold>(writer)),
+        session_(hold_->connection()) {}
   storage::WriteSession& session() override {
     require_open();
     if (failed()) throw InvalidOperation("a statement of this transaction failed: roll it back");
@@ -73,7 +75,9 @@ class OwnedTransaction final : public storage::TransactionHandle {
   }
   void announce_at_commit() override { announces_ = true; }
   void announce_schedule_at_commit() override { announces_schedule_ = true; }
-  void after_commit(std::function<void()> call) override { after_commit_.push_back(std::move(call)); }
+  void after_commit(std::function<void()> call) override {
+    after_commit_.push_back(std::move(call));
+  }
   void rollback() override {
     require_open();
     hold_.reset();
@@ -109,14 +113,16 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
  private:
   void require_open() const {
     if (!connection_->in_transaction()) {
-      throw InvalidOperation("no transaction is open on the borrowed connection: BEGIN IMMEDIATE first");
+      throw InvalidOperation(
+          "no transaction is open on the borrowed connection: BEGIN IMMEDIATE first");
     }
   }
   std::unique_ptr<Connection> connection_;
   WriteSession session_;
 };
 
-/// How often we look whether another process has written. Looking reads a few bytes of shared memory.
+/// How often we look whether another process has written. Looking reads a few bytes of shared
+/// memory.
 constexpr std::chrono::milliseconds watch_interval{20};
 
 /// SQLite has waited its busy timeout before it says busy: a few more rounds are enough.
@@ -170,8 +176,9 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   storage::run_with_retry(
       *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop}, [&] {
         auto connection = readers_.acquire(stop);
-        connection->script("begin",
-                           "begin deferred");  // one snapshot for all its statements; it never writes
+        connection->script(
+            "begin",
+            "begin deferred");  // one snapshot for all its statements; it never writes
         ReadSession session(*connection);
         body(session);
         connection->script("rollback", "rollback");
@@ -215,13 +222,15 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
 }
 
 void Database::watch(const std::stop_token& stop, const std::function<void(bool)>& connected) {
-  const auto connection = Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
+  const auto connection =
+      Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
   const auto version = [&] {
     auto cursor = connection->prepare("pragma data_version");
     cursor.step();
     return cursor.integer(0);
   };
-  // When the next timer or job is due: of all that others write, only a change of that is the scheduler's business.
+  // When the next timer or job is due: of all that others write, only a change of that is the
+  // scheduler's business.
   using Due = std::pair<std::optional<WallTime>, std::optional<WallTime>>;
   const auto next_due = [&] {
     try {
@@ -229,7 +238,8 @@ void Database::watch(const std::stop_token& stop, const std::function<void(bool)
       cursor.bind(options_.clock->wall()).step();
       return Due{cursor.time_or_null(0), cursor.time_or_null(1)};
     } catch (const Error&) {
-      return Due{};  // somebody has removed the tables of timers and jobs: workers are still told of messages
+      return Due{};  // somebody has removed the tables of timers and jobs: workers are still told
+                     // of messages
     }
   };
   connected(true);
@@ -253,7 +263,8 @@ void Database::watch(const std::stop_token& stop, const std::function<void(bool)
 const storage::Engine engine{
     .name = "sqlite",
     .schemes = "sqlite",
-    .open = [](std::string_view url, storage::DatabaseOptions options) -> std::unique_ptr<storage::Database> {
+    .open = [](std::string_view url,
+               storage::DatabaseOptions options) -> std::unique_ptr<storage::Database> {
       return std::make_unique<Database>(url, std::move(options));
     }};
 

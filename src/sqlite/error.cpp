@@ -57,7 +57,8 @@ void raise(sqlite3* connection, int code, std::string_view statement, bool decid
   std::string message = connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
   const char* file = connection != nullptr ? sqlite3_db_filename(connection, "main") : nullptr;
   if (file != nullptr && *file != '\0') message.append(" (").append(file).append(")");
-  throw Error({classify(extended, decides), std::to_string(extended), std::string{statement}}, message);
+  throw Error({classify(extended, decides), std::to_string(extended), std::string{statement}},
+              message);
 }
 
 }  // namespace dovetail::sqlite

@@ -14,11 +14,13 @@ namespace dovetail::sqlite {
 /// `decides` tells that the step decides over the transaction's fate: a COMMIT.
 [[nodiscard]] ErrorKind classify(int extended_code, bool decides);
 
-/// Throws the Error for a statement of ours that does not prepare. Its syntax is right, so that a general
-/// SQLITE_ERROR means that the database lacks a table, a column or a function: ErrorKind::schema.
+/// Throws the Error for a statement of ours that does not prepare. Its syntax is right, so that a
+/// general SQLITE_ERROR means that the database lacks a table, a column or a function:
+/// ErrorKind::schema.
 [[noreturn]] void raise_unprepared(sqlite3* connection, int code, std::string_view statement);
 
 /// Throws the Error for what `connection` last met.
-[[noreturn]] void raise(sqlite3* connection, int code, std::string_view statement, bool decides = false);
+[[noreturn]] void raise(sqlite3* connection, int code, std::string_view statement,
+                        bool decides = false);
 
 }  // namespace dovetail::sqlite

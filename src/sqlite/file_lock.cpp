@@ -15,7 +15,8 @@
 
 namespace dovetail::sqlite {
 
-FileLock::FileLock(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+FileLock::FileLock(const std::string& path)
+    : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
   if (fd_ < 0) {
     const auto kind = errno == EACCES || errno == EPERM ? ErrorKind::permission
                       : errno == ENOSPC                 ? ErrorKind::disk_full
@@ -31,7 +32,8 @@ FileLock::~FileLock() {
 
 bool FileLock::try_lock_for(std::chrono::milliseconds patience) {
   const auto give_up_at = std::chrono::steady_clock::now() + patience;
-  // flock() has no time limit, and a stopped process may hold the lock for ever: ask again, soon at first.
+  // flock() has no time limit, and a stopped process may hold the lock for ever: ask again, soon at
+  // first.
   for (auto pause = std::chrono::microseconds{50}; ::flock(fd_, LOCK_EX | LOCK_NB) != 0;
        pause = std::min(pause * 2, std::chrono::microseconds{1'000})) {
     if (errno != EWOULDBLOCK && errno != EINTR) return false;

@@ -1,8 +1,8 @@
-// The side lock: a file next to the database that whoever commits or checkpoints holds, in this process or
-// another.
+// The side lock: a file next to the database that whoever commits or checkpoints holds, in this
+// process or another.
 //
-// It queues writers of different processes before SQLite's own lock does, and keeps a checkpoint and a commit
-// from ever overlapping (SQLite before 3.51.3 can damage the WAL then).
+// It queues writers of different processes before SQLite's own lock does, and keeps a checkpoint
+// and a commit from ever overlapping (SQLite before 3.51.3 can damage the WAL then).
 #pragma once
 
 #include <chrono>

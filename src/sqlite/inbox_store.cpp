@@ -19,12 +19,12 @@ std::optional<std::span<const std::byte>> hash_or_null(ContentHash hash) {
   return hash.empty() ? std::nullopt : std::optional{hash};
 }
 
-void bind_filter(Cursor& cursor, const DeadFilter& filter) {
+void bind_filter(Cursor& cursor, const InboxDeadLetterFilter& filter) {
   cursor.bind(core::view_of(filter.source))
       .bind(core::view_of(filter.message_id))
       .bind(core::view_of(filter.topic))
-      .bind(filter.died_after)
-      .bind(filter.died_before);
+      .bind(filter.failed_after)
+      .bind(filter.failed_before);
 }
 
 void bind_begun(Cursor& cursor, const storage::InboxKey& key, const storage::InboxFence& fence,
@@ -47,7 +47,7 @@ InboxEntry read_entry(const Cursor& row) {
   entry.attempts = static_cast<int>(row.integer(8));
   entry.last_error = row.text_or_null(9);
   entry.topic = row.text_or_null(10);
-  if (!row.is_null(11)) entry.id = OutboxMessageId{row.uuid(11)};
+  if (!row.is_null(11)) entry.id = MessageId{row.uuid(11)};
   entry.lease_until = row.time_or_null(12);
   return entry;
 }
@@ -85,10 +85,9 @@ struct InboxStore::DeadRow {
 };
 
 // --- the guard
-// -----------------------------------------------------------------------------------------------
 
-InboxStore::Seen InboxStore::note(Connection& connection, const storage::InboxKey& key, ContentHash hash,
-                                  WallTime now, bool counts) {
+InboxStore::Seen InboxStore::note(Connection& connection, const storage::InboxKey& key,
+                                  ContentHash hash, WallTime now, bool counts) {
   auto cursor = connection.run(texts_, sql::inbox_see);
   cursor.bind(key.source)
       .bind(key.message_id)
@@ -112,7 +111,8 @@ storage::Sighting InboxStore::see(storage::WriteSession& session, const storage:
   return {seen.status, seen.hash_matches};
 }
 
-storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session, const storage::InboxKey& key,
+storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session,
+                                           const storage::InboxKey& key,
                                            const storage::BeginOrder& order) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
@@ -123,7 +123,8 @@ storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session, const
   if (!seen.hash_matches) {
     answer.outcome = BeginOutcome::hash_mismatch;
   } else if (seen.status == InboxStatus::processed || seen.status == InboxStatus::dead) {
-    answer.outcome = seen.status == InboxStatus::dead ? BeginOutcome::dead : BeginOutcome::processed;
+    answer.outcome =
+        seen.status == InboxStatus::dead ? BeginOutcome::dead : BeginOutcome::processed;
   } else if (!seen.is_free(now)) {
     const bool still_mine = seen.status == InboxStatus::processing && answer.mine;
     answer.outcome = still_mine ? BeginOutcome::started : BeginOutcome::in_progress;
@@ -180,20 +181,25 @@ bool InboxStore::mark_processed(storage::WriteSession& session, const storage::I
 }
 
 bool InboxStore::mark_dead(storage::WriteSession& session, const storage::InboxKey& key,
-                           const std::optional<storage::InboxFence>& fence, std::string_view reason) {
+                           const std::optional<storage::InboxFence>& fence,
+                           std::string_view reason) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   if (!fence) {
     auto cursor = connection.run(texts_, sql::inbox_mark_dead);
-    return cursor.bind(key.source).bind(key.message_id).bind(now).bind(text_or_null(reason)).run() == 1;
+    return cursor.bind(key.source)
+               .bind(key.message_id)
+               .bind(now)
+               .bind(text_or_null(reason))
+               .run() == 1;
   }
   auto cursor = connection.run(texts_, sql::inbox_mark_dead_step_begun);
   bind_begun(cursor, key, *fence, now);
   return cursor.bind(text_or_null(reason)).run() == 1;
 }
 
-bool InboxStore::is_marked(storage::WriteSession& session, const storage::InboxKey& key, InboxStatus status,
-                           const std::optional<storage::InboxFence>& fence) {
+bool InboxStore::is_marked(storage::WriteSession& session, const storage::InboxKey& key,
+                           InboxStatus status, const std::optional<storage::InboxFence>& fence) {
   auto cursor = WriteSession::of(session).run(texts_, sql::inbox_is_marked);
   cursor.bind(key.source)
       .bind(key.message_id)
@@ -211,31 +217,34 @@ bool InboxStore::release(storage::WriteSession& session, const storage::InboxKey
   return cursor.bind(text_or_null(error)).bind(std::int64_t{charge}).run() == 1;
 }
 
-std::optional<WallTime> InboxStore::extend(storage::WriteSession& session, const storage::InboxKey& key,
-                                           const storage::InboxFence& fence,
-                                           std::chrono::microseconds lease) {
+std::optional<WallTime> InboxStore::renew(storage::WriteSession& session,
+                                          const storage::InboxKey& key,
+                                          const storage::InboxFence& fence,
+                                          std::chrono::microseconds lease) {
   const auto now = clock_->wall();
-  auto cursor = WriteSession::of(session).run(texts_, sql::inbox_extend);
+  auto cursor = WriteSession::of(session).run(texts_, sql::inbox_renew_ticket);
   bind_begun(cursor, key, fence, now);
   cursor.bind(now + lease);
   return cursor.step() ? std::optional{cursor.time(0)} : std::nullopt;
 }
 
 // --- the queue
-// -----------------------------------------------------------------------------------------------
 
-InboxEnqueued InboxStore::receive_one(storage::WriteSession& session, const storage::InboxArrival& arrival,
-                                      WallTime now) {
+InboxEnqueued InboxStore::receive_one(storage::WriteSession& session,
+                                      const storage::InboxArrival& arrival, WallTime now) {
   auto& connection = WriteSession::of(session);
   const auto seen = note(connection, arrival.key, arrival.hash, now);
   InboxEnqueued answer;
-  if (seen.item) answer.id = OutboxMessageId{*seen.item};
+  if (seen.item) answer.id = MessageId{*seen.item};
   if (!seen.hash_matches) {
     answer.outcome = InboxEnqueueOutcome::hash_mismatch;
   } else if (seen.is_free(now)) {
     answer.id = queue_->enqueue(session, arrival.message, storage::Announcement::later);
     auto cursor = connection.run(texts_, sql::inbox_receive);
-    cursor.bind(arrival.key.source).bind(arrival.key.message_id).bind(arrival.message.id.uuid()).run();
+    cursor.bind(arrival.key.source)
+        .bind(arrival.key.message_id)
+        .bind(arrival.message.id.uuid())
+        .run();
   } else if (answer.id != std::optional{arrival.message.id}) {
     answer.outcome = InboxEnqueueOutcome::duplicate;
   }
@@ -252,7 +261,8 @@ std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
   return answers;
 }
 
-void InboxStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) {
+void InboxStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
+                       WallTime now) {
   const auto status = ending == Ending::done ? InboxStatus::processed : InboxStatus::dead;
   for (const auto& message : messages) {
     auto cursor = connection.run(texts_, sql::inbox_receive_step_ended);
@@ -260,83 +270,94 @@ void InboxStore::ended(Connection& connection, std::span<const Uuid> messages, E
   }
 }
 
-void InboxStore::revived(Connection& connection, std::span<const Uuid> messages) {
+void InboxStore::replayed(Connection& connection, std::span<const Uuid> messages) {
   for (const auto& message : messages) {
-    connection.run(texts_, sql::inbox_revive_step_queued).bind(message).run();
+    connection.run(texts_, sql::inbox_replay_dead_letters_step_queued).bind(message).run();
   }
 }
 
 // --- operating
-// -----------------------------------------------------------------------------------------------
 
 std::vector<InboxStore::DeadRow> InboxStore::dead_rows(Connection& connection,
                                                        const storage::Statement& statement,
-                                                       const DeadFilter& filter, int most) {
+                                                       const InboxDeadLetterFilter& filter,
+                                                       int most) {
   std::vector<DeadRow> rows;
   auto cursor = connection.run(texts_, statement);
   bind_filter(cursor, filter);
   cursor.bind(std::int64_t{most});
   while (cursor.step()) {
-    rows.push_back(
-        {cursor.text(0), cursor.text(1), cursor.is_null(2) ? std::nullopt : std::optional{cursor.uuid(2)}});
+    rows.push_back({cursor.text(0), cursor.text(1),
+                    cursor.is_null(2) ? std::nullopt : std::optional{cursor.uuid(2)}});
   }
   return rows;
 }
 
-std::size_t InboxStore::revive(storage::WriteSession& session, const DeadFilter& filter,
-                               const ReviveOptions& options, int most) {
+std::size_t InboxStore::replay(storage::WriteSession& session, const InboxDeadLetterFilter& filter,
+                               const ReplayOptions& options, int most) {
   auto& connection = WriteSession::of(session);
   const std::int64_t delay = std::chrono::microseconds{options.delay}.count();
   const auto reason = text_or_null(options.reason);
   std::size_t count = 0;
-  for (const auto& row : dead_rows(connection, sql::inbox_revive, filter, most)) {
+  for (const auto& row : dead_rows(connection, sql::inbox_replay_dead_letters, filter, most)) {
     if (row.item) {
-      const std::array ids{OutboxMessageId{*row.item}};
+      const std::array ids{MessageId{*row.item}};
       count += queue_->replay(session, ids, {}, 1);
       if (!reason && delay == 0) continue;
-      connection.run(texts_, sql::inbox_revive_step_postpone).bind(*row.item).bind(delay).bind(reason).run();
+      connection.run(texts_, sql::inbox_replay_dead_letters_step_postpone)
+          .bind(*row.item)
+          .bind(delay)
+          .bind(reason)
+          .run();
     } else {
-      auto cursor = connection.run(texts_, sql::inbox_revive_step_one);
+      auto cursor = connection.run(texts_, sql::inbox_replay_dead_letters_step_one);
       count += cursor.bind(row.source).bind(row.message_id).bind(reason).run();
     }
   }
   return count;
 }
 
-std::size_t InboxStore::purge_dead(storage::WriteSession& session, const DeadFilter& filter, int most) {
+std::size_t InboxStore::purge_dead_letters(storage::WriteSession& session,
+                                           const InboxDeadLetterFilter& filter, int most) {
   auto& connection = WriteSession::of(session);
   std::size_t count = 0;
-  for (const auto& row : dead_rows(connection, sql::inbox_purge_dead, filter, most)) {
+  for (const auto& row : dead_rows(connection, sql::inbox_purge_dead_letters, filter, most)) {
     if (row.item) {
-      const std::array ids{OutboxMessageId{*row.item}};
+      const std::array ids{MessageId{*row.item}};
       queue_->purge_failed(session, ids, {}, 1);
     }
-    count +=
-        connection.run(texts_, sql::inbox_purge_dead_step_one).bind(row.source).bind(row.message_id).run();
+    count += connection.run(texts_, sql::inbox_purge_dead_letters_step_one)
+                 .bind(row.source)
+                 .bind(row.message_id)
+                 .run();
   }
   return count;
 }
 
-std::size_t InboxStore::forget(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t InboxStore::purge(storage::WriteSession& session, std::chrono::microseconds age,
+                              int most) {
   auto& connection = WriteSession::of(session);
   const auto before = clock_->wall() - age;
-  auto count = connection.run(texts_, sql::inbox_forget).bind(before).bind(std::int64_t{most}).run();
-  for (const auto* rest : {&sql::inbox_forget_step_dead, &sql::inbox_forget_step_open}) {
+  auto count =
+      connection.run(texts_, sql::inbox_purge_old).bind(before).bind(std::int64_t{most}).run();
+  for (const auto* rest : {&sql::inbox_purge_old_step_dead, &sql::inbox_purge_old_step_open}) {
     const auto left = most - static_cast<std::int64_t>(count);
     if (left > 0) count += connection.run(texts_, *rest).bind(before).bind(left).run();
   }
   return count;
 }
 
-std::optional<InboxEntry> InboxStore::find(storage::ReadSession& session, const storage::InboxKey& key) {
+std::optional<InboxEntry> InboxStore::find(storage::ReadSession& session,
+                                           const storage::InboxKey& key) {
   auto cursor = ReadSession::of(session).run(texts_, sql::inbox_get);
   if (!cursor.bind(key.source).bind(key.message_id).step()) return std::nullopt;
   return read_entry(cursor);
 }
 
-std::vector<InboxEntry> InboxStore::dead(storage::ReadSession& session, const DeadFilter& filter,
-                                         const InboxPage& page) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::inbox_list_dead);
+std::vector<InboxEntry> InboxStore::dead_letters(storage::ReadSession& session,
+                                                 const InboxDeadLetterFilter& filter,
+                                                 const InboxPage& page) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::inbox_list_dead_letters);
   bind_filter(cursor, filter);
   cursor.bind(core::view_of(page.after_source))
       .bind(std::string_view{page.after_message_id})
@@ -344,8 +365,8 @@ std::vector<InboxEntry> InboxStore::dead(storage::ReadSession& session, const De
   return read_entries(cursor);
 }
 
-std::vector<InboxEntry> InboxStore::stuck(storage::ReadSession& session, std::chrono::microseconds overdue,
-                                          int most) {
+std::vector<InboxEntry> InboxStore::stuck(storage::ReadSession& session,
+                                          std::chrono::microseconds overdue, int most) {
   auto cursor = ReadSession::of(session).run(texts_, sql::inbox_list_stuck);
   cursor.bind(clock_->wall() - overdue).bind(std::int64_t{most});
   return read_entries(cursor);

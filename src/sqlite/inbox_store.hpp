@@ -31,20 +31,25 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
                  const std::optional<storage::InboxFence>& fence, std::string_view reason) override;
   bool is_marked(storage::WriteSession& session, const storage::InboxKey& key, InboxStatus status,
                  const std::optional<storage::InboxFence>& fence) override;
-  bool release(storage::WriteSession& session, const storage::InboxKey& key, const storage::InboxFence& fence,
-               std::string_view error, int charge) override;
-  std::optional<WallTime> extend(storage::WriteSession& session, const storage::InboxKey& key,
-                                 const storage::InboxFence& fence, std::chrono::microseconds lease) override;
+  bool release(storage::WriteSession& session, const storage::InboxKey& key,
+               const storage::InboxFence& fence, std::string_view error, int charge) override;
+  std::optional<WallTime> renew(storage::WriteSession& session, const storage::InboxKey& key,
+                                const storage::InboxFence& fence,
+                                std::chrono::microseconds lease) override;
   std::vector<InboxEnqueued> receive(storage::WriteSession& session,
                                      std::span<const storage::InboxArrival> arrivals,
                                      storage::Announcement announcement) override;
-  std::size_t revive(storage::WriteSession& session, const DeadFilter& filter, const ReviveOptions& options,
-                     int most) override;
-  std::size_t forget(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
-  std::size_t purge_dead(storage::WriteSession& session, const DeadFilter& filter, int most) override;
-  std::optional<InboxEntry> find(storage::ReadSession& session, const storage::InboxKey& key) override;
-  std::vector<InboxEntry> dead(storage::ReadSession& session, const DeadFilter& filter,
-                               const InboxPage& page) override;
+  std::size_t replay(storage::WriteSession& session, const InboxDeadLetterFilter& filter,
+                     const ReplayOptions& options, int most) override;
+  std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age,
+                    int most) override;
+  std::size_t purge_dead_letters(storage::WriteSession& session,
+                                 const InboxDeadLetterFilter& filter, int most) override;
+  std::optional<InboxEntry> find(storage::ReadSession& session,
+                                 const storage::InboxKey& key) override;
+  std::vector<InboxEntry> dead_letters(storage::ReadSession& session,
+                                       const InboxDeadLetterFilter& filter,
+                                       const InboxPage& page) override;
   std::vector<InboxEntry> stuck(storage::ReadSession& session, std::chrono::microseconds overdue,
                                 int most) override;
   InboxCounts counts(storage::ReadSession& session) override;
@@ -53,8 +58,9 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
   std::vector<Uuid> watched(Connection& /*connection*/, std::span<const Uuid> messages) override {
     return {messages.begin(), messages.end()};
   }
-  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override;
-  void revived(Connection& connection, std::span<const Uuid> messages) override;
+  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
+             WallTime now) override;
+  void replayed(Connection& connection, std::span<const Uuid> messages) override;
 
  private:
   struct Seen;
@@ -64,7 +70,7 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
                             WallTime now);
   struct DeadRow;
   std::vector<DeadRow> dead_rows(Connection& connection, const storage::Statement& statement,
-                                 const DeadFilter& filter, int most);
+                                 const InboxDeadLetterFilter& filter, int most);
 
   const storage::StatementTexts& texts_;
   std::shared_ptr<Clock> clock_;

@@ -25,7 +25,8 @@ void InstanceStore::remove(storage::WriteSession& session, InstanceId id) {
   cursor.bind(id.uuid()).run();
 }
 
-std::size_t InstanceStore::purge(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t InstanceStore::purge(storage::WriteSession& session, std::chrono::microseconds age,
+                                 int most) {
   auto cursor = WriteSession::of(session).run(texts_, sql::instance_purge);
   return cursor.bind(clock_->wall() - age).bind(std::int64_t{most}).run();
 }

@@ -69,7 +69,6 @@ void bind_definition(Cursor& cursor, const Job& job, WallTime now) {
 }  // namespace
 
 // --- jobs
-// ----------------------------------------------------------------------------------------------------
 
 WallTime JobStore::now(storage::WriteSession& session) {
   auto cursor = WriteSession::of(session).run(texts_, sql::job_now);
@@ -136,7 +135,6 @@ std::vector<WallTime> JobStore::drop_waiting(storage::WriteSession& session, Job
 }
 
 // --- runs
-// ----------------------------------------------------------------------------------------------------
 
 bool JobStore::add_run(storage::WriteSession& session, const Job& job, const storage::NewRun& run) {
   auto cursor = WriteSession::of(session).run(texts_, sql::job_add_run);
@@ -156,27 +154,42 @@ storage::RunCounts JobStore::counts(storage::WriteSession& session, JobId job) {
           static_cast<int>(cursor.integer(2))};
 }
 
-std::vector<storage::NewRun> JobStore::waiting(storage::WriteSession& session, JobId job, int most) {
+std::vector<storage::NewRun> JobStore::waiting(storage::WriteSession& session, JobId job,
+                                               int most) {
   auto cursor = WriteSession::of(session).run(texts_, sql::job_waiting);
   cursor.bind(job.uuid()).bind(std::int64_t{most});
   std::vector<storage::NewRun> runs;
-  while (cursor.step()) runs.push_back({JobRunId{cursor.uuid(0)}, cursor.time(1), cursor.integer(2) != 0});
+  while (cursor.step())
+    runs.push_back({JobRunId{cursor.uuid(0)}, cursor.time(1), cursor.integer(2) != 0});
   return runs;
 }
 
 void JobStore::release(storage::WriteSession& session, JobRunId run) {
-  WriteSession::of(session).run(texts_, sql::job_release).bind(run.uuid()).bind(clock_->wall()).run();
+  WriteSession::of(session)
+      .run(texts_, sql::job_release)
+      .bind(run.uuid())
+      .bind(clock_->wall())
+      .run();
 }
 
 void JobStore::note_started(storage::WriteSession& session, JobRunId run) {
-  WriteSession::of(session).run(texts_, sql::job_note_started).bind(run.uuid()).bind(clock_->wall()).run();
+  WriteSession::of(session)
+      .run(texts_, sql::job_note_started)
+      .bind(run.uuid())
+      .bind(clock_->wall())
+      .run();
 }
 
 bool JobStore::set_output(storage::WriteSession& session, JobRunId run, std::string_view output) {
-  return WriteSession::of(session).run(texts_, sql::job_set_output).bind(run.uuid()).bind(output).run() == 1;
+  return WriteSession::of(session)
+             .run(texts_, sql::job_set_output)
+             .bind(run.uuid())
+             .bind(output)
+             .run() == 1;
 }
 
-std::size_t JobStore::purge_runs(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t JobStore::purge_runs(storage::WriteSession& session, std::chrono::microseconds age,
+                                 int most) {
   auto cursor = WriteSession::of(session).run(texts_, sql::job_purge_runs);
   return cursor.bind(clock_->wall() - age).bind(std::int64_t{most}).run();
 }
@@ -196,12 +209,14 @@ std::vector<Uuid> JobStore::watched(Connection& connection, std::span<const Uuid
   std::vector<Uuid> found;
   if (messages.empty() || !watches_any(connection)) return found;
   for (const auto& message : messages) {
-    if (connection.run(texts_, sql::job_release_step_one).bind(message).step()) found.push_back(message);
+    if (connection.run(texts_, sql::job_release_step_one).bind(message).step())
+      found.push_back(message);
   }
   return found;
 }
 
-void JobStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) {
+void JobStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
+                     WallTime now) {
   std::size_t woken = 0;
   for (const auto& message : messages) {
     const bool failed = ending == Ending::failed;
@@ -210,12 +225,13 @@ void JobStore::ended(Connection& connection, std::span<const Uuid> messages, End
                            .bind(now)
                            .bind(std::int64_t{failed})
                            .run();
-    if (ended == 1) woken += connection.run(texts_, sql::job_release_step_wake).bind(message).bind(now).run();
+    if (ended == 1)
+      woken += connection.run(texts_, sql::job_release_step_wake).bind(message).bind(now).run();
   }
   if (woken > 0) bell_.ring();
 }
 
-void JobStore::revived(Connection& connection, std::span<const Uuid> messages) {
+void JobStore::replayed(Connection& connection, std::span<const Uuid> messages) {
   if (messages.empty()) return;
   {
     auto exists = connection.run(texts_, sql::job_release_step_installed);
@@ -223,12 +239,11 @@ void JobStore::revived(Connection& connection, std::span<const Uuid> messages) {
     if (exists.integer(0) == 0) return;
   }
   for (const auto& message : messages) {
-    connection.run(texts_, sql::job_release_step_revived).bind(message).run();
+    connection.run(texts_, sql::job_release_step_replayed).bind(message).run();
   }
 }
 
 // --- reading
-// -------------------------------------------------------------------------------------------------
 
 std::optional<Job> JobStore::get(storage::ReadSession& session, std::string_view name) {
   auto cursor = ReadSession::of(session).run(texts_, sql::job_get);

@@ -14,7 +14,8 @@ namespace dovetail::sqlite {
 class JobStore final : public storage::JobStore, public QueueWatcher {
  public:
   /// `bell` is rung when the end of a run lets another start.
-  JobStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock, storage::Doorbell& bell)
+  JobStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock,
+           storage::Doorbell& bell)
       : texts_(texts), clock_(std::move(clock)), bell_(bell) {}
 
   WallTime now(storage::WriteSession& session) override;
@@ -31,11 +32,13 @@ class JobStore final : public storage::JobStore, public QueueWatcher {
   std::vector<WallTime> drop_waiting(storage::WriteSession& session, JobId job,
                                      std::optional<WallTime> before) override;
   storage::RunCounts counts(storage::WriteSession& session, JobId job) override;
-  std::vector<storage::NewRun> waiting(storage::WriteSession& session, JobId job, int most) override;
+  std::vector<storage::NewRun> waiting(storage::WriteSession& session, JobId job,
+                                       int most) override;
   void release(storage::WriteSession& session, JobRunId run) override;
   void note_started(storage::WriteSession& session, JobRunId run) override;
   bool set_output(storage::WriteSession& session, JobRunId run, std::string_view output) override;
-  std::size_t purge_runs(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::size_t purge_runs(storage::WriteSession& session, std::chrono::microseconds age,
+                         int most) override;
   std::optional<Job> get(storage::ReadSession& session, std::string_view name) override;
   std::vector<Job> list(storage::ReadSession& session) override;
   std::vector<JobRun> runs(storage::ReadSession& session, std::string_view name,
@@ -45,8 +48,9 @@ class JobStore final : public storage::JobStore, public QueueWatcher {
 
   /// None where the jobs' tables have been removed.
   std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) override;
-  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override;
-  void revived(Connection& connection, std::span<const Uuid> messages) override;
+  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
+             WallTime now) override;
+  void replayed(Connection& connection, std::span<const Uuid> messages) override;
 
  private:
   bool watches_any(Connection& connection);

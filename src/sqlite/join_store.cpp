@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::int64_t stored_done = 1;  // the outbox table's own numbers
 constexpr std::int64_t stored_failed = 3;
-constexpr std::int64_t most_steps_purged = 200;  // joins and steps at once: nobody else can write meanwhile
+constexpr std::int64_t most_steps_purged =
+    200;  // joins and steps at once: nobody else can write meanwhile
 
 Join read_join(const Cursor& row) {
   Join join;
@@ -30,7 +31,6 @@ Join read_join(const Cursor& row) {
 }  // namespace
 
 // --- counting
-// ------------------------------------------------------------------------------------------------
 
 bool JoinStore::watches_any(Connection& connection) {
   {
@@ -47,12 +47,14 @@ std::vector<Uuid> JoinStore::watched(Connection& connection, std::span<const Uui
   std::vector<Uuid> found;
   if (messages.empty() || !watches_any(connection)) return found;
   for (const auto& message : messages) {
-    if (connection.run(texts_, sql::join_report_step_joins).bind(message).step()) found.push_back(message);
+    if (connection.run(texts_, sql::join_report_step_joins).bind(message).step())
+      found.push_back(message);
   }
   return found;
 }
 
-void JoinStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) {
+void JoinStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
+                      WallTime now) {
   Tally tally(*this, connection);
   for (const auto& message : messages) {
     tally.add(message, ending == Ending::done ? StepStatus::completed : StepStatus::failed);
@@ -93,11 +95,11 @@ void JoinStore::Tally::count(WallTime now) {
 }
 
 void JoinStore::wake(Connection& connection, const JoinId& join, WallTime now) {
-  if (connection.run(texts_, sql::join_report_step_wake).bind(join.uuid()).bind(now).run() > 0) bell_.ring();
+  if (connection.run(texts_, sql::join_report_step_wake).bind(join.uuid()).bind(now).run() > 0)
+    bell_.ring();
 }
 
 // --- the store
-// -----------------------------------------------------------------------------------------------
 
 bool JoinStore::start(storage::WriteSession& session, const storage::NewJoin& join) {
   auto cursor = WriteSession::of(session).run(texts_, sql::join_start);
@@ -111,10 +113,15 @@ bool JoinStore::start(storage::WriteSession& session, const storage::NewJoin& jo
 }
 
 void JoinStore::expect(storage::WriteSession& session, JoinId join, int steps) {
-  WriteSession::of(session).run(texts_, sql::join_expect).bind(join.uuid()).bind(std::int64_t{steps}).run();
+  WriteSession::of(session)
+      .run(texts_, sql::join_expect)
+      .bind(join.uuid())
+      .bind(std::int64_t{steps})
+      .run();
 }
 
-std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::span<const JoinId> joins) {
+std::optional<JoinId> JoinStore::missing(storage::WriteSession& session,
+                                         std::span<const JoinId> joins) {
   for (const auto& join : joins) {
     auto cursor = WriteSession::of(session).run(texts_, sql::join_missing);
     cursor.bind(join.uuid()).step();
@@ -123,13 +130,14 @@ std::optional<JoinId> JoinStore::missing(storage::WriteSession& session, std::sp
   return std::nullopt;
 }
 
-std::optional<std::int64_t> JoinStore::stored_status(Connection& connection, OutboxMessageId message) {
+std::optional<std::int64_t> JoinStore::stored_status(Connection& connection, MessageId message) {
   auto cursor = connection.run(texts_, sql::join_attach_step_state);
   return cursor.bind(message.uuid()).step() ? std::optional{cursor.integer(0)} : std::nullopt;
 }
 
 storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
-                                        std::span<const storage::Membership> members, bool known_only) {
+                                        std::span<const storage::Membership> members,
+                                        bool known_only) {
   auto& connection = WriteSession::of(session);
   storage::AttachAnswer answer;
   for (const auto& member : members) {
@@ -151,8 +159,8 @@ storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
   return answer;
 }
 
-std::optional<bool> JoinStore::report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
-                                      StepStatus status) {
+std::optional<bool> JoinStore::report(storage::WriteSession& session, JoinId join,
+                                      MessageId message, StepStatus status) {
   auto& connection = WriteSession::of(session);
   {
     auto member = connection.run(texts_, sql::join_report);
@@ -187,12 +195,16 @@ std::optional<Join> JoinStore::find(Connection& connection, const JoinId& join) 
   return read_join(cursor);
 }
 
-void JoinStore::await(storage::WriteSession& session, JoinId join, OutboxMessageId message) {
-  WriteSession::of(session).run(texts_, sql::join_await).bind(join.uuid()).bind(message.uuid()).run();
+void JoinStore::await(storage::WriteSession& session, JoinId join, MessageId message) {
+  WriteSession::of(session)
+      .run(texts_, sql::join_await)
+      .bind(join.uuid())
+      .bind(message.uuid())
+      .run();
 }
 
 std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& session, JoinId join,
-                                                    OutboxMessageId message) {
+                                                    MessageId message) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   auto found = find(connection, join);
@@ -239,7 +251,8 @@ std::size_t JoinStore::fail_overdue(storage::WriteSession& session, int most) {
   return overdue.size();
 }
 
-std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::microseconds age,
+                             int most) {
   auto& connection = WriteSession::of(session);
   std::vector<JoinId> joins;
   {
@@ -269,7 +282,8 @@ std::vector<Join> JoinStore::list(storage::ReadSession& session, const JoinFilte
                           : filter.status     ? sql::join_list_step_status
                                               : sql::join_list;
   auto cursor = ReadSession::of(session).run(texts_, statement);
-  cursor.bind(filter.status ? std::optional{static_cast<std::int64_t>(*filter.status)} : std::nullopt)
+  cursor
+      .bind(filter.status ? std::optional{static_cast<std::int64_t>(*filter.status)} : std::nullopt)
       .bind(filter.created_after)
       .bind(filter.created_before)
       .bind(page.after ? std::optional{page.after->uuid()} : std::nullopt)
@@ -289,7 +303,7 @@ std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId
   std::vector<JoinMember> found;
   while (cursor.step()) {
     found.push_back(
-        {OutboxMessageId{cursor.uuid(0)}, static_cast<StepStatus>(cursor.integer(1)), cursor.time(2)});
+        {MessageId{cursor.uuid(0)}, static_cast<StepStatus>(cursor.integer(1)), cursor.time(2)});
   }
   return found;
 }

@@ -14,25 +14,29 @@ namespace dovetail::sqlite {
 
 class JoinStore final : public storage::JoinStore, public QueueWatcher {
  public:
-  /// `bell` is rung for messages that a join's end makes ready: a claim that follows waits for the writer, and so for the
-  /// transaction that did it.
-  JoinStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock, storage::Doorbell& bell)
+  /// `bell` is rung for messages that a join's end makes ready: a claim that follows waits for the
+  /// writer, and so for the transaction that did it.
+  JoinStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock,
+            storage::Doorbell& bell)
       : texts_(texts), clock_(std::move(clock)), bell_(bell) {}
 
   bool start(storage::WriteSession& session, const storage::NewJoin& join) override;
   void expect(storage::WriteSession& session, JoinId join, int steps) override;
-  std::optional<JoinId> missing(storage::WriteSession& session, std::span<const JoinId> joins) override;
-  storage::AttachAnswer attach(storage::WriteSession& session, std::span<const storage::Membership> members,
+  std::optional<JoinId> missing(storage::WriteSession& session,
+                                std::span<const JoinId> joins) override;
+  storage::AttachAnswer attach(storage::WriteSession& session,
+                               std::span<const storage::Membership> members,
                                bool known_only) override;
-  std::optional<bool> report(storage::WriteSession& session, JoinId join, OutboxMessageId message,
+  std::optional<bool> report(storage::WriteSession& session, JoinId join, MessageId message,
                              StepStatus status) override;
   std::optional<bool> cancel(storage::WriteSession& session, JoinId join) override;
-  void await(storage::WriteSession& session, JoinId join, OutboxMessageId message) override;
+  void await(storage::WriteSession& session, JoinId join, MessageId message) override;
   std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
-                                           OutboxMessageId message) override;
+                                           MessageId message) override;
   std::vector<Join> take_unlogged(storage::WriteSession& session, int most) override;
   std::size_t fail_overdue(storage::WriteSession& session, int most) override;
-  std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age,
+                    int most) override;
   std::optional<Join> get(storage::ReadSession& session, JoinId join) override;
   std::vector<Join> list(storage::ReadSession& session, const JoinFilter& filter,
                          const JoinPage& page) override;
@@ -43,9 +47,10 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
 
   /// None where the joins' tables have been removed.
   std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) override;
-  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override;
+  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
+             WallTime now) override;
   /// A step that has been counted stays so.
-  void revived(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
+  void replayed(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
 
  private:
   bool watches_any(Connection& connection);
@@ -73,7 +78,7 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
   void fail_for_deadline(Connection& connection, const JoinId& join, WallTime now);
   std::optional<Join> find(Connection& connection, const JoinId& join);
   /// Of a message in the outbox's table.
-  std::optional<std::int64_t> stored_status(Connection& connection, OutboxMessageId message);
+  std::optional<std::int64_t> stored_status(Connection& connection, MessageId message);
 
   const storage::StatementTexts& texts_;
   std::shared_ptr<Clock> clock_;

@@ -19,10 +19,13 @@ Lease read_lease(const Cursor& row) {
 }
 
 /// The slot that is free, by those that are held; nothing when none is.
-std::optional<std::int64_t> free_slot(const std::vector<std::int64_t>& taken, std::optional<int> slots) {
+std::optional<std::int64_t> free_slot(const std::vector<std::int64_t>& taken,
+                                      std::optional<int> slots) {
   if (!slots)
-    return std::ranges::find(taken, 0) == taken.end() ? std::optional<std::int64_t>{0} : std::nullopt;
-  if (std::ranges::count_if(taken, [](std::int64_t slot) { return slot > 0; }) >= *slots) return std::nullopt;
+    return std::ranges::find(taken, 0) == taken.end() ? std::optional<std::int64_t>{0}
+                                                      : std::nullopt;
+  if (std::ranges::count_if(taken, [](std::int64_t slot) { return slot > 0; }) >= *slots)
+    return std::nullopt;
   std::int64_t slot = 1;
   for (const auto each : taken) slot += each == slot ? 1 : 0;  // in their order
   return slot;
@@ -63,7 +66,8 @@ std::optional<WallTime> LeaseStore::renew(storage::WriteSession& session, const 
   const auto now = clock_->wall();
   auto cursor = WriteSession::of(session).run(texts_, sql::lease_renew);
   cursor.bind(std::string_view{lease.name}).bind(std::string_view{lease.owner}).bind(lease.token);
-  return cursor.bind(now).bind(now + duration).step() ? std::optional{cursor.time(0)} : std::nullopt;
+  return cursor.bind(now).bind(now + duration).step() ? std::optional{cursor.time(0)}
+                                                      : std::nullopt;
 }
 
 bool LeaseStore::release(storage::WriteSession& session, const Lease& lease) {
@@ -72,13 +76,14 @@ bool LeaseStore::release(storage::WriteSession& session, const Lease& lease) {
   return cursor.step() && cursor.time(0) > clock_->wall();
 }
 
-std::size_t LeaseStore::purge(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t LeaseStore::purge(storage::WriteSession& session, std::chrono::microseconds age,
+                              int most) {
   auto cursor = WriteSession::of(session).run(texts_, sql::lease_purge);
   return cursor.bind(clock_->wall() - age).bind(std::int64_t{most}).run();
 }
 
-std::vector<Lease> LeaseStore::list(storage::ReadSession& session, std::optional<std::string_view> name,
-                                    const LeasePage& page) {
+std::vector<Lease> LeaseStore::list(storage::ReadSession& session,
+                                    std::optional<std::string_view> name, const LeasePage& page) {
   auto cursor = ReadSession::of(session).run(texts_, sql::lease_list);
   cursor.bind(name)
       .bind(page.after_name ? std::optional<std::string_view>{*page.after_name} : std::nullopt)

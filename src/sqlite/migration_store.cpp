@@ -7,7 +7,8 @@
 namespace dovetail::sqlite {
 namespace {
 
-std::vector<storage::AppliedMigration> list(Connection& connection, const storage::StatementTexts& texts) {
+std::vector<storage::AppliedMigration> list(Connection& connection,
+                                            const storage::StatementTexts& texts) {
   auto cursor = connection.run(texts, sql::migration_list);
   std::vector<storage::AppliedMigration> applied;
   while (cursor.step()) {
@@ -19,8 +20,8 @@ std::vector<storage::AppliedMigration> list(Connection& connection, const storag
 }  // namespace
 
 std::string MigrationStore::script(const storage::Migration& migration) const {
-  return texts_.of(sql::migration_prepare) + ";\n\n" + core::with_schema(migration.sql, schema_) + "\n" +
-         storage::with_values(texts_.of(sql::migration_record), '?', migration) + ";\n";
+  return texts_.of(sql::migration_prepare) + ";\n\n" + core::with_schema(migration.sql, schema_) +
+         "\n" + storage::with_values(texts_.of(sql::migration_record), '?', migration) + ";\n";
 }
 
 std::vector<storage::AppliedMigration> MigrationStore::applied(storage::ReadSession& session) {
@@ -30,7 +31,8 @@ std::vector<storage::AppliedMigration> MigrationStore::applied(storage::ReadSess
   return list(connection, texts_);
 }
 
-std::vector<storage::AppliedMigration> MigrationStore::lock_and_list(storage::WriteSession& session) {
+std::vector<storage::AppliedMigration> MigrationStore::lock_and_list(
+    storage::WriteSession& session) {
   auto& connection = WriteSession::of(session);
   connection.run(texts_, sql::migration_prepare).run();
   return list(connection, texts_);

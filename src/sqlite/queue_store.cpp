@@ -24,7 +24,8 @@ constexpr std::size_t shortest_run = 3;     // below it, the statements named â€
 /// So far from the present a claim has seen all messages: nobody stores one with an earlier time.
 constexpr std::chrono::seconds late_by{1};
 constexpr std::int64_t scheduled_looked_at = 100;
-/// A claim of some topics looks at so many messages of others one by one, and then at many of them in one statement.
+/// A claim of some topics looks at so many messages of others one by one, and then at many of them
+/// in one statement.
 constexpr std::size_t nearby = 200;
 constexpr std::int64_t leap_rows = 50'000;
 constexpr std::string_view expired_error = "expired before it was handled";
@@ -51,18 +52,18 @@ std::size_t run_length(std::span<const std::int64_t> rows) {
 /// Where the run that begins with the first claim ends: rows without a gap, all of one epoch.
 std::span<const Claim> first_run(std::span<const Claim> claims) {
   std::size_t count = 1;
-  while (count < claims.size() && claims[0].row != 0 && claims[count].row == claims[count - 1].row + 1 &&
-         claims[count].epoch == claims[0].epoch) {
+  while (count < claims.size() && claims[0].row != 0 &&
+         claims[count].row == claims[count - 1].row + 1 && claims[count].epoch == claims[0].epoch) {
     ++count;
   }
   return claims.first(count);
 }
 
 /// The columns that claimed and stored messages share, from the first on.
-OutboxMessage read_message(const Cursor& row) {
-  OutboxMessage message;
-  message.id = OutboxWorkItemId{row.uuid(0)};
-  message.message_id = OutboxMessageId{row.uuid(0)};
+Message read_message(const Cursor& row) {
+  Message message;
+  message.id = MessageId{row.uuid(0)};
+  message.message_id = MessageId{row.uuid(0)};
   message.topic = row.text(1);
   if (!row.is_null(2)) message.payload = row.text(2);
   message.correlation_id = row.text_or_null(3);
@@ -85,7 +86,7 @@ void bind_filter(Cursor& cursor, const DeadLetterFilter& filter, int most) {
 StoredMessage read_stored(const Cursor& row) {
   StoredMessage stored;
   stored.message = read_message(row);
-  stored.status = static_cast<OutboxStatus>(row.integer(11));
+  stored.status = static_cast<MessageStatus>(row.integer(11));
   stored.processed_at = row.time_or_null(12);
   if (!row.is_null(13)) stored.processed_by = OwnerToken{row.uuid(13)};
   stored.last_error = row.text_or_null(14);
@@ -98,6 +99,12 @@ StoredMessage read_stored(const Cursor& row) {
 /// Nothing that is stored already can be the same.
 bool is_unhindered(const storage::NewMessage& message) {
   return message.fresh && !message.unique_key;
+}
+
+/// A topic that the claim takes; null when it takes all of them. No topic is empty.
+std::optional<std::string_view> one_topic(const storage::TopicFilter* topics) {
+  if (topics == nullptr) return std::nullopt;
+  return topics->except || topics->topics.empty() ? "" : std::string_view{*topics->topics.begin()};
 }
 
 /// What every statement that stores a message takes, in this order.
@@ -115,11 +122,11 @@ void bind_message(Cursor& cursor, const storage::NewMessage& message, WallTime n
 }  // namespace
 
 // --- enqueue
-// -------------------------------------------------------------------------------------------------
 
 void QueueStore::insert(Connection& connection, Messages some) {
   DOVETAIL_ASSERT(some.size() == 1 || some.size() == inserts_at_once);
-  auto cursor = connection.run(texts_, some.size() == 1 ? sql_.enqueue_many : sql_.enqueue_many_step_eight);
+  auto cursor =
+      connection.run(texts_, some.size() == 1 ? sql_.enqueue_many : sql_.enqueue_many_step_eight);
   const auto now = clock_->wall();
   cursor.bind(now);
   for (const auto* message : some) bind_message(cursor, *message, now);
@@ -152,12 +159,12 @@ Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewM
   }
   auto existing = connection.run(texts_, sql_.enqueue_step_existing);
   existing.bind(message.id.uuid()).bind(message.unique_key).step();
-  return {OutboxMessageId{existing.uuid(0)}, false};
+  return {MessageId{existing.uuid(0)}, false};
 }
 
 std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
-                                               std::span<const storage::NewMessage> messages, bool repeated,
-                                               storage::Announcement announcement) {
+                                               std::span<const storage::NewMessage> messages,
+                                               bool repeated, storage::Announcement announcement) {
   auto& connection = WriteSession::of(session);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
@@ -180,7 +187,6 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
 }
 
 // --- claim and settle
-// ----------------------------------------------------------------------------------------
 
 bool QueueStore::read_due(ClaimRun& run, const Cursor& cursor, std::vector<DueRow>& rows) {
   const auto size = static_cast<std::int64_t>(cursor.view(2).size());
@@ -200,54 +206,38 @@ bool QueueStore::read_due(ClaimRun& run, const Cursor& cursor, std::vector<DueRo
   return true;
 }
 
-std::vector<QueueStore::DueRow> QueueStore::due_rows(Connection& connection, ClaimRun& run, Place& place,
-                                                     std::size_t most) {
+std::vector<QueueStore::DueRow> QueueStore::due_rows(Connection& connection, ClaimRun& run,
+                                                     Place& place, std::size_t most) {
+  const auto* topics = run.order.topics;
+  const auto rest = topics != nullptr && (topics->except || topics->topics.size() > 1)
+                        ? std::optional{core::to_json(topics->topics)}
+                        : std::nullopt;
   std::vector<DueRow> rows;
   rows.reserve(most);
   auto cursor = connection.run(texts_, sql_.claim);
-  cursor.bind(place.lane).bind(run.now).bind(place.from.ready_at);
-  while (rows.size() < most) {
+  cursor.bind(place.lane).bind(run.now).bind(place.from.ready_at).bind(place.from.row);
+  cursor.bind(one_topic(topics)).bind(core::view_of(rest));
+  cursor.bind(std::int64_t{topics != nullptr && topics->except ? 1 : 0});
+  for (std::size_t foreign = 0; rows.size() < most && foreign < nearby;) {
     if (!cursor.step()) {
       place.is_end = true;
       break;
     }
-    if (!read_due(run, cursor, rows)) break;
+    if (topics == nullptr || topics->takes(cursor.view(1))) {
+      if (!read_due(run, cursor, rows)) break;
+      continue;
+    }
+    ++foreign;
+    if (rows.empty()) place.from = {cursor.time(12), {}, cursor.integer(13)};
   }
   return rows;
-}
-
-std::vector<std::int64_t> QueueStore::scan(Connection& connection, ClaimRun& run, Place& place,
-                                           std::size_t most) {
-  auto found = look_nearby(connection, run, place, most);
-  // Many messages of others stand in front.
-  if (found.empty() && !place.is_end) found = leap(connection, run, place, most);
-  return found;
-}
-
-std::vector<std::int64_t> QueueStore::look_nearby(Connection& connection, ClaimRun& run, Place& place,
-                                                  std::size_t most) {
-  std::vector<std::int64_t> found;
-  auto cursor = connection.run(texts_, sql_.claim_step_scan);
-  cursor.bind(place.lane).bind(run.now).bind(place.from.ready_at).bind(place.from.row);
-  for (std::size_t looked_at = 0; found.size() < most && looked_at < most + nearby; ++looked_at) {
-    if (!cursor.step()) {
-      place.is_end = true;
-      break;
-    }
-    const auto seq = cursor.integer(0);
-    if (run.order.topics->takes(cursor.view(1))) {
-      found.push_back(seq);
-    } else if (found.empty()) {
-      place.from = {cursor.time(2), {}, seq};
-    }
-  }
-  return found;
 }
 
 std::vector<std::int64_t> QueueStore::leap(Connection& connection, ClaimRun& run, Place& place,
                                            std::size_t most) {
   const auto rows = run.order.look_at > 0 ? std::int64_t{run.order.look_at} : leap_rows;
-  storage::QueueMark bound{.ready_at = run.now, .id = {}, .row = std::numeric_limits<std::int64_t>::max()};
+  storage::QueueMark bound{
+      .ready_at = run.now, .id = {}, .row = std::numeric_limits<std::int64_t>::max()};
   bool reaches_end = true;
   {
     auto cursor = connection.run(texts_, sql_.claim_step_bound);
@@ -261,7 +251,11 @@ std::vector<std::int64_t> QueueStore::leap(Connection& connection, ClaimRun& run
   const auto topics = core::to_json(filter.topics);
   std::vector<std::int64_t> found;
   auto cursor = connection.run(texts_, sql_.claim_step_leap);
-  cursor.bind(place.lane).bind(bound.ready_at).bind(place.from.ready_at).bind(place.from.row).bind(bound.row);
+  cursor.bind(place.lane)
+      .bind(bound.ready_at)
+      .bind(place.from.ready_at)
+      .bind(place.from.row)
+      .bind(bound.row);
   cursor.bind(run.now).bind(std::string_view{topics}).bind(std::int64_t{filter.except ? 1 : 0});
   cursor.bind(static_cast<std::int64_t>(most));
   while (cursor.step()) found.push_back(cursor.integer(0));
@@ -272,10 +266,10 @@ std::vector<std::int64_t> QueueStore::leap(Connection& connection, ClaimRun& run
   return found;
 }
 
-std::vector<QueueStore::DueRow> QueueStore::due_rows_of_topics(Connection& connection, ClaimRun& run,
-                                                               Place& place, std::size_t most) {
+std::vector<QueueStore::DueRow> QueueStore::due_rows_far_away(Connection& connection, ClaimRun& run,
+                                                              Place& place, std::size_t most) {
   const auto before = place;
-  const auto found = scan(connection, run, place, most);
+  const auto found = leap(connection, run, place, most);
   std::vector<DueRow> rows;
   rows.reserve(found.size());
   for (std::span<const std::int64_t> left = found; !left.empty() && !run.full;) {
@@ -301,7 +295,8 @@ bool QueueStore::may_have(Connection& connection, const ClaimRun& run, DueRow& r
   }
   // A reaper has charged the lost leases that it took back.
   const int charge = row.lost ? 1 : 0;
-  if ((row.lost || row.entry.lost_leases > 0) && message.attempts + charge >= run.order.max_attempts) {
+  if ((row.lost || row.entry.lost_leases > 0) &&
+      message.attempts + charge >= run.order.max_attempts) {
     fail_row(connection, row.seq, charge, lease_error, std::nullopt, run.now);
     return false;
   }
@@ -332,13 +327,17 @@ void QueueStore::claim_lane(Connection& connection, ClaimRun& run, std::int64_t 
   auto& claimed = run.claimed.entries;
   const auto index = static_cast<std::size_t>(lane - storage::lowest_priority);
   Place place{.lane = lane};
-  if (run.order.after != nullptr && (*run.order.after)[index]) place.from = *(*run.order.after)[index];
-  // Bounded: a long row of paused messages is put aside in several transactions. Each wakes the workers,
-  // because they watch the file for changes.
-  for (int rounds = 0; rounds < set_aside_rounds && !place.is_end && !run.full && !run.claimed.unfinished;) {
+  if (run.order.after != nullptr && (*run.order.after)[index])
+    place.from = *(*run.order.after)[index];
+  // Bounded: a long row of paused messages is put aside in several transactions. Each wakes the
+  // workers, because they watch the file for changes.
+  for (int rounds = 0;
+       rounds < set_aside_rounds && !place.is_end && !run.full && !run.claimed.unfinished;) {
     const auto most = wanted - claimed.size();
-    auto rows = run.order.topics != nullptr ? due_rows_of_topics(connection, run, place, most)
-                                            : due_rows(connection, run, place, most);
+    auto rows = due_rows(connection, run, place, most);
+    // Many messages of other topics stand in front.
+    const bool leaps = rows.empty() && run.order.topics != nullptr && !place.is_end && !run.full;
+    if (leaps) rows = due_rows_far_away(connection, run, place, most);
     std::vector<std::int64_t> taken;
     taken.reserve(rows.size());
     for (auto& row : rows) {
@@ -369,11 +368,13 @@ std::optional<std::int64_t> QueueStore::lane_below(Connection& connection, std::
   return cursor.is_null(0) ? std::nullopt : std::optional{cursor.integer(0)};
 }
 
-storage::Claimed QueueStore::claim(storage::WriteSession& session, const storage::ClaimOrder& order) {
+storage::Claimed QueueStore::claim(storage::WriteSession& session,
+                                   const storage::ClaimOrder& order) {
   auto& connection = WriteSession::of(session);
   ClaimRun run{.order = order, .now = clock_->wall()};
   run.claimed.entries.reserve(static_cast<std::size_t>(order.batch_size));
-  for (auto cursor = connection.run(texts_, sql_.paused); cursor.step();) run.paused.insert(cursor.text(0));
+  for (auto cursor = connection.run(texts_, sql_.paused); cursor.step();)
+    run.paused.insert(cursor.text(0));
   for (auto lane = lane_below(connection, storage::highest_priority + 1);
        lane && !run.full && !run.claimed.unfinished; lane = lane_below(connection, *lane)) {
     claim_lane(connection, run, *lane);
@@ -397,7 +398,8 @@ std::optional<std::chrono::microseconds> QueueStore::next_due(Connection& connec
     auto cursor = connection.run(texts_, sql_.next_due_step_lane);
     cursor.bind(*lane).bind(now).bind(scheduled_looked_at);
     for (std::int64_t seen = 1; cursor.step(); ++seen) {
-      // Behind that many of other topics it is too far to look: look again when the last of them is due.
+      // Behind that many of other topics it is too far to look: look again when the last of them is
+      // due.
       if (!order.topics->takes(cursor.view(1)) && seen < scheduled_looked_at) continue;
       const microseconds in{cursor.integer(0)};
       next = next ? std::min(*next, in) : in;
@@ -407,7 +409,8 @@ std::optional<std::chrono::microseconds> QueueStore::next_due(Connection& connec
   return next;
 }
 
-storage::WorkAnswer QueueStore::work(storage::WriteSession& session, const storage::WorkOrder& order) {
+storage::WorkAnswer QueueStore::work(storage::WriteSession& session,
+                                     const storage::WorkOrder& order) {
   using Kind = storage::Settlement::Kind;
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
@@ -417,8 +420,8 @@ storage::WorkAnswer QueueStore::work(storage::WriteSession& session, const stora
       case Kind::ack:
         break;
       case Kind::abandon:
-        return abandon_one(connection, order.owner, each.claim, each.error, each.delay, each.max_attempts,
-                           now);
+        return abandon_one(connection, order.owner, each.claim, each.error, each.delay,
+                           each.max_attempts, now);
       case Kind::fail:
         return fail_one(connection, order.owner, each.claim, each.error, each.charge, now);
       case Kind::snooze:
@@ -446,21 +449,22 @@ std::vector<Claim> QueueStore::settleable(storage::WriteSession& /*session*/, Ow
   return all;
 }
 
-void QueueStore::absolve(storage::WriteSession& session, std::span<const OutboxWorkItemId> ids) {
+void QueueStore::absolve(storage::WriteSession& session, std::span<const MessageId> ids) {
   auto& connection = WriteSession::of(session);
   for (const auto& id : ids) connection.run(texts_, sql_.absolve).bind(id.uuid()).run();
 }
 
-std::optional<QueueStore::ClaimedRow> QueueStore::find_claimed(Connection& connection, OwnerToken owner,
-                                                               const Claim& claim, WallTime now) {
+std::optional<QueueStore::ClaimedRow> QueueStore::find_claimed(Connection& connection,
+                                                               OwnerToken owner, const Claim& claim,
+                                                               WallTime now) {
   auto cursor = connection.run(texts_, sql_.abandon_step_claimed);
   cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now);
   if (!cursor.step()) return std::nullopt;
   return ClaimedRow{cursor.integer(0), static_cast<int>(cursor.integer(1))};
 }
 
-std::size_t QueueStore::ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
-                                bool keep, WallTime now) {
+std::size_t QueueStore::ack_all(Connection& connection, OwnerToken owner,
+                                std::span<const Claim> claims, bool keep, WallTime now) {
   std::vector<Uuid> ids;
   ids.reserve(claims.size());
   for (const auto& claim : claims) ids.push_back(claim.id.uuid());
@@ -480,8 +484,8 @@ std::size_t QueueStore::ack_all(Connection& connection, OwnerToken owner, std::s
   return ended.size() + ack_unwatched(connection, owner, unwatched, keep, now);
 }
 
-std::size_t QueueStore::ack_unwatched(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
-                                      bool keep, WallTime now) {
+std::size_t QueueStore::ack_unwatched(Connection& connection, OwnerToken owner,
+                                      std::span<const Claim> claims, bool keep, WallTime now) {
   if (claims.size() < shortest_run) return ack_some(connection, owner, claims, keep, now);
   std::vector<Claim> sorted(claims.begin(), claims.end());
   std::ranges::stable_sort(sorted, {}, &Claim::row);
@@ -502,8 +506,8 @@ std::size_t QueueStore::ack_unwatched(Connection& connection, OwnerToken owner, 
   return count + ack_some(connection, owner, scattered, keep, now);
 }
 
-std::size_t QueueStore::ack_run(Connection& connection, OwnerToken owner, std::span<const Claim> run,
-                                bool keep, WallTime now) {
+std::size_t QueueStore::ack_run(Connection& connection, OwnerToken owner,
+                                std::span<const Claim> run, bool keep, WallTime now) {
   std::vector<Uuid> ids;
   ids.reserve(run.size());
   for (const auto& claim : run) ids.push_back(claim.id.uuid());
@@ -518,8 +522,8 @@ std::size_t QueueStore::ack_run(Connection& connection, OwnerToken owner, std::s
       .run();
 }
 
-std::size_t QueueStore::ack_some(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
-                                 bool keep, WallTime now) {
+std::size_t QueueStore::ack_some(Connection& connection, OwnerToken owner,
+                                 std::span<const Claim> claims, bool keep, WallTime now) {
   std::size_t count = 0;
   if (claims.size() < shortest_run) {
     for (const auto& claim : claims) {
@@ -540,7 +544,8 @@ std::size_t QueueStore::ack_some(Connection& connection, OwnerToken owner, std::
 }
 
 void QueueStore::fail_row(Connection& connection, std::int64_t seq, int charge,
-                          std::optional<std::string_view> error, std::optional<OwnerToken> by, WallTime now) {
+                          std::optional<std::string_view> error, std::optional<OwnerToken> by,
+                          WallTime now) {
   Uuid message;
   {
     auto cursor = connection.run(texts_, sql_.fail);
@@ -553,7 +558,8 @@ void QueueStore::fail_row(Connection& connection, std::int64_t seq, int charge,
     message = cursor.uuid(0);
   }
   const std::span<const Uuid> one{&message, 1};
-  if (!watcher_.watched(connection, one).empty()) watcher_.ended(connection, one, Ending::failed, now);
+  if (!watcher_.watched(connection, one).empty())
+    watcher_.ended(connection, one, Ending::failed, now);
 }
 
 bool QueueStore::abandon_one(Connection& connection, OwnerToken owner, const Claim& claim,
@@ -566,7 +572,8 @@ bool QueueStore::abandon_one(Connection& connection, OwnerToken owner, const Cla
     fail_row(connection, row->seq, 1, reason, owner, now);
     return true;
   }
-  const auto pause = delay ? *delay : ExponentialBackoff{}.delay(row->attempts + 1, core::random_unit());
+  const auto pause =
+      delay ? *delay : ExponentialBackoff{}.delay(row->attempts + 1, core::random_unit());
   connection.run(texts_, sql_.abandon).bind(row->seq).bind(now + pause).bind(reason).run();
   return true;
 }
@@ -587,8 +594,8 @@ bool QueueStore::snooze_one(Connection& connection, OwnerToken owner, const Clai
   return true;
 }
 
-std::size_t QueueStore::ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                            bool keep) {
+std::size_t QueueStore::ack(storage::WriteSession& session, OwnerToken owner,
+                            std::span<const Claim> claims, bool keep) {
   return ack_all(WriteSession::of(session), owner, claims, keep, clock_->wall());
 }
 
@@ -601,8 +608,8 @@ std::size_t QueueStore::abandon(storage::WriteSession& session, OwnerToken owner
   }));
 }
 
-std::size_t QueueStore::fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                             std::string_view error, int charge) {
+std::size_t QueueStore::fail(storage::WriteSession& session, OwnerToken owner,
+                             std::span<const Claim> claims, std::string_view error, int charge) {
   const auto now = clock_->wall();
   return static_cast<std::size_t>(std::ranges::count_if(claims, [&](const Claim& claim) {
     return fail_one(WriteSession::of(session), owner, claim, error, charge, now);
@@ -618,12 +625,12 @@ std::size_t QueueStore::snooze(storage::WriteSession& session, OwnerToken owner,
   }));
 }
 
-std::vector<OutboxWorkItemId> QueueStore::renew(storage::WriteSession& session, OwnerToken owner,
-                                                std::span<const Claim> claims,
-                                                std::chrono::microseconds lease) {
+std::vector<MessageId> QueueStore::renew(storage::WriteSession& session, OwnerToken owner,
+                                         std::span<const Claim> claims,
+                                         std::chrono::microseconds lease) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
-  std::vector<OutboxWorkItemId> held;
+  std::vector<MessageId> held;
   for (const auto& claim : claims) {
     const auto row = find_claimed(connection, owner, claim, now);
     if (!row) continue;
@@ -634,10 +641,10 @@ std::vector<OutboxWorkItemId> QueueStore::renew(storage::WriteSession& session, 
 }
 
 // --- operating
-// -----------------------------------------------------------------------------------------------
 
-std::size_t QueueStore::reap_expired(storage::WriteSession& session, std::optional<int> max_attempts,
-                                     int most, std::optional<int> look_at) {
+std::size_t QueueStore::reap_expired(storage::WriteSession& session,
+                                     std::optional<int> max_attempts, int most,
+                                     std::optional<int> look_at) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<ClaimedRow> rows;
@@ -661,7 +668,7 @@ std::size_t QueueStore::reap_expired(storage::WriteSession& session, std::option
 }
 
 std::size_t QueueStore::replay(storage::WriteSession& session,
-                               std::optional<std::span<const OutboxMessageId>> ids,
+                               std::optional<std::span<const MessageId>> ids,
                                const DeadLetterFilter& filter, int most) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
@@ -681,12 +688,12 @@ std::size_t QueueStore::replay(storage::WriteSession& session,
       run(cursor);
     }
   }
-  watcher_.revived(connection, back);
+  watcher_.replayed(connection, back);
   return back.size();
 }
 
 std::size_t QueueStore::purge_failed(storage::WriteSession& session,
-                                     std::optional<std::span<const OutboxMessageId>> ids,
+                                     std::optional<std::span<const MessageId>> ids,
                                      const DeadLetterFilter& filter, int most) {
   auto& connection = WriteSession::of(session);
   if (!ids) {
@@ -701,7 +708,8 @@ std::size_t QueueStore::purge_failed(storage::WriteSession& session,
   return count;
 }
 
-std::size_t QueueStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) {
+std::size_t QueueStore::purge_done(storage::WriteSession& session, std::chrono::microseconds age,
+                                   int most) {
   auto cursor = WriteSession::of(session).run(texts_, sql_.purge_done);
   return cursor.bind(clock_->wall() - age).bind(std::int64_t{most}).run();
 }
@@ -715,9 +723,13 @@ bool QueueStore::resume(storage::WriteSession& session, std::string_view topic) 
   return WriteSession::of(session).run(texts_, sql_.resume).bind(topic).run() == 1;
 }
 
-std::size_t QueueStore::unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
-                               int most) {
-  return WriteSession::of(session).run(texts_, sql_.unpark).bind(topic).bind(std::int64_t{most}).run();
+std::size_t QueueStore::unpark(storage::WriteSession& session,
+                               std::optional<std::string_view> topic, int most) {
+  return WriteSession::of(session)
+      .run(texts_, sql_.unpark)
+      .bind(topic)
+      .bind(std::int64_t{most})
+      .run();
 }
 
 WallTime QueueStore::now(storage::ReadSession& session) {
@@ -726,10 +738,10 @@ WallTime QueueStore::now(storage::ReadSession& session) {
   return cursor.time(0);
 }
 
-OutboxCounts QueueStore::counts(storage::ReadSession& session) {
+QueueCounts QueueStore::counts(storage::ReadSession& session) {
   auto cursor = ReadSession::of(session).run(texts_, sql_.counts);
   cursor.bind(count_limit).bind(clock_->wall()).step();
-  OutboxCounts counts;
+  QueueCounts counts;
   counts.ready = cursor.integer(0);
   counts.scheduled = cursor.integer(1);
   counts.in_progress = cursor.integer(2);
@@ -742,7 +754,8 @@ OutboxCounts QueueStore::counts(storage::ReadSession& session) {
 }
 
 std::vector<storage::DueTopic> QueueStore::due_topics(storage::ReadSession& session,
-                                                      std::chrono::microseconds waiting, int look_at) {
+                                                      std::chrono::microseconds waiting,
+                                                      int look_at) {
   const auto now = clock_->wall();
   std::map<std::string, storage::DueTopic> found;
   for (int lane = storage::lowest_priority; lane <= storage::highest_priority; ++lane) {
@@ -772,7 +785,7 @@ bool QueueStore::has_work(storage::ReadSession& session, std::span<const std::st
   });
 }
 
-std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, OutboxMessageId id) {
+std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, MessageId id) {
   auto cursor = ReadSession::of(session).run(texts_, sql_.find);
   if (!cursor.bind(id.uuid()).step()) return std::nullopt;
   return read_stored(cursor);
@@ -781,8 +794,8 @@ std::optional<StoredMessage> QueueStore::find(storage::ReadSession& session, Out
 std::vector<StoredMessage> QueueStore::dead_letters(storage::ReadSession& session,
                                                     const DeadLetterFilter& filter,
                                                     const DeadLetterPage& page) {
-  auto cursor =
-      ReadSession::of(session).run(texts_, page.newest_first ? sql_.dead_letters_newest : sql_.dead_letters);
+  auto cursor = ReadSession::of(session).run(
+      texts_, page.newest_first ? sql_.dead_letters_newest : sql_.dead_letters);
   cursor.bind(core::view_of(filter.topic))
       .bind(filter.failed_after)
       .bind(filter.failed_before)

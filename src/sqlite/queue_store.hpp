@@ -16,8 +16,8 @@ namespace dovetail::sqlite {
 class QueueStore final : public storage::QueueStore, private Connection::Gathered {
  public:
   /// `watcher` is told of messages that end and that come back.
-  QueueStore(const storage::StatementTexts& texts, const sql::Queue& queue, std::shared_ptr<Clock> clock,
-             QueueWatcher& watcher)
+  QueueStore(const storage::StatementTexts& texts, const sql::Queue& queue,
+             std::shared_ptr<Clock> clock, QueueWatcher& watcher)
       : texts_(texts), sql_(queue), clock_(std::move(clock)), watcher_(watcher) {}
 
   Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message,
@@ -26,43 +26,49 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
                                      std::span<const storage::NewMessage> messages, bool repeated,
                                      storage::Announcement announcement) override;
   storage::Claimed claim(storage::WriteSession& session, const storage::ClaimOrder& order) override;
-  storage::WorkAnswer work(storage::WriteSession& session, const storage::WorkOrder& order) override;
+  storage::WorkAnswer work(storage::WriteSession& session,
+                           const storage::WorkOrder& order) override;
   std::vector<Claim> settleable(storage::WriteSession& session, OwnerToken owner,
                                 std::span<const Claim> claims) override;
-  void absolve(storage::WriteSession& session, std::span<const OutboxWorkItemId> ids) override;
+  void absolve(storage::WriteSession& session, std::span<const MessageId> ids) override;
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;
-  std::size_t abandon(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                      std::string_view error, std::optional<std::chrono::microseconds> delay,
-                      int max_attempts) override;
+  std::size_t abandon(storage::WriteSession& session, OwnerToken owner,
+                      std::span<const Claim> claims, std::string_view error,
+                      std::optional<std::chrono::microseconds> delay, int max_attempts) override;
   std::size_t fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                    std::string_view error, int charge) override;
-  std::size_t snooze(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+  std::size_t snooze(storage::WriteSession& session, OwnerToken owner,
+                     std::span<const Claim> claims,
                      std::optional<std::chrono::microseconds> delay) override;
-  std::vector<OutboxWorkItemId> renew(storage::WriteSession& session, OwnerToken owner,
-                                      std::span<const Claim> claims,
-                                      std::chrono::microseconds lease) override;
-  std::size_t reap_expired(storage::WriteSession& session, std::optional<int> max_attempts, int most,
-                           std::optional<int> look_at) override;
-  std::size_t replay(storage::WriteSession& session, std::optional<std::span<const OutboxMessageId>> ids,
+  std::vector<MessageId> renew(storage::WriteSession& session, OwnerToken owner,
+                               std::span<const Claim> claims,
+                               std::chrono::microseconds lease) override;
+  std::size_t reap_expired(storage::WriteSession& session, std::optional<int> max_attempts,
+                           int most, std::optional<int> look_at) override;
+  std::size_t replay(storage::WriteSession& session, std::optional<std::span<const MessageId>> ids,
                      const DeadLetterFilter& filter, int most) override;
   std::size_t purge_failed(storage::WriteSession& session,
-                           std::optional<std::span<const OutboxMessageId>> ids,
+                           std::optional<std::span<const MessageId>> ids,
                            const DeadLetterFilter& filter, int most) override;
-  std::size_t purge_done(storage::WriteSession& session, std::chrono::microseconds age, int most) override;
+  std::size_t purge_done(storage::WriteSession& session, std::chrono::microseconds age,
+                         int most) override;
   bool pause(storage::WriteSession& session, std::string_view topic) override;
   bool resume(storage::WriteSession& session, std::string_view topic) override;
   std::size_t unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
                      int most) override;
   WallTime now(storage::ReadSession& session) override;
-  OutboxCounts counts(storage::ReadSession& session) override;
+  QueueCounts counts(storage::ReadSession& session) override;
   bool has_work(storage::ReadSession& session, std::span<const std::string> topics) override;
-  std::vector<storage::DueTopic> due_topics(storage::ReadSession& session, std::chrono::microseconds waiting,
+  std::vector<storage::DueTopic> due_topics(storage::ReadSession& session,
+                                            std::chrono::microseconds waiting,
                                             int look_at) override;
-  std::optional<StoredMessage> find(storage::ReadSession& session, OutboxMessageId id) override;
-  std::vector<StoredMessage> dead_letters(storage::ReadSession& session, const DeadLetterFilter& filter,
+  std::optional<StoredMessage> find(storage::ReadSession& session, MessageId id) override;
+  std::vector<StoredMessage> dead_letters(storage::ReadSession& session,
+                                          const DeadLetterFilter& filter,
                                           const DeadLetterPage& page) override;
-  DeadLetterSummary dead_letter_summary(storage::ReadSession& session, const DeadLetterFilter& filter,
+  DeadLetterSummary dead_letter_summary(storage::ReadSession& session,
+                                        const DeadLetterFilter& filter,
                                         const DeadLetterSummaryLimits& limits) override;
   std::vector<PausedTopic> paused(storage::ReadSession& session) override;
 
@@ -79,26 +85,27 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
     int attempts;
   };
   /// The row of a claim that still holds.
-  std::optional<ClaimedRow> find_claimed(Connection& connection, OwnerToken owner, const Claim& claim,
-                                         WallTime now);
-  std::size_t ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims, bool keep,
-                      WallTime now);
+  std::optional<ClaimedRow> find_claimed(Connection& connection, OwnerToken owner,
+                                         const Claim& claim, WallTime now);
+  std::size_t ack_all(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
+                      bool keep, WallTime now);
   /// The same for messages that nobody watches.
   std::size_t ack_unwatched(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
                             bool keep, WallTime now);
   /// Claims whose rows follow one another.
-  std::size_t ack_run(Connection& connection, OwnerToken owner, std::span<const Claim> run, bool keep,
-                      WallTime now);
-  std::size_t ack_some(Connection& connection, OwnerToken owner, std::span<const Claim> claims, bool keep,
-                       WallTime now);
-  bool abandon_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,
-                   std::optional<std::chrono::microseconds> delay, int max_attempts, WallTime now);
-  bool fail_one(Connection& connection, OwnerToken owner, const Claim& claim, std::string_view error,
-                int charge, WallTime now);
+  std::size_t ack_run(Connection& connection, OwnerToken owner, std::span<const Claim> run,
+                      bool keep, WallTime now);
+  std::size_t ack_some(Connection& connection, OwnerToken owner, std::span<const Claim> claims,
+                       bool keep, WallTime now);
+  bool abandon_one(Connection& connection, OwnerToken owner, const Claim& claim,
+                   std::string_view error, std::optional<std::chrono::microseconds> delay,
+                   int max_attempts, WallTime now);
+  bool fail_one(Connection& connection, OwnerToken owner, const Claim& claim,
+                std::string_view error, int charge, WallTime now);
   bool snooze_one(Connection& connection, OwnerToken owner, const Claim& claim,
                   std::optional<std::chrono::microseconds> delay, WallTime now);
-  void fail_row(Connection& connection, std::int64_t seq, int charge, std::optional<std::string_view> error,
-                std::optional<OwnerToken> by, WallTime now);
+  void fail_row(Connection& connection, std::int64_t seq, int charge,
+                std::optional<std::string_view> error, std::optional<OwnerToken> by, WallTime now);
   using PausedTopics = std::set<std::string, std::less<>>;
   /// A message whose turn it is, unless something stands against it.
   struct DueRow {
@@ -123,14 +130,13 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
     storage::QueueMark from{.ready_at = WallTime::min(), .id = {}, .row = 0};
     bool is_end = false;
   };
-  std::vector<DueRow> due_rows(Connection& connection, ClaimRun& run, Place& place, std::size_t most);
-  /// The same for a claim of some topics only.
-  std::vector<DueRow> due_rows_of_topics(Connection& connection, ClaimRun& run, Place& place,
-                                         std::size_t most);
-  std::vector<std::int64_t> scan(Connection& connection, ClaimRun& run, Place& place, std::size_t most);
-  std::vector<std::int64_t> look_nearby(Connection& connection, ClaimRun& run, Place& place,
+  std::vector<DueRow> due_rows(Connection& connection, ClaimRun& run, Place& place,
+                               std::size_t most);
+  /// The same behind many messages of topics that the claim does not take.
+  std::vector<DueRow> due_rows_far_away(Connection& connection, ClaimRun& run, Place& place,
                                         std::size_t most);
-  std::vector<std::int64_t> leap(Connection& connection, ClaimRun& run, Place& place, std::size_t most);
+  std::vector<std::int64_t> leap(Connection& connection, ClaimRun& run, Place& place,
+                                 std::size_t most);
   /// Whether the row's message may be handed out; if not, it is put where it belongs.
   bool may_have(Connection& connection, const ClaimRun& run, DueRow& row);
   void lease(Connection& connection, const storage::ClaimOrder& order, WallTime until,
@@ -138,8 +144,8 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
   /// The next lane that holds messages.
   std::optional<std::int64_t> lane_below(Connection& connection, std::int64_t lane);
   void claim_lane(Connection& connection, ClaimRun& run, std::int64_t lane);
-  std::optional<std::chrono::microseconds> next_due(Connection& connection, const storage::ClaimOrder& order,
-                                                    WallTime now);
+  std::optional<std::chrono::microseconds> next_due(Connection& connection,
+                                                    const storage::ClaimOrder& order, WallTime now);
 
   const storage::StatementTexts& texts_;
   const sql::Queue& sql_;

@@ -20,8 +20,9 @@ class QueueWatcher {
   /// Which of these messages are watched, in their order.
   virtual std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) = 0;
   /// Of messages that are watched.
-  virtual void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) = 0;
-  virtual void revived(Connection& connection, std::span<const Uuid> messages) = 0;
+  virtual void ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
+                     WallTime now) = 0;
+  virtual void replayed(Connection& connection, std::span<const Uuid> messages) = 0;
 };
 
 /// Two of them.
@@ -43,15 +44,16 @@ class Watchers final : public QueueWatcher {
     }
     return both;
   }
-  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending, WallTime now) override {
+  void ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
+             WallTime now) override {
     for (auto* each : {&first_, &second_}) {
       const auto theirs = each->watched(connection, messages);
       if (!theirs.empty()) each->ended(connection, theirs, ending, now);
     }
   }
-  void revived(Connection& connection, std::span<const Uuid> messages) override {
-    first_.revived(connection, messages);
-    second_.revived(connection, messages);
+  void replayed(Connection& connection, std::span<const Uuid> messages) override {
+    first_.replayed(connection, messages);
+    second_.replayed(connection, messages);
   }
 
  private:
@@ -61,12 +63,13 @@ class Watchers final : public QueueWatcher {
 
 class NobodyWatches final : public QueueWatcher {
  public:
-  std::vector<Uuid> watched(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {
+  std::vector<Uuid> watched(Connection& /*connection*/,
+                            std::span<const Uuid> /*messages*/) override {
     return {};
   }
   void ended(Connection& /*connection*/, std::span<const Uuid> /*messages*/, Ending /*ending*/,
              WallTime /*now*/) override {}
-  void revived(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
+  void replayed(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
 };
 
 }  // namespace dovetail::sqlite

@@ -9,7 +9,8 @@ namespace {
   throw InvalidOperation("the transaction belongs to another engine than this SQLite database");
 }
 
-Rows run_query(Connection& connection, std::string_view sql, std::span<const Parameter> parameters) {
+Rows run_query(Connection& connection, std::string_view sql,
+               std::span<const Parameter> parameters) {
   auto cursor = connection.prepare(sql);
   cursor.bind_all(parameters);
   return cursor.rows();

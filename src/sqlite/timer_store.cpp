@@ -12,7 +12,8 @@ bool TimerStore::cancel(storage::WriteSession& session, TimerId timer) {
   return cursor.bind(timer.uuid()).bind(clock_->wall()).run() == 1;
 }
 
-bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) {
+bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer,
+                            const storage::NewTime& time) {
   auto cursor = WriteSession::of(session).run(texts_, sql::timer_reschedule);
   const auto now = clock_->wall();
   const auto due_at = time.delay ? std::optional<WallTime>{now + *time.delay} : time.due_at;
@@ -21,8 +22,9 @@ bool TimerStore::reschedule(storage::WriteSession& session, TimerId timer, const
 
 bool TimerStore::any_known(storage::WriteSession& session, std::span<const Uuid> ids) {
   auto& connection = WriteSession::of(session);
-  return std::ranges::any_of(
-      ids, [&](const Uuid& id) { return connection.run(texts_, sql::timer_any_known).bind(id).step(); });
+  return std::ranges::any_of(ids, [&](const Uuid& id) {
+    return connection.run(texts_, sql::timer_any_known).bind(id).step();
+  });
 }
 
 int TimerStore::backlog(storage::ReadSession& session, int most) {
@@ -41,8 +43,8 @@ storage::NextDue TimerStore::next_due(storage::ReadSession& session) {
   return {column(0), column(1)};
 }
 
-std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional<std::string_view> topic,
-                                    const TimerPage& page) {
+std::vector<Timer> TimerStore::list(storage::ReadSession& session,
+                                    std::optional<std::string_view> topic, const TimerPage& page) {
   auto cursor = ReadSession::of(session).run(texts_, sql::timer_list);
   cursor.bind(page.after_time).bind(page.after_id.uuid()).bind(topic).bind(std::int64_t{page.size});
   std::vector<Timer> timers;
@@ -57,7 +59,7 @@ std::vector<Timer> TimerStore::list(storage::ReadSession& session, std::optional
     timer.due_at = cursor.time_or_null(6).value_or(*timer.next_attempt_at);
     timer.attempts = static_cast<int>(cursor.integer(7));
     timer.last_error = cursor.text_or_null(8);
-    timer.status = cursor.integer(9) != 0 ? OutboxStatus::in_progress : OutboxStatus::ready;
+    timer.status = cursor.integer(9) != 0 ? MessageStatus::in_progress : MessageStatus::ready;
     timers.push_back(std::move(timer));
   }
   return timers;

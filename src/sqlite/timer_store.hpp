@@ -14,7 +14,8 @@ class TimerStore final : public storage::TimerStore {
       : texts_(texts), clock_(std::move(clock)) {}
 
   bool cancel(storage::WriteSession& session, TimerId timer) override;
-  bool reschedule(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) override;
+  bool reschedule(storage::WriteSession& session, TimerId timer,
+                  const storage::NewTime& time) override;
   bool any_known(storage::WriteSession& session, std::span<const Uuid> ids) override;
   int backlog(storage::ReadSession& session, int most) override;
   storage::NextDue next_due(storage::ReadSession& session) override;

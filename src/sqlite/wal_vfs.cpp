@@ -30,7 +30,8 @@ struct Log {
 
   sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }
 
-  /// What could not be written stays: the next try fails as well, until SQLite gives up the transaction.
+  /// What could not be written stays: the next try fails as well, until SQLite gives up the
+  /// transaction.
   int flush() {
     if (count == 0) return SQLITE_OK;
     const int code = real()->pMethods->xWrite(real(), gathered, count, start);
@@ -63,15 +64,18 @@ int close_log(sqlite3_file* file) {
   return log.real()->pMethods->xClose(log.real());
 }
 
-/// Whether this is the header of a frame that ends a transaction: it holds the size of the database after it.
+/// Whether this is the header of a frame that ends a transaction: it holds the size of the database
+/// after it.
 bool ends_transaction(const void* data, int count) {
   constexpr char none[4] = {};
-  return count == frame_header && std::memcmp(static_cast<const char*>(data) + 4, none, sizeof none) != 0;
+  return count == frame_header &&
+         std::memcmp(static_cast<const char*>(data) + 4, none, sizeof none) != 0;
 }
 
 int write_log(sqlite3_file* file, const void* data, int count, sqlite3_int64 offset) {
   auto& log = log_of(file);
-  const bool follows = log.count > 0 && offset == log.start + log.count && count <= most_gathered - log.count;
+  const bool follows =
+      log.count > 0 && offset == log.start + log.count && count <= most_gathered - log.count;
   if (!follows) {
     if (const int code = log.flush(); code != SQLITE_OK) return code;
     // Only frames are gathered, from their headers on.
@@ -108,15 +112,18 @@ const Methods log_methods{
     .xUnfetch = nullptr,
 };
 
-int open_file(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int flags, int* out_flags) {
-  if ((flags & SQLITE_OPEN_WAL) == 0) return below(vfs)->xOpen(below(vfs), name, file, flags, out_flags);
+int open_file(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int flags,
+              int* out_flags) {
+  if ((flags & SQLITE_OPEN_WAL) == 0)
+    return below(vfs)->xOpen(below(vfs), name, file, flags, out_flags);
   std::unique_ptr<char[]> room{new (std::nothrow) char[most_gathered]};
   file->pMethods = nullptr;
   if (!room) return SQLITE_NOMEM;
   auto* log = new (file) Log{};
   log->real()->pMethods = nullptr;
   const int code = below(vfs)->xOpen(below(vfs), name, log->real(), flags, out_flags);
-  if (log->real()->pMethods == nullptr) return code;  // not even half open: SQLite will not close it
+  if (log->real()->pMethods == nullptr)
+    return code;  // not even half open: SQLite will not close it
   log->gathered = room.release();
   log->base.pMethods = &log_methods;
   return code;
@@ -168,7 +175,8 @@ struct LogVfs {
 
 const char* wal_vfs() {
   static std::mutex mutex;
-  static auto& known = *new std::list<LogVfs>;  // never destroyed: connections may outlive whatever is
+  static auto& known =
+      *new std::list<LogVfs>;  // never destroyed: connections may outlive whatever is
   auto* const real = sqlite3_vfs_find(nullptr);
   std::lock_guard lock(mutex);
   for (const auto& each : known) {
@@ -182,7 +190,8 @@ const char* wal_vfs() {
 
 void forget_gathered(sqlite3* connection) {
   sqlite3_file* file = nullptr;
-  if (sqlite3_file_control(connection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK) return;
+  if (sqlite3_file_control(connection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK)
+    return;
   if (file == nullptr || file->pMethods != &log_methods) return;  // no log yet
   log_of(file).count = 0;
   log_of(file).ends = false;

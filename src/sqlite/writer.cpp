@@ -16,13 +16,15 @@
 namespace dovetail::sqlite {
 namespace {
 
-/// 8 MiB of WAL: fewer syncs than SQLite's 1,000 would cost. While the file grows a sync takes half as long again: not more.
+/// 8 MiB of WAL: fewer syncs than SQLite's 1,000 would cost. While the file grows a sync takes half
+/// as long again: not more.
 constexpr int checkpoint_frames = 2'000;
 constexpr std::size_t max_batch = 1'024;
 constexpr std::chrono::microseconds longest_gathering{1'000};
 constexpr std::chrono::microseconds slow_yield{2'000};
 constexpr std::chrono::milliseconds crowded_for{100};
-/// So many of those who wait for a commit stay awake for so long, unless transactions take longer than that.
+/// So many of those who wait for a commit stay awake for so long, unless transactions take longer
+/// than that.
 constexpr std::chrono::microseconds longest_awake{1'000};
 constexpr int most_awake = 8;
 
@@ -36,14 +38,16 @@ std::string journal_mode(Connection& connection) {
   return cursor.step() ? cursor.text(0) : std::string{};
 }
 
-// std::atomic::wait spins and yields before it sleeps; with a disk sync to wait for, that only takes the
-// processor from those who have work.
+// std::atomic::wait spins and yields before it sleeps; with a disk sync to wait for, that only
+// takes the processor from those who have work.
 void futex_wait(std::atomic<int>& word, int seen, const timespec* timeout = nullptr) {
-  ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAIT_PRIVATE, seen, timeout, nullptr, 0);
+  ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAIT_PRIVATE, seen, timeout, nullptr,
+            0);
 }
 
 void futex_wake_all(std::atomic<int>& word) {
-  ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr,
+            0);
 }
 
 /// Each caller gets an exception of its own: they read and destroy it on different threads.
@@ -73,12 +77,15 @@ Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, 
       log_(std::move(log)),
       file_lock_(path + "-lock"),
       checkpoint_at_(checkpoint_frames) {
-  // Several processes may turn a new file into a WAL database at once, which SQLite answers with BUSY.
-  if (!file_lock_.try_lock_for(busy_timeout_)) busy(path_ + ": another process holds the write lock");
+  // Several processes may turn a new file into a WAL database at once, which SQLite answers with
+  // BUSY.
+  if (!file_lock_.try_lock_for(busy_timeout_))
+    busy(path_ + ": another process holds the write lock");
   try {
     connection_ = Connection::open(path_, Connection::Mode::read_write, busy_timeout_, wal_vfs());
     const auto mode = journal_mode(*connection_);
-    if (mode != "wal") throw InvalidOperation(path_ + " does not support WAL (journal_mode is " + mode + ")");
+    if (mode != "wal")
+      throw InvalidOperation(path_ + " does not support WAL (journal_mode is " + mode + ")");
     connection_->script("configure", "pragma journal_size_limit = 67108864");
     sqlite3_wal_hook(connection_->native(), &remember_frames, &wal_frames_);
     checkpointer_ = Connection::open(path_, Connection::Mode::read_write, busy_timeout_);
@@ -92,7 +99,8 @@ Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, 
 void Writer::submit(const Body& body) {
   if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
     throw InvalidOperation(
-        "this thread has a transaction open on the same SQLite database, and would wait for itself: "
+        "this thread has a transaction open on the same SQLite database, and would wait for "
+        "itself: "
         "pass that transaction to the call, or end it first");
   }
   Submission submission{&body, nullptr, {}};
@@ -116,12 +124,14 @@ bool Writer::enter(Submission& submission) {
   return leads;
 }
 
-/// Yields the processor until `ready`, and answers whether it is. On a quiet machine that is faster than to sleep: to wake a
-/// thread, and an idle processor for it, takes longer than what it waits for. A yield that takes long says that others have
-/// work for the processor: then, and for a while after, it gives up.
+/// Yields the processor until `ready`, and answers whether it is. On a quiet machine that is faster
+/// than to sleep: to wake a thread, and an idle processor for it, takes longer than what it waits
+/// for. A yield that takes long says that others have work for the processor: then, and for a while
+/// after, it gives up.
 template <class Ready>
 bool Writer::yield_until(std::chrono::steady_clock::time_point deadline, const Ready& ready) {
-  for (auto now = std::chrono::steady_clock::now(); now < deadline && now >= crowded_until_.load();) {
+  for (auto now = std::chrono::steady_clock::now();
+       now < deadline && now >= crowded_until_.load();) {
     if (ready()) return true;
     std::this_thread::yield();
     const auto then = std::exchange(now, std::chrono::steady_clock::now());
@@ -204,8 +214,8 @@ std::size_t Writer::take_queued(Batch& batch) {
   return count;
 }
 
-/// All who wait, in one transaction, and those who come while it is being written. The first that fails
-/// spoils it for the others: then each gets a savepoint.
+/// All who wait, in one transaction, and those who come while it is being written. The first that
+/// fails spoils it for the others: then each gets a savepoint.
 void Writer::run_together(Batch& batch) {
   take_queued(batch);
   const auto expected = crowd_;
@@ -263,12 +273,14 @@ bool Writer::run_in_savepoint(Submission& submission) {
 void Writer::mark_done(const Batch& batch, const std::exception_ptr& error) {
   for (auto* submission : batch) {
     if (error && !submission->error) submission->error = own_copy(error);
-    submission->state.store(State::done, std::memory_order_release);  // its owner may be gone from here on
+    submission->state.store(State::done,
+                            std::memory_order_release);  // its owner may be gone from here on
   }
 }
 
-/// Ends the caller's time as the writer: the next in line follows, or else whoever comes first. Only then are
-/// those woken who are done, so that the first of them to come back finds the writer's place free.
+/// Ends the caller's time as the writer: the next in line follows, or else whoever comes first.
+/// Only then are those woken who are done, so that the first of them to come back finds the
+/// writer's place free.
 void Writer::pass_on() {
   {
     std::lock_guard lock(queue_mutex_);
@@ -283,15 +295,13 @@ void Writer::wake_all() {
   futex_wake_all(events_);
 }
 
-// ---------------------------------------------------------------------------------------------------------------------
-
 void Writer::take_turn() {
   {
     std::unique_lock lock(turn_mutex_);
     const auto ticket = next_ticket_++;
     turn_queue_.push_back(ticket);
-    const bool mine = turn_changed_.wait_for(lock, busy_timeout_,
-                                             [&] { return !turn_taken_ && turn_queue_.front() == ticket; });
+    const bool mine = turn_changed_.wait_for(
+        lock, busy_timeout_, [&] { return !turn_taken_ && turn_queue_.front() == ticket; });
     std::erase(turn_queue_, ticket);
     if (!mine) {
       turn_changed_.notify_all();
@@ -341,28 +351,28 @@ bool Writer::checkpoint_is_due() {
   return wal_frames_ >= checkpoint_at_;
 }
 
-/// Moves the WAL into the file. Held by our empty write transaction, nobody can commit meanwhile: not in this
-/// process, not in another, not even on a connection that is not Dovetail's.
+/// Moves the WAL into the file. Held by our empty write transaction, nobody can commit meanwhile:
+/// not in this process, not in another, not even on a connection that is not Dovetail's.
 void Writer::checkpoint() noexcept try {
   begin();
   int moved = 0;
-  const int code = sqlite3_wal_checkpoint_v2(checkpointer_->native(), nullptr, SQLITE_CHECKPOINT_PASSIVE,
-                                             &checkpointed_frames_, &moved);
+  const int code = sqlite3_wal_checkpoint_v2(
+      checkpointer_->native(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &checkpointed_frames_, &moved);
   rollback_if_open();
-  // A reader may keep the WAL from starting over: let it grow before the next try, instead of trying at every
-  // commit.
+  // A reader may keep the WAL from starting over: let it grow before the next try, instead of
+  // trying at every commit.
   checkpoint_at_ = checkpointed_frames_ + checkpoint_frames;
   if (code != SQLITE_OK) raise(checkpointer_->native(), code, "checkpoint");
 } catch (const std::exception& error) {
   rollback_if_open();
-  log_.write(LogLevel::warn, "sqlite.checkpoint_failed", {{"store", path_}, {"error", error.what()}});
+  log_.write(LogLevel::warn, "sqlite.checkpoint_failed",
+             {{"store", path_}, {"error", error.what()}});
 }
-
-// ---------------------------------------------------------------------------------------------------------------------
 
 Writer::Hold::Hold(Writer& writer) : writer_(writer) {
   if (writer_.holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
-    throw InvalidOperation("this thread has a transaction open on the same SQLite database already");
+    throw InvalidOperation(
+        "this thread has a transaction open on the same SQLite database already");
   }
   writer_.take_turn();
   try {

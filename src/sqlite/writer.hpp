@@ -1,13 +1,13 @@
 // The one writer of a file in this process, with group commit.
 //
-// Many threads submit; whoever finds the writer free becomes it: takes all that wait, runs them in one
-// transaction, commits once, and only then wakes the others, of whom the next in line takes over. There is no
-// thread of its own to hand the work to, so that a single caller pays for its fsync and nothing else. When
-// several callers come again and again, the writer holds the commit back for up to as long as the last
-// one took, so that they share it.
+// Many threads submit; whoever finds the writer free becomes it: takes all that wait, runs them in
+// one transaction, commits once, and only then wakes the others, of whom the next in line takes
+// over. There is no thread of its own to hand the work to, so that a single caller pays for its
+// fsync and nothing else. When several callers come again and again, the writer holds the commit
+// back for up to as long as the last one took, so that they share it.
 //
-// A submission that fails undoes its own work and nobody else's: the transaction is run again with a
-// savepoint around each. A body may therefore run more than once.
+// A submission that fails undoes its own work and nobody else's: the transaction is run again with
+// a savepoint around each. A body may therefore run more than once.
 //
 // An interactive transaction takes the writer's turn and its connection for as long as it lasts.
 //
@@ -42,11 +42,12 @@ class Writer {
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// Runs `body` in a transaction, perhaps on another caller's thread; returns when what it wrote is durable,
-  /// or throws what it threw.
+  /// Runs `body` in a transaction, perhaps on another caller's thread; returns when what it wrote
+  /// is durable, or throws what it threw.
   void submit(const Body& body);
 
-  /// The write lock, for a transaction that the caller drives on connection(). Ends with the object.
+  /// The write lock, for a transaction that the caller drives on connection(). Ends with the
+  /// object.
   class Hold {
    public:
     explicit Hold(Writer& writer);
@@ -108,7 +109,8 @@ class Writer {
   int checkpoint_at_;            // frames: when the next checkpoint is due
   int checkpointed_frames_ = 0;  // that the last checkpoint found
 
-  // Whose turn it is to write: the writer's thread or an interactive transaction, first come, first served.
+  // Whose turn it is to write: the writer's thread or an interactive transaction, first come, first
+  // served.
   std::mutex turn_mutex_;
   std::condition_variable turn_changed_;
   std::deque<std::uint64_t> turn_queue_;

@@ -14,7 +14,8 @@ namespace dovetail::storage {
 /// and the answer is `confirm(session)`: whether the state is what the run before wanted. An answer
 /// of a run that certainly rolled back is forgotten.
 template <class SomeDatabase, class Run, class Confirm>
-bool confirmed_write(SomeDatabase& database, WriteOptions options, const Run& run, const Confirm& confirm) {
+bool confirmed_write(SomeDatabase& database, WriteOptions options, const Run& run,
+                     const Confirm& confirm) {
   std::optional<bool> changed;
   bool in_doubt = false;
   options.repeatable = true;

@@ -46,8 +46,8 @@ struct DatabaseOptions {
 struct WriteOptions {
   /// The body runs one statement: the engine may skip the explicit BEGIN and COMMIT around it.
   bool single_statement = false;
-  /// Running the body once more after it took effect changes nothing: run it again when its commit is in
-  /// doubt.
+  /// Running the body once more after it took effect changes nothing: run it again when its commit
+  /// is in doubt.
   bool repeatable = false;
   /// For the background service: must not wait for connections that handlers hold.
   bool service = false;
@@ -84,23 +84,24 @@ class Database {
   /// Runs `body` in a read-only snapshot.
   virtual void read(const ReadBody& body, const ReadOptions& options = {}) = 0;
 
-  /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a serialization
-  /// failure or a lost connection the body runs again from its top: it must not keep what an earlier run
-  /// computed (see confirmed_write.hpp), and what it logs or counts belongs behind the call.
+  /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a
+  /// serialization failure or a lost connection the body runs again from its top: it must not keep
+  /// what an earlier run computed (see confirmed_write.hpp), and what it logs or counts belongs
+  /// behind the call.
   virtual void write(const WriteOptions& options, const WriteBody& body) = 0;
 
   /// True when an open transaction keeps everybody else from writing.
   [[nodiscard]] virtual bool transactions_exclude_writers() const = 0;
 
-  /// Ends calls that carry no stop token of their own, those under way and those to come: the database is about
-  /// to be closed. An engine whose calls have time limits anyway does nothing.
+  /// Ends calls that carry no stop token of their own, those under way and those to come: the
+  /// database is about to be closed. An engine whose calls have time limits anyway does nothing.
   virtual void cancel_calls() {}
 
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;
 
-  /// How far the newest times that are stored lie ahead of the database's clock: it was set back by that much. Nothing
-  /// when nothing is stored.
+  /// How far the newest times that are stored lie ahead of the database's clock: it was set back by
+  /// that much. Nothing when nothing is stored.
   virtual std::optional<std::chrono::microseconds> clock_lead(ReadSession& session) = 0;
 
   // Waking workers: hints, on top of polling.
@@ -109,16 +110,17 @@ class Database {
   [[nodiscard]] Doorbell& doorbell() { return doorbell_; }
   /// Rung when a timer or a job may be due earlier than before. Messages do not ring it.
   [[nodiscard]] Doorbell& schedule_bell() { return schedule_bell_; }
-  /// True when the caller's own transaction had better tell the other processes: that is sooner there, and
-  /// nothing was announced for a while. Whoever enqueues all the time is told false, and calls announce()
-  /// after.
+  /// True when the caller's own transaction had better tell the other processes: that is sooner
+  /// there, and nothing was announced for a while. Whoever enqueues all the time is told false, and
+  /// calls announce() after.
   [[nodiscard]] virtual bool announces_inside() { return false; }
   /// Rings here, and tells the other processes without making the caller wait.
   virtual void announce() = 0;
   /// The same for schedulers.
   virtual void announce_schedule() = 0;
-  /// Watches for other processes' announcements until `stop`; `connected` is called with true when it begins
-  /// to hear them and with false when it no longer does. Returns at once when there is no way to hear them.
+  /// Watches for other processes' announcements until `stop`; `connected` is called with true when
+  /// it begins to hear them and with false when it no longer does. Returns at once when there is no
+  /// way to hear them.
   virtual void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) = 0;
 
   virtual QueueStore& outbox() = 0;

@@ -1,4 +1,5 @@
-// Tells the workers of this process that there may be something to do. A hint: polling is the truth.
+// Tells the workers of this process that there may be something to do. A hint: polling is the
+// truth.
 #pragma once
 
 #include <atomic>

@@ -67,7 +67,8 @@ class InboxStore {
   virtual ~InboxStore() = default;
 
   virtual Sighting see(WriteSession& session, const InboxKey& key, ContentHash hash) = 0;
-  virtual BeginAnswer try_begin(WriteSession& session, const InboxKey& key, const BeginOrder& order) = 0;
+  virtual BeginAnswer try_begin(WriteSession& session, const InboxKey& key,
+                                const BeginOrder& order) = 0;
   /// Locks what this owner has begun, and lets its lease end `lease` from now; answers whether
   /// nobody else has begun since.
   virtual bool continue_try(WriteSession& session, const InboxKey& key, const InboxFence& fence,
@@ -77,31 +78,35 @@ class InboxStore {
   // Without a fence: whoever has begun.
   virtual bool mark_processed(WriteSession& session, const InboxKey& key,
                               const std::optional<InboxFence>& fence) = 0;
-  virtual bool mark_dead(WriteSession& session, const InboxKey& key, const std::optional<InboxFence>& fence,
-                         std::string_view reason) = 0;
+  virtual bool mark_dead(WriteSession& session, const InboxKey& key,
+                         const std::optional<InboxFence>& fence, std::string_view reason) = 0;
   /// Whether it has this status, and (with a fence) by the one who began so.
   virtual bool is_marked(WriteSession& session, const InboxKey& key, InboxStatus status,
                          const std::optional<InboxFence>& fence) = 0;
   /// `charge` 0: the begin does not count as an attempt.
   virtual bool release(WriteSession& session, const InboxKey& key, const InboxFence& fence,
                        std::string_view error, int charge) = 0;
-  virtual std::optional<WallTime> extend(WriteSession& session, const InboxKey& key, const InboxFence& fence,
-                                         std::chrono::microseconds lease) = 0;
+  virtual std::optional<WallTime> renew(WriteSession& session, const InboxKey& key,
+                                        const InboxFence& fence,
+                                        std::chrono::microseconds lease) = 0;
 
-  /// In the order of their keys. A message whose id is the one that is stored was stored by an earlier run of the same
-  /// call: that is not a duplicate.
-  virtual std::vector<InboxEnqueued> receive(WriteSession& session, std::span<const InboxArrival> arrivals,
+  /// In the order of their keys. A message whose id is the one that is stored was stored by an
+  /// earlier run of the same call: that is not a duplicate.
+  virtual std::vector<InboxEnqueued> receive(WriteSession& session,
+                                             std::span<const InboxArrival> arrivals,
                                              Announcement announcement) = 0;
 
   // Up to `most` at a time; each answers how many it were.
-  virtual std::size_t revive(WriteSession& session, const DeadFilter& filter, const ReviveOptions& options,
-                             int most) = 0;
-  virtual std::size_t forget(WriteSession& session, std::chrono::microseconds age, int most) = 0;
-  virtual std::size_t purge_dead(WriteSession& session, const DeadFilter& filter, int most) = 0;
+  virtual std::size_t replay(WriteSession& session, const InboxDeadLetterFilter& filter,
+                             const ReplayOptions& options, int most) = 0;
+  virtual std::size_t purge(WriteSession& session, std::chrono::microseconds age, int most) = 0;
+  virtual std::size_t purge_dead_letters(WriteSession& session, const InboxDeadLetterFilter& filter,
+                                         int most) = 0;
 
   virtual std::optional<InboxEntry> find(ReadSession& session, const InboxKey& key) = 0;
-  virtual std::vector<InboxEntry> dead(ReadSession& session, const DeadFilter& filter,
-                                       const InboxPage& page) = 0;
+  virtual std::vector<InboxEntry> dead_letters(ReadSession& session,
+                                               const InboxDeadLetterFilter& filter,
+                                               const InboxPage& page) = 0;
   virtual std::vector<InboxEntry> stuck(ReadSession& session, std::chrono::microseconds overdue,
                                         int most) = 0;
   /// Without those of the queue.

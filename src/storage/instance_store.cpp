@@ -22,7 +22,8 @@ std::vector<InstanceQueue> queues_from_json(std::string_view json) {
   for (const auto& [name, handlers] : object.items()) {
     if (!handlers.is_object()) continue;
     InstanceQueue queue{.name = name};
-    if (const auto topics = handlers.find("topics"); topics != handlers.end() && topics->is_array()) {
+    if (const auto topics = handlers.find("topics");
+        topics != handlers.end() && topics->is_array()) {
       for (const auto& topic : *topics) {
         if (topic.is_string()) queue.topics.push_back(topic.get<std::string>());
       }

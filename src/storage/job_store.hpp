@@ -53,7 +53,8 @@ class JobStore {
 
   /// False when there is a run for this time.
   virtual bool add_run(WriteSession& session, const Job& job, const NewRun& run) = 0;
-  /// Deletes runs that wait and come from the schedule, all or those before a time. Returns their times.
+  /// Deletes runs that wait and come from the schedule, all or those before a time. Returns their
+  /// times.
   virtual std::vector<WallTime> drop_waiting(WriteSession& session, JobId job,
                                              std::optional<WallTime> before = {}) = 0;
   virtual RunCounts counts(WriteSession& session, JobId job) = 0;
@@ -63,11 +64,13 @@ class JobStore {
   virtual void release(WriteSession& session, JobRunId run) = 0;
   virtual void note_started(WriteSession& session, JobRunId run) = 0;
   virtual bool set_output(WriteSession& session, JobRunId run, std::string_view output) = 0;
-  virtual std::size_t purge_runs(WriteSession& session, std::chrono::microseconds age, int most) = 0;
+  virtual std::size_t purge_runs(WriteSession& session, std::chrono::microseconds age,
+                                 int most) = 0;
 
   virtual std::optional<Job> get(ReadSession& session, std::string_view name) = 0;
   virtual std::vector<Job> list(ReadSession& session) = 0;
-  virtual std::vector<JobRun> runs(ReadSession& session, std::string_view name, const RunPage& page) = 0;
+  virtual std::vector<JobRun> runs(ReadSession& session, std::string_view name,
+                                   const RunPage& page) = 0;
 };
 
 }  // namespace dovetail::storage

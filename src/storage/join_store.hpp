@@ -23,13 +23,13 @@ struct NewJoin {
 
 struct Membership {
   JoinId join;
-  OutboxMessageId message;
+  MessageId message;
 };
 
 struct AttachAnswer {
-  std::optional<JoinId> missing;           ///< A join that does not exist: then nothing was attached.
-  std::size_t attached = 0;                ///< How many were not members before.
-  std::optional<OutboxMessageId> unknown;  ///< A message that is not stored: not yet, or not any more.
+  std::optional<JoinId> missing;     ///< A join that does not exist: then nothing was attached.
+  std::size_t attached = 0;          ///< How many were not members before.
+  std::optional<MessageId> unknown;  ///< A message that is not stored: not yet, or not any more.
 };
 
 /// A join as the message that waits for it finds it.
@@ -54,20 +54,21 @@ class JoinStore {
   virtual void expect(WriteSession& session, JoinId join, int steps) = 0;
   /// One of these that does not exist.
   virtual std::optional<JoinId> missing(WriteSession& session, std::span<const JoinId> joins) = 0;
-  /// Steps whose messages have ended are counted at once. With `known_only`, nothing is attached when a message
-  /// is not stored.
+  /// Steps whose messages have ended are counted at once. With `known_only`, nothing is attached
+  /// when a message is not stored.
   virtual AttachAnswer attach(WriteSession& session, std::span<const Membership> members,
                               bool known_only) = 0;
   /// Whether it counted; nothing when the message is no step of the join.
-  virtual std::optional<bool> report(WriteSession& session, JoinId join, OutboxMessageId message,
+  virtual std::optional<bool> report(WriteSession& session, JoinId join, MessageId message,
                                      StepStatus status) = 0;
   /// Whether it was pending; nothing when there is none.
   virtual std::optional<bool> cancel(WriteSession& session, JoinId join) = 0;
   /// Notes that a message waits for a join, so that its end makes the message ready.
-  virtual void await(WriteSession& session, JoinId join, OutboxMessageId message) = 0;
-  /// The join, which cannot end before the session's transaction does. Past its deadline it fails; while it is
-  /// pending, the message is noted as waiting for it. Nothing when there is none.
-  virtual std::optional<AwaitedJoin> wait(WriteSession& session, JoinId join, OutboxMessageId message) = 0;
+  virtual void await(WriteSession& session, JoinId join, MessageId message) = 0;
+  /// The join, which cannot end before the session's transaction does. Past its deadline it fails;
+  /// while it is pending, the message is noted as waiting for it. Nothing when there is none.
+  virtual std::optional<AwaitedJoin> wait(WriteSession& session, JoinId join,
+                                          MessageId message) = 0;
 
   /// True when transactions may have to leave work to catch_up().
   [[nodiscard]] virtual bool may_lag() const { return false; }
@@ -81,8 +82,10 @@ class JoinStore {
   virtual std::size_t purge(WriteSession& session, std::chrono::microseconds age, int most) = 0;
 
   virtual std::optional<Join> get(ReadSession& session, JoinId join) = 0;
-  virtual std::vector<Join> list(ReadSession& session, const JoinFilter& filter, const JoinPage& page) = 0;
-  virtual std::vector<JoinMember> members(ReadSession& session, JoinId join, const MemberPage& page) = 0;
+  virtual std::vector<Join> list(ReadSession& session, const JoinFilter& filter,
+                                 const JoinPage& page) = 0;
+  virtual std::vector<JoinMember> members(ReadSession& session, JoinId join,
+                                          const MemberPage& page) = 0;
 };
 
 }  // namespace dovetail::storage

@@ -19,7 +19,8 @@ class LentTransaction final : public TransactionHandle {
  private:
   [[noreturn]] static void refuse() {
     throw InvalidOperation(
-        "a handler's transaction ends with the handler: return to commit it, throw to roll it back");
+        "a handler's transaction ends with the handler: return to commit it, throw to roll it "
+        "back");
   }
   TransactionHandle& inner_;
 };

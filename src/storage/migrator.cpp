@@ -18,15 +18,17 @@ void require_window(const std::string& where, std::int64_t last_known,
   for (const auto& migration : unknown) {
     if (migration.compatible_with <= last_known) continue;
     throw SchemaMismatch(
-        where + " is newer than this Dovetail: it has migration " + label(migration.number, migration.name) +
-        ", which needs a library that knows migration " + std::to_string(migration.compatible_with) +
-        ". This one knows " + std::to_string(last_known) +
+        where + " is newer than this Dovetail: it has migration " +
+        label(migration.number, migration.name) + ", which needs a library that knows migration " +
+        std::to_string(migration.compatible_with) + ". This one knows " +
+        std::to_string(last_known) +
         ". Use a newer Dovetail; `dovetail migrate --dry-run` of that version shows what "
         "differs.");
   }
 }
 
-/// Throws unless the applied migrations begin with the known ones, byte for byte, and the rest is compatible.
+/// Throws unless the applied migrations begin with the known ones, byte for byte, and the rest is
+/// compatible.
 void require_compatible(const Database& database, std::span<const Migration> known,
                         std::span<const AppliedMigration> applied) {
   const auto where = "schema \"" + database.schema() + "\" of " + database.name();
@@ -35,8 +37,9 @@ void require_compatible(const Database& database, std::span<const Migration> kno
   for (std::size_t i = 0; i < common; ++i) {
     if (applied[i].number != known[i].number || applied[i].checksum != known[i].checksum) {
       throw SchemaMismatch(
-          where + " was migrated by another migration " + label(applied[i].number, applied[i].name) +
-          " than this library's " + label(known[i].number, known[i].name) +
+          where + " was migrated by another migration " +
+          label(applied[i].number, applied[i].name) + " than this library's " +
+          label(known[i].number, known[i].name) +
           ": migrations are append-only. `dovetail migrate --dry-run` refuses it as well; restore "
           "the original files or use another --schema.");
     }
@@ -76,7 +79,8 @@ std::vector<Migration> migrate(Database& database) {
 std::vector<Migration> pending_migrations(Database& database) {
   auto& store = database.migrations();
   std::vector<AppliedMigration> applied;
-  if (database.exists()) database.read([&](ReadSession& session) { applied = store.applied(session); });
+  if (database.exists())
+    database.read([&](ReadSession& session) { applied = store.applied(session); });
   require_compatible(database, store.known(), applied);
   return rest(store.known(), applied.size());
 }
@@ -85,12 +89,14 @@ void verify_schema(Database& database) {
   const auto missing = pending_migrations(database);
   if (missing.empty()) return;
   const auto total = database.migrations().known().size();
-  const auto state = !database.exists()        ? std::string{"is missing: there is no such file"}
-                     : missing.size() == total ? std::string{"is missing"}
-                                               : "is old: " + std::to_string(missing.size()) + " of " +
-                                                     std::to_string(total) + " migrations are not applied";
+  const auto state = !database.exists() ? std::string{"is missing: there is no such file"}
+                     : missing.size() == total
+                         ? std::string{"is missing"}
+                         : "is old: " + std::to_string(missing.size()) + " of " +
+                               std::to_string(total) + " migrations are not applied";
   throw SchemaMismatch("schema \"" + database.schema() + "\" of " + database.name() + " " + state +
-                       ". Run: dovetail migrate --schema " + database.schema() + " --database <url>");
+                       ". Run: dovetail migrate --schema " + database.schema() +
+                       " --database <url>");
 }
 
 }  // namespace dovetail::storage

@@ -1,10 +1,12 @@
 // A bounded pool of connections.
 //
 // Guarantees
-//   * Never more than `max_size` connections exist at once; who comes late waits, in turn, up to `patience`.
+//   * Never more than `max_size` connections exist at once; who comes late waits, in turn, up to
+//   `patience`.
 //     The caller may set another limit for opening, so that several tries of one call share it.
 //   * A connection that broke is thrown away when it is returned; the next borrower gets a new one.
-//   * Opening is tried again with full-jitter backoff while the failure is transient, up to `patience`.
+//   * Opening is tried again with full-jitter backoff while the failure is transient, up to
+//   `patience`.
 //
 // Threads: safe. A Lease belongs to one thread at a time.
 #pragma once
@@ -40,7 +42,8 @@ class Pool {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   /// Opens a connection, if that takes no longer than to the time given.
-  using Open = std::function<std::unique_ptr<Connection>(const std::stop_token&, TimePoint give_up_at)>;
+  using Open =
+      std::function<std::unique_ptr<Connection>(const std::stop_token&, TimePoint give_up_at)>;
 
   Pool(PoolOptions options, std::shared_ptr<Clock> clock, Logger log, Open open)
       : options_(options), clock_(std::move(clock)), log_(std::move(log)), open_(std::move(open)) {
@@ -67,8 +70,8 @@ class Pool {
     std::unique_ptr<Connection> connection_;
   };
 
-  /// Throws Error (transient) when all connections stay in use for as long as `patience`, or the last failure
-  /// to open.
+  /// Throws Error (transient) when all connections stay in use for as long as `patience`, or the
+  /// last failure to open.
   [[nodiscard]] Lease acquire(const std::stop_token& stop = {}) {
     return acquire(stop, std::chrono::steady_clock::now() + options_.patience);
   }
@@ -91,13 +94,15 @@ class Pool {
     std::unique_lock lock(mutex_);
     const auto ticket = next_ticket_++;
     waiting_.push_back(ticket);
-    const bool mine = freed_.wait_until(
-        lock, stop, give_up_at, [&] { return waiting_.front() == ticket && in_use_ < options_.max_size; });
+    const bool mine = freed_.wait_until(lock, stop, give_up_at, [&] {
+      return waiting_.front() == ticket && in_use_ < options_.max_size;
+    });
     std::erase(waiting_, ticket);
     freed_.notify_all();
     if (!mine) {
-      throw Error({stop.stop_requested() ? ErrorKind::cancelled : ErrorKind::transient, "", "acquire"},
-                  "all " + std::to_string(options_.max_size) + " connections are in use");
+      throw Error(
+          {stop.stop_requested() ? ErrorKind::cancelled : ErrorKind::transient, "", "acquire"},
+          "all " + std::to_string(options_.max_size) + " connections are in use");
     }
     ++in_use_;
     while (!idle_.empty()) {
@@ -124,7 +129,8 @@ class Pool {
   }
 
   void give_back(std::unique_ptr<Connection> connection) {
-    if (!process_.is_this_one()) {  // a forked child: the connection is the parent's, and so may be the mutex
+    if (!process_.is_this_one()) {  // a forked child: the connection is the parent's, and so may be
+                                    // the mutex
       [[maybe_unused]] const auto* leaked = connection.release();
       return;
     }

@@ -35,14 +35,16 @@ inline constexpr std::chrono::milliseconds longest_portion_pause{200};
 /// answers false when `stop` was requested.
 inline bool pause_between_portions(MonoDuration took, const std::stop_token& stop) {
   const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(took * pause_share);
-  return system_clock()->sleep_for(std::clamp(pause, shortest_portion_pause, longest_portion_pause), stop);
+  return system_clock()->sleep_for(std::clamp(pause, shortest_portion_pause, longest_portion_pause),
+                                   stop);
 }
 
 /// Calls `call(session, most)`, which handles up to `most` rows and answers how many it were, in
 /// one transaction after the other until there are no more, or `stop`. Answers how many it were
 /// together. A call without `most` handles up to `portion` rows.
 template <class SomeDatabase, class Call>
-std::size_t in_portions(SomeDatabase& database, const Call& call, const std::stop_token& stop = {}) {
+std::size_t in_portions(SomeDatabase& database, const Call& call,
+                        const std::stop_token& stop = {}) {
   constexpr bool takes_most = std::is_invocable_v<const Call&, WriteSession&, int>;
   const bool one_writer = database.transactions_exclude_writers();
   int most = takes_most && one_writer ? first_portion : portion;
@@ -50,15 +52,17 @@ std::size_t in_portions(SomeDatabase& database, const Call& call, const std::sto
   while (!stop.stop_requested()) {
     std::size_t count = 0;
     MonoDuration took{};
-    database.write({.single_statement = true, .service = true, .stop = stop}, [&](WriteSession& session) {
-      const auto begun = std::chrono::steady_clock::now();  // not before: it may have waited for its turn
-      if constexpr (takes_most) {
-        count = call(session, most);
-      } else {
-        count = call(session);
-      }
-      took = std::chrono::steady_clock::now() - begun;
-    });
+    database.write(
+        {.single_statement = true, .service = true, .stop = stop}, [&](WriteSession& session) {
+          const auto begun =
+              std::chrono::steady_clock::now();  // not before: it may have waited for its turn
+          if constexpr (takes_most) {
+            count = call(session, most);
+          } else {
+            count = call(session);
+          }
+          took = std::chrono::steady_clock::now() - begun;
+        });
     total += count;
     if (count < static_cast<std::size_t>(most)) break;
     if (!one_writer) continue;

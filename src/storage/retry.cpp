@@ -9,15 +9,17 @@ bool may_retry(const Error& error, const WriteOptions& options) {
   return error.is_transient() || (error.is_in_doubt() && options.repeatable);
 }
 
-void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy, const WriteOptions& options,
-                    const std::function<void()>& attempt) {
+void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy,
+                    const WriteOptions& options, const std::function<void()>& attempt) {
   const MonoDeadline give_up(clock, policy.patience);
   for (int tries = 1;; ++tries) {
     try {
       return attempt();
     } catch (const Error& error) {
       const auto pause = policy.backoff.delay(tries, core::random_unit());
-      if (!may_retry(error, options) || tries >= policy.max_attempts || give_up.remaining() <= pause) throw;
+      if (!may_retry(error, options) || tries >= policy.max_attempts ||
+          give_up.remaining() <= pause)
+        throw;
       log.write(LogLevel::warn, "storage.retry",
                 {{"kind", to_string(error.kind())},
                  {"code", error.native_code()},

@@ -15,15 +15,16 @@ namespace dovetail::storage {
 struct RetryPolicy {
   int max_attempts = 10;
   std::chrono::milliseconds patience{30'000};  // no attempt starts later than this
-  FullJitterBackoff backoff{.initial = std::chrono::milliseconds{5}, .cap = std::chrono::milliseconds{1'000}};
+  FullJitterBackoff backoff{.initial = std::chrono::milliseconds{5},
+                            .cap = std::chrono::milliseconds{1'000}};
 };
 
 /// Whether a transaction that ended with `error` may be run again.
 [[nodiscard]] bool may_retry(const Error& error, const WriteOptions& options);
 
-/// Calls `attempt` until it succeeds, fails for good, or `policy` or `options.stop` ends it; then throws the
-/// error.
-void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy, const WriteOptions& options,
-                    const std::function<void()>& attempt);
+/// Calls `attempt` until it succeeds, fails for good, or `policy` or `options.stop` ends it; then
+/// throws the error.
+void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy,
+                    const WriteOptions& options, const std::function<void()>& attempt);
 
 }  // namespace dovetail::storage

@@ -1,5 +1,6 @@
-// Sessions: a place to run statements in. Reading and writing are different types, so that code which only
-// reads cannot be handed the means to write, and a write transaction is one from its first statement.
+// Sessions: a place to run statements in. Reading and writing are different types, so that code
+// which only reads cannot be handed the means to write, and a write transaction is one from its
+// first statement.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// A statement with a name: the block's name in the .sql file, the label in errors, logs and metrics.
+// A statement with a name: the block's name in the .sql file, the label in errors, logs and
+// metrics.
 #pragma once
 
 #include <atomic>
@@ -27,9 +28,12 @@ class StatementTexts {
  public:
   StatementTexts(std::span<const Statement* const> statements, std::string_view schema) {
     texts_.reserve(statements.size());
-    for (const auto* statement : statements) texts_.push_back(core::with_schema(statement->text, schema));
+    for (const auto* statement : statements)
+      texts_.push_back(core::with_schema(statement->text, schema));
   }
-  [[nodiscard]] const std::string& of(const Statement& statement) const { return texts_[statement.index]; }
+  [[nodiscard]] const std::string& of(const Statement& statement) const {
+    return texts_[statement.index];
+  }
 
  private:
   std::vector<std::string> texts_;

@@ -23,7 +23,8 @@ void BorrowedTransactionHandle::rollback() {
 
 }  // namespace storage
 
-Transaction::Transaction(std::unique_ptr<storage::TransactionHandle> handle) : handle_(std::move(handle)) {}
+Transaction::Transaction(std::unique_ptr<storage::TransactionHandle> handle)
+    : handle_(std::move(handle)) {}
 Transaction::Transaction(Transaction&&) noexcept = default;
 Transaction& Transaction::operator=(Transaction&&) noexcept = default;
 Transaction::~Transaction() = default;

@@ -11,8 +11,8 @@ constexpr const char* type_names[] = {"NULL", "bool",  "integer", "double",
                                       "text", "bytes", "uuid",    "timestamp"};
 
 [[noreturn]] void wrong_type(std::size_t column, const Value& value, const char* wanted) {
-  throw InvalidOperation("column " + std::to_string(column) + " is " + type_names[value.index()] + ", not " +
-                         wanted);
+  throw InvalidOperation("column " + std::to_string(column) + " is " + type_names[value.index()] +
+                         ", not " + wanted);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-/// How one process waits for another without a clock: opening either end blocks until the other one is open.
+/// How one process waits for another without a clock: opening either end blocks until the other one
+/// is open.
 class Fifo {
  public:
   explicit Fifo(const std::filesystem::path& path) : path_(path) { ::mkfifo(path.c_str(), 0600); }
@@ -42,7 +43,8 @@ DOVETAIL_CONTRACT(CliContract);
 
 TEST_P(CliContract, AMessageIsEnqueuedClaimedAndAcked) {
   EXPECT_EQ(dovetail({"migrate"}).code, 0);
-  const auto enqueued = dovetail({"enqueue", "email.send", R"({"to":"a"})", "--correlation-id", "c-1"});
+  const auto enqueued =
+      dovetail({"enqueue", "email.send", R"({"to":"a"})", "--correlation-id", "c-1"});
   ASSERT_EQ(enqueued.code, 0) << enqueued.err;
   const auto id = enqueued.out.substr(0, enqueued.out.find('\n'));
 
@@ -74,7 +76,8 @@ TEST_P(CliContract, StatusIsATableForPeople) {
   EXPECT_EQ(status.code, 0);
   EXPECT_THAT(status.out,
               HasSubstr("QUEUE   READY  SCHEDULED  IN PROGRESS  DONE  FAILED  PAUSED  OLDEST DUE"));
-  EXPECT_THAT(status.out, HasSubstr("outbox  1      0          0            0     0       0       "));
+  EXPECT_THAT(status.out,
+              HasSubstr("outbox  1      0          0            0     0       0       "));
   EXPECT_THAT(status.out, Not(HasSubstr("PAUSED TOPIC")));
 }
 
@@ -102,7 +105,7 @@ TEST_P(CliContract, StatusShowsEveryQueueJobsAndJoins) {
 
 TEST_P(CliContract, APayloadComesFromStandardInputAndADueTimeIsKept) {
   dovetail({"migrate"});
-  const auto id = OutboxMessageId::generate().to_string();
+  const auto id = MessageId::generate().to_string();
   const auto enqueued = dovetail({"enqueue", "t", "--payload-file", "-", "--due-at",
                                   "2150-01-31T10:30:00+01:00", "--message-id", id, "--json"},
                                  "from stdin");
@@ -145,8 +148,9 @@ TEST_P(CliContract, MigrateCheckListsPendingMigrationsAndChangesNothing) {
 
 TEST_P(CliContract, HeadersPriorityAndExpiryTravelWithTheMessage) {
   dovetail({"migrate"});
-  const auto enqueued = dovetail({"enqueue", "--header", "traceparent=00-a=b", "--header", "tenant=", "t",
-                                  "x", "--priority", "-3", "--expires-at", "2150-01-31T09:30:00Z"});
+  const auto enqueued =
+      dovetail({"enqueue", "--header", "traceparent=00-a=b", "--header", "tenant=", "t", "x",
+                "--priority", "-3", "--expires-at", "2150-01-31T09:30:00Z"});
   ASSERT_EQ(enqueued.code, 0) << enqueued.err;
   const auto claimed = ask({"claim"});
   ASSERT_EQ(claimed["messages"].size(), 1U);
@@ -189,15 +193,17 @@ TEST_P(CliContract, AnAbandonedMessageIsChargedAnAttemptAndComesBack) {
   const auto [owner, claim] = claim_one();
   EXPECT_EQ(dovetail({"abandon", "--owner", OwnerToken::generate().to_string(), claim}).out,
             "abandoned 0 of 1\n");
-  EXPECT_EQ(dovetail({"abandon", "--owner", owner, "--error", "no luck", "--delay", "0", claim}).out,
-            "abandoned 1 of 1\n");
+  EXPECT_EQ(
+      dovetail({"abandon", "--owner", owner, "--error", "no luck", "--delay", "0", claim}).out,
+      "abandoned 1 of 1\n");
   const auto stored = show(id);
   EXPECT_EQ(stored["status"], "ready");
   EXPECT_EQ(stored["attempts"], 1);
   EXPECT_EQ(stored["last_error"], "no luck");
   const auto again = claim_one();
   EXPECT_EQ(again.claim, id + ":2");
-  EXPECT_EQ(ask({"abandon", "--owner", again.owner, again.claim}), (json{{"abandoned", 1}, {"asked", 1}}));
+  EXPECT_EQ(ask({"abandon", "--owner", again.owner, again.claim}),
+            (json{{"abandoned", 1}, {"asked", 1}}));
   EXPECT_EQ(status()["scheduled"], 1) << "without --delay it waits for its backoff";
 }
 
@@ -256,7 +262,8 @@ TEST_P(CliContract, ARenewedLeaseIsNotReapedAndOneThatRanOutIs) {
   const auto [owner, claim] = claim_one();
   EXPECT_EQ(dovetail({"renew", "--owner", OwnerToken::generate().to_string(), claim}).out,
             "renewed 0 of 1\n");
-  EXPECT_EQ(dovetail({"renew", "--owner", owner, "--lease", "3600", claim}).out, "renewed 1 of 1\n");
+  EXPECT_EQ(dovetail({"renew", "--owner", owner, "--lease", "3600", claim}).out,
+            "renewed 1 of 1\n");
   EXPECT_EQ(dovetail({"reap"}).out, "reaped 0\n");
   EXPECT_EQ(ask({"renew", "--owner", owner, "--lease", "0.001", claim}),
             (json{{"renewed", 1}, {"asked", 1}}));
@@ -277,7 +284,8 @@ TEST_P(CliContract, APausedTopicIsShownAndNotClaimedUntilItIsResumed) {
   EXPECT_EQ(paused["paused"], 1);
   ASSERT_EQ(paused["paused_topics"].size(), 1U);
   EXPECT_EQ(paused["paused_topics"][0]["topic"], "email.send");
-  EXPECT_THAT(dovetail({"status"}).out, AllOf(HasSubstr("PAUSED TOPIC"), HasSubstr("\nemail.send    2")));
+  EXPECT_THAT(dovetail({"status"}).out,
+              AllOf(HasSubstr("PAUSED TOPIC"), HasSubstr("\nemail.send    2")));
 
   EXPECT_EQ(ask({"resume", "email.send"}),
             (json{{"topic", "email.send"}, {"paused", false}, {"changed", true}}));
@@ -346,7 +354,8 @@ TEST_P(CliContract, DeadLettersAreSummedUpByTopicAndError) {
   EXPECT_EQ(answer["letters_cut"], false);
   EXPECT_EQ(ask({"dead-letters", "summary", "--topic", "sms"})["groups"].size(), 1U);
   const auto table = dovetail({"dead-letters", "summary", "--read", "2", "--limit", "1"});
-  EXPECT_THAT(table.out, AllOf(StartsWith("COUNT  TOPIC  ERROR"), HasSubstr("\n1      mail   bounced")));
+  EXPECT_THAT(table.out,
+              AllOf(StartsWith("COUNT  TOPIC  ERROR"), HasSubstr("\n1      mail   bounced")));
   EXPECT_THAT(table.err, AllOf(HasSubstr("only the newest 2 dead letters were counted"),
                                HasSubstr("only the largest groups are shown")));
 }
@@ -364,7 +373,8 @@ TEST_P(CliContract, ADryRunOfReplayAndPurgeShowsWhichAndChangesNothing) {
               (json{{"would_" + verb, 1}, {"message_ids", {b}}}));
     EXPECT_EQ(ask({"dead-letters", verb, a, a, ready, "--dry-run"}),
               (json{{"would_" + verb, 1}, {"message_ids", {a}}}));
-    EXPECT_EQ(dovetail({"dead-letters", verb, "--topic", "x", "--dry-run"}).out, "would " + verb + " 0\n");
+    EXPECT_EQ(dovetail({"dead-letters", verb, "--topic", "x", "--dry-run"}).out,
+              "would " + verb + " 0\n");
     EXPECT_EQ(dovetail({"dead-letters", verb, "--dry-run"}).code, 2);
   }
   EXPECT_EQ(status()["failed"], 2);
@@ -372,9 +382,9 @@ TEST_P(CliContract, ADryRunOfReplayAndPurgeShowsWhichAndChangesNothing) {
 
 TEST_P(CliContract, AMessageIsShownInAnyStateWithItsPayload) {
   dovetail({"migrate"});
-  const auto id =
-      ask({"enqueue", "t", "the payload", "--header", "tenant=7", "--unique-key", "k"})["message_id"]
-          .get<std::string>();
+  const auto id = ask({"enqueue", "t", "the payload", "--header", "tenant=7", "--unique-key",
+                       "k"})["message_id"]
+                      .get<std::string>();
   const auto ready = show(id);
   EXPECT_EQ(ready["status"], "ready");
   EXPECT_EQ(ready["payload"], "the payload");
@@ -388,7 +398,7 @@ TEST_P(CliContract, AMessageIsShownInAnyStateWithItsPayload) {
   EXPECT_THAT(table, AllOf(HasSubstr("status           done\n"), HasSubstr("header tenant    7\n"),
                            HasSubstr("\n\nthe payload\n")));
 
-  const auto nobody = OutboxMessageId::generate().to_string();
+  const auto nobody = MessageId::generate().to_string();
   const auto missing = dovetail({"dead-letters", "show", nobody});
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(missing.err, HasSubstr("there is no message " + nobody));
@@ -399,14 +409,15 @@ TEST_P(CliContract, DeadLettersAreReplayedByIdByFilterOrAll) {
   const auto a = dead_letter("a");
   dead_letter("b");
   dead_letter("c");
-  EXPECT_EQ(dovetail({"dead-letters", "replay", a, OutboxMessageId::generate().to_string()}).out,
+  EXPECT_EQ(dovetail({"dead-letters", "replay", a, MessageId::generate().to_string()}).out,
             "replayed 1 of 2\n");
   const auto replayed = show(a);
   EXPECT_EQ(replayed["status"], "ready");
   EXPECT_EQ(replayed["attempts"], 0);
   EXPECT_EQ(replayed["last_error"], "broken");
   EXPECT_EQ(ask({"dead-letters", "replay", "--topic", "b"}), (json{{"replayed", 1}}));
-  EXPECT_EQ(dovetail({"dead-letters", "replay", "--before", "2020-01-01T00:00:00Z"}).out, "replayed 0\n");
+  EXPECT_EQ(dovetail({"dead-letters", "replay", "--before", "2020-01-01T00:00:00Z"}).out,
+            "replayed 0\n");
   EXPECT_EQ(dovetail({"dead-letters", "replay", "--all"}).out, "replayed 1\n");
   EXPECT_EQ(status()["ready"], 3);
 }
@@ -419,7 +430,8 @@ TEST_P(CliContract, DeadLettersArePurgedByIdByFilterOrAll) {
   dead_letter("c");
   EXPECT_EQ(ask({"dead-letters", "purge", a}), (json{{"purged", 1}, {"asked", 1}}));
   EXPECT_EQ(dovetail({"dead-letters", "purge", "--topic", "b"}).out, "purged 1\n");
-  EXPECT_EQ(dovetail({"dead-letters", "purge", "--after", "2150-01-01T00:00:00Z"}).out, "purged 0\n");
+  EXPECT_EQ(dovetail({"dead-letters", "purge", "--after", "2150-01-01T00:00:00Z"}).out,
+            "purged 0\n");
   EXPECT_EQ(dovetail({"dead-letters", "purge", "--all"}).out, "purged 2\n");
   EXPECT_EQ(dovetail({"dead-letters", "show", a}).code, 1);
 }
@@ -447,11 +459,12 @@ TEST_P(CliContract, ReplayAndPurgeWantExactlyOneWayToSayWhich) {
 
 TEST_P(CliContract, ACommandThatSucceedsHasDoneItsMessage) {
   dovetail({"migrate"});
-  const auto id = ask({"enqueue", "email.send", "the payload", "--correlation-id", "c-1", "--header",
-                       "trace-id=a=b", "--header", "größe=2"})["message_id"]
+  const auto id = ask({"enqueue", "email.send", "the payload", "--correlation-id", "c-1",
+                       "--header", "trace-id=a=b", "--header", "größe=2"})["message_id"]
                       .get<std::string>();
   const auto worked = work_once(
-      "cat; echo; echo \"$DOVETAIL_TOPIC $DOVETAIL_MESSAGE_ID $DOVETAIL_CORRELATION_ID $DOVETAIL_ATTEMPT\"; "
+      "cat; echo; echo \"$DOVETAIL_TOPIC $DOVETAIL_MESSAGE_ID $DOVETAIL_CORRELATION_ID "
+      "$DOVETAIL_ATTEMPT\"; "
       "echo \"$DOVETAIL_HEADER_TRACE_ID $DOVETAIL_HEADER_GR__E\"; echo aside >&2",
       {"--quiet"});
   EXPECT_EQ(worked.code, 0);
@@ -494,8 +507,9 @@ TEST_P(CliContract, ExitCode65IsAPermanentFailure) {
 TEST_P(CliContract, AWorkerSaysWhatItDoesWhenItStarts) {
   dovetail({"migrate"});
   const auto all = work_once("true", {"--threads", "2", "--batch", "7"});
-  EXPECT_THAT(all.err, AllOf(StartsWith("dovetail: working on "), HasSubstr("schema " + backend.schema()),
-                             HasSubstr("all topics, 2 threads, batches of 7, command: true\n")));
+  EXPECT_THAT(all.err,
+              AllOf(StartsWith("dovetail: working on "), HasSubstr("schema " + backend.schema()),
+                    HasSubstr("all topics, 2 threads, batches of 7, command: true\n")));
   EXPECT_THAT(work_once("true", {"--topic", "a", "--topic", "b"}).err, HasSubstr("topics a, b"));
   EXPECT_EQ(work_once("true", {"--quiet"}).err, "");
 }
@@ -523,10 +537,12 @@ TEST_P(CliContract, ACommandKilledByASignalAbandonsItsMessage) {
 TEST_P(CliContract, TheLastAttemptMakesADeadLetter) {
   dovetail({"migrate"});
   const auto id = enqueue("t");
-  EXPECT_EQ(work_once("yes 0123456789abcde | head -c 4096 >&2; exit 1", {"--max-attempts", "1"}).code, 0);
+  EXPECT_EQ(
+      work_once("yes 0123456789abcde | head -c 4096 >&2; exit 1", {"--max-attempts", "1"}).code, 0);
   const auto stored = show(id);
   EXPECT_EQ(stored["status"], "failed");
-  EXPECT_EQ(stored["last_error"].get<std::string>().size(), std::string{"exit code 1: "}.size() + 1023);
+  EXPECT_EQ(stored["last_error"].get<std::string>().size(),
+            std::string{"exit code 1: "}.size() + 1023);
 }
 
 TEST_P(CliContract, ALargePayloadNeitherBlocksNorKillsTheWorker) {
@@ -568,7 +584,8 @@ TEST_P(CliContract, AWorkerForATopicLeavesOthersUnharmed) {
   const auto a = enqueue("a");
   const auto b = enqueue("b");
   const auto c = enqueue("c");
-  const auto worked = work_once("echo $DOVETAIL_TOPIC", {"--topic", "a", "--threads", "1", "--topic", "c"});
+  const auto worked =
+      work_once("echo $DOVETAIL_TOPIC", {"--topic", "a", "--threads", "1", "--topic", "c"});
   EXPECT_EQ(worked.code, 0) << worked.err;
   EXPECT_THAT(worked.out, AllOf(HasSubstr("a\n"), HasSubstr("c\n"), Not(HasSubstr("b"))));
   EXPECT_EQ(show(a)["status"], "done");
@@ -592,8 +609,8 @@ TEST_P(CliContract, AfterASignalRunningCommandsFinish) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
     const auto proceed = directory.path() / ("proceed-" + std::to_string(signal));
     const auto id = enqueue("t");
-    auto worker = work_in_background("echo begun > " + begun.path() + "; while [ ! -e " + proceed.string() +
-                                     " ]; do sleep 0.02; done");
+    auto worker = work_in_background("echo begun > " + begun.path() + "; while [ ! -e " +
+                                     proceed.string() + " ]; do sleep 0.02; done");
     EXPECT_EQ(begun.read(), "begun");
     worker.signal(signal);
     std::ofstream{proceed} << "go";
@@ -606,7 +623,8 @@ TEST_P(CliContract, CommandsThatOutliveTheDrainAreToldToStopAndCostNoAttempt) {
   dovetail({"migrate"});
   const Fifo begun(directory.path() / "begun");
   const auto id = enqueue("t");
-  auto worker = work_in_background("echo begun > " + begun.path() + "; exec sleep 600", {"--drain", "0.1"});
+  auto worker =
+      work_in_background("echo begun > " + begun.path() + "; exec sleep 600", {"--drain", "0.1"});
   EXPECT_EQ(begun.read(), "begun");
   worker.signal(SIGTERM);
   EXPECT_EQ(worker.wait(), 1);
@@ -632,8 +650,8 @@ TEST_P(CliContract, CommandsThatIgnoreTheEndOfTheDrainAreKilled) {
   dovetail({"migrate"});
   const Fifo begun(directory.path() / "begun");
   const auto id = enqueue("t");
-  auto worker =
-      work_in_background("trap '' TERM; echo begun > " + begun.path() + "; sleep 600", {"--drain", "0.1"});
+  auto worker = work_in_background("trap '' TERM; echo begun > " + begun.path() + "; sleep 600",
+                                   {"--drain", "0.1"});
   EXPECT_EQ(begun.read(), "begun");
   worker.signal(SIGTERM);
   EXPECT_EQ(worker.wait(), 1);
@@ -655,8 +673,8 @@ TEST_P(CliContract, ASecondSignalEndsTheWorkerAtOnce) {
   dovetail({"migrate"});
   const Fifo begun(directory.path() / "begun");
   enqueue("t");
-  auto worker =
-      work_in_background("trap '' TERM; echo begun > " + begun.path() + "; sleep 600", {"--drain", "600"});
+  auto worker = work_in_background("trap '' TERM; echo begun > " + begun.path() + "; sleep 600",
+                                   {"--drain", "600"});
   EXPECT_EQ(begun.read(), "begun");
   worker.signal(SIGTERM);
   worker.signal(SIGINT);
@@ -670,7 +688,8 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   const auto bench = [&](Words arguments) {
     Words words{DOVETAIL_COMMAND, "bench"};
     std::ranges::move(arguments, std::back_inserter(words));
-    for (const auto* each : {"--seconds", "0.2", "--messages", "300", "--connections", "2", "--database"}) {
+    for (const auto* each :
+         {"--seconds", "0.2", "--messages", "300", "--connections", "2", "--database"}) {
       words.emplace_back(each);
     }
     words.push_back(backend.url());
@@ -699,8 +718,8 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   EXPECT_THAT(refused.err, HasSubstr("the schema " + schema + " is in use"));
   const auto drained = bench({"drain", "--preloaded", "--no-history", "--batch", "7"});
   EXPECT_EQ(drained.code, 0) << drained.err;
-  EXPECT_THAT(drained.out,
-              AllOf(HasSubstr("MEASURE"), HasSubstr("batches of 7, no history"), HasSubstr("messages/s")));
+  EXPECT_THAT(drained.out, AllOf(HasSubstr("MEASURE"), HasSubstr("batches of 7, no history"),
+                                 HasSubstr("messages/s")));
 
   const auto foreign = bench({"foreign", "--foreign", "100", "--json"});
   ASSERT_EQ(foreign.code, 0) << foreign.err;
@@ -723,22 +742,26 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
     const auto turns = bench({"snapshot", "--beside", other, "--json"});
     ASSERT_EQ(turns.code, 0) << turns.err;
     EXPECT_GT(json::parse(turns.out)[0]["clean_per_second"], 0);
-    EXPECT_EQ(run_command({DOVETAIL_COMMAND, "status", "--database", other, "--schema", schema}).code, 1);
-    EXPECT_EQ(bench({"snapshot", "--beside", backend.url()}).code, 2) << "where there is an old snapshot";
+    EXPECT_EQ(
+        run_command({DOVETAIL_COMMAND, "status", "--database", other, "--schema", schema}).code, 1);
+    EXPECT_EQ(bench({"snapshot", "--beside", backend.url()}).code, 2)
+        << "where there is an old snapshot";
     EXPECT_EQ(bench({"snapshot", "--beside", "sqlite:x"}).code, 2);
   } else {
     EXPECT_EQ(bench({"snapshot"}).code, 2);
   }
   EXPECT_EQ(bench({"nonsense"}).code, 2);
   // Nothing is left of it.
-  EXPECT_EQ(run_command({DOVETAIL_COMMAND, "status", "--database", backend.url(), "--schema", schema}).code,
-            1);
+  EXPECT_EQ(
+      run_command({DOVETAIL_COMMAND, "status", "--database", backend.url(), "--schema", schema})
+          .code,
+      1);
 }
 
 TEST_P(CliContract, BadArgumentsAreRefusedWithTwo) {
   dovetail({"migrate"});
   const auto owner = OwnerToken::generate().to_string();
-  const auto claim = OutboxWorkItemId::generate().to_string() + ":1";
+  const auto claim = MessageId::generate().to_string() + ":1";
   for (const auto& arguments : std::vector<std::vector<std::string>>{
            {"enqueue", ""},
            {"enqueue", "t", "--due-at", "tomorrow"},
@@ -747,7 +770,8 @@ TEST_P(CliContract, BadArgumentsAreRefusedWithTwo) {
            {"claim", "--batch", "0"},
            {"claim", "--lease", "-1"},
            {"ack", "--owner", "x", "y"},
-           {"ack", "--owner", OwnerToken::generate().to_string(), OwnerToken::generate().to_string() + ":x"},
+           {"ack", "--owner", OwnerToken::generate().to_string(),
+            OwnerToken::generate().to_string() + ":x"},
            {"enqueue", "t", "--header", "novalue"},
            {"enqueue", "t", "--header", "=x"},
            {"enqueue", "t", "--header", "a=1", "--header", "a=2"},

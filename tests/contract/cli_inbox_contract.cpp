@@ -10,7 +10,8 @@ using ::testing::SizeIs;
 class CliInboxContract : public CliTest {
  protected:
   CliInboxContract() {
-    platform.inbox().enqueue({.topic = "orders", .source = "shop", .message_id = "1", .payload = "secret"});
+    platform.inbox().enqueue(
+        {.topic = "orders", .source = "shop", .message_id = "1", .payload = "secret"});
     auto& queue = platform.inbox().queue();
     const auto owner = OwnerToken::generate();
     const auto claimed = queue.claim({.owner = owner});
@@ -34,21 +35,24 @@ TEST_P(CliInboxContract, StatusCountsEachState) {
   EXPECT_EQ(answer["processed"], 1);
   EXPECT_EQ(answer["queue"]["ready"], 1);
   EXPECT_EQ(answer["queue"]["failed"], 1);
-  EXPECT_THAT(dovetail({"inbox", "status"}).out, HasSubstr("SEEN  PROCESSING  OVERDUE  PROCESSED  DEAD"));
+  EXPECT_THAT(dovetail({"inbox", "status"}).out,
+              HasSubstr("SEEN  PROCESSING  OVERDUE  PROCESSED  DEAD"));
 }
 
 TEST_P(CliInboxContract, TheDeadAreListedWithTheirErrors) {
-  const auto answer = ask({"inbox", "dead"})["dead"];
+  const auto answer = ask({"inbox", "dead-letters"})["dead_letters"];
   ASSERT_THAT(answer, SizeIs(2));
   EXPECT_EQ(answer[0]["source"], "bank");
   EXPECT_EQ(answer[0]["last_error"], "forged");
   EXPECT_EQ(answer[1]["topic"], "orders");
   EXPECT_EQ(answer[1]["last_error"], "no such order");
-  const auto table = dovetail({"inbox", "dead", "--source", "shop"}).out;
+  const auto table = dovetail({"inbox", "dead-letters", "--source", "shop"}).out;
   EXPECT_THAT(table, HasSubstr("no such order"));
   EXPECT_THAT(table, ::testing::Not(HasSubstr("forged")));
   EXPECT_THAT(table, ::testing::Not(HasSubstr("secret")));
-  EXPECT_EQ(ask({"inbox", "dead", "--start-after-source", "bank", "--start-after-id", "2"})["dead"].size(),
+  EXPECT_EQ(ask({"inbox", "dead-letters", "--start-after-source", "bank", "--start-after-id",
+                 "2"})["dead_letters"]
+                .size(),
             1U);
 }
 
@@ -63,14 +67,15 @@ TEST_P(CliInboxContract, ShowTellsAllThatIsKnown) {
   EXPECT_THAT(missing.err, HasSubstr("there is no message none of the source shop"));
 }
 
-TEST_P(CliInboxContract, ReviveNeedsToBeToldWhich) {
-  EXPECT_EQ(dovetail({"inbox", "revive"}).code, 2);
-  EXPECT_EQ(dovetail({"inbox", "revive", "--all", "--id", "1"}).code, 2);
-  EXPECT_EQ(dovetail({"inbox", "revive", "--source", "shop", "--id", "1"}).out, "revived 1\n");
+TEST_P(CliInboxContract, ReplayNeedsToBeToldWhich) {
+  EXPECT_EQ(dovetail({"inbox", "replay"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "replay", "--all", "--id", "1"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "replay", "--source", "shop", "--id", "1"}).out, "replayed 1\n");
   EXPECT_EQ(ask({"inbox", "show", "shop", "1"})["status"], "queued");
-  EXPECT_EQ(dovetail({"inbox", "revive", "--all", "--delay", "-1"}).code, 2);
-  EXPECT_EQ(dovetail({"inbox", "revive", "--all", "--reason", ""}).code, 2);
-  EXPECT_EQ(dovetail({"inbox", "revive", "--all", "--reason", "mended", "--delay", "60"}).out, "revived 1\n");
+  EXPECT_EQ(dovetail({"inbox", "replay", "--all", "--delay", "-1"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "replay", "--all", "--reason", ""}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "replay", "--all", "--reason", "mended", "--delay", "60"}).out,
+            "replayed 1\n");
   EXPECT_EQ(ask({"inbox", "show", "bank", "2"})["last_error"], "mended");
 }
 

@@ -17,7 +17,8 @@ DOVETAIL_CONTRACT(CliJoinsContract);
 
 TEST_P(CliJoinsContract, JoinsAreListedAndShownWithTheirMembers) {
   EXPECT_EQ(dovetail({"joins", "list"}).out, "no joins\n");
-  const auto first = joins.start({.grouping_key = "customer-7", .expected_steps = 2, .metadata = "{}"});
+  const auto first =
+      joins.start({.grouping_key = "customer-7", .expected_steps = 2, .metadata = "{}"});
   const auto second = joins.start({.expected_steps = 1});
   joins.cancel(second);
   const auto step = dovetail({"enqueue", "t", "--join", first.to_string()});
@@ -26,9 +27,9 @@ TEST_P(CliJoinsContract, JoinsAreListedAndShownWithTheirMembers) {
 
   const auto list = dovetail({"joins", "list"});
   EXPECT_EQ(list.code, 0) << list.err;
-  EXPECT_THAT(list.out,
-              AllOf(HasSubstr(first.to_string()), HasSubstr("pending"), HasSubstr("0/2"),
-                    HasSubstr("customer-7"), HasSubstr(second.to_string()), HasSubstr("cancelled")));
+  EXPECT_THAT(list.out, AllOf(HasSubstr(first.to_string()), HasSubstr("pending"), HasSubstr("0/2"),
+                              HasSubstr("customer-7"), HasSubstr(second.to_string()),
+                              HasSubstr("cancelled")));
   const auto pending = dovetail({"joins", "list", "--status", "pending", "--group", "customer-7"});
   EXPECT_THAT(pending.out, AllOf(HasSubstr(first.to_string()), Not(HasSubstr(second.to_string()))));
   EXPECT_EQ(dovetail({"joins", "list", "--before", "2000-01-01T00:00:00Z"}).out, "no joins\n");
@@ -41,8 +42,8 @@ TEST_P(CliJoinsContract, JoinsAreListedAndShownWithTheirMembers) {
   EXPECT_TRUE(rest["next_start_after"].is_null());
 
   const auto shown = dovetail({"joins", "show", first.to_string()});
-  EXPECT_THAT(shown.out,
-              AllOf(HasSubstr("expected_steps   2"), HasSubstr("attached         1"), HasSubstr(message)));
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("expected_steps   2"), HasSubstr("attached         1"),
+                               HasSubstr(message)));
   const auto json = ask({"joins", "show", first.to_string()});
   EXPECT_EQ(json["status"], "pending");
   EXPECT_EQ(json["grouping_key"], "customer-7");

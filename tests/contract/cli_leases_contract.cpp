@@ -46,7 +46,8 @@ class CliLeasesContract : public CliTest {
   CommandResult lock(const std::string& name, const Words& options, const Words& command) {
     return run_command(lock_words(name, options, command));
   }
-  [[nodiscard]] Words lock_words(const std::string& name, const Words& options, const Words& command) const {
+  [[nodiscard]] Words lock_words(const std::string& name, const Words& options,
+                                 const Words& command) const {
     Words words = call({"lock", name});
     words.insert(words.end(), options.begin(), options.end());
     words.emplace_back("--");
@@ -62,11 +63,13 @@ class CliLeasesContract : public CliTest {
   /// The command of a lock in the background: it says who it is, and makes steps until `finish()`.
   [[nodiscard]] Words steps(const std::string& before = ":") const {
     return {"sh", "-c",
-            before + "; echo $PPID $$ > " + path("new") + "; mv " + path("new") + " " + path("pids") +
-                "; while [ ! -e " + path("finish") + " ]; do echo step >> " + path("steps") +
-                "; sleep 0.02; done"};
+            before + "; echo $PPID $$ > " + path("new") + "; mv " + path("new") + " " +
+                path("pids") + "; while [ ! -e " + path("finish") + " ]; do echo step >> " +
+                path("steps") + "; sleep 0.02; done"};
   }
-  [[nodiscard]] std::string path(const std::string& name) const { return (directory.path() / name).string(); }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return (directory.path() / name).string();
+  }
   struct Pids {
     int lock = 0;
     int command = 0;
@@ -152,7 +155,8 @@ TEST_P(CliLeasesContract, ASignalEndsTheCommand) {
   const auto marker = directory.path() / "running";
   auto locked = lock_in_background(
       "job", {},
-      {"sh", "-c", "trap 'exit 9' TERM; touch " + marker.string() + "; while :; do sleep 0.05; done"});
+      {"sh", "-c",
+       "trap 'exit 9' TERM; touch " + marker.string() + "; while :; do sleep 0.05; done"});
   ASSERT_TRUE(eventually([&] { return std::filesystem::exists(marker); }));
   locked.signal(SIGTERM);
   EXPECT_EQ(locked.wait(), 9);
@@ -188,7 +192,8 @@ TEST_P(CliLeasesContract, ASuspendedLockSuspendsItsCommandAndBothAreResumed) {
   locked.signal(SIGTSTP);
   ASSERT_TRUE(eventually([&, lock = lock] { return process_state(lock) == 'T'; }));
   // A shell that waits in vfork() is D until its child, which is stopped, calls exec().
-  EXPECT_THAT(process_state(command), AnyOf('T', 'D')) << "the command does not run without the lock";
+  EXPECT_THAT(process_state(command), AnyOf('T', 'D'))
+      << "the command does not run without the lock";
   EXPECT_TRUE(leases().get("job"));
   const auto made = steps_made();
   locked.signal(SIGCONT);
@@ -218,7 +223,8 @@ TEST_P(CliLeasesContract, ACommandWhoseLeaseEndedWhileItWasSuspendedMakesNoFurth
   ASSERT_TRUE(eventually([&] { return steps_made() > 0; }));
   locked.signal(SIGTSTP);
   ASSERT_TRUE(eventually([&, lock = lock] { return process_state(lock) == 'T'; }));
-  ASSERT_TRUE(eventually([&] { return !leases().get("job"); })) << "others follow a suspended holder";
+  ASSERT_TRUE(eventually([&] { return !leases().get("job"); }))
+      << "others follow a suspended holder";
   const auto made = steps_made();
   locked.signal(SIGCONT);
   EXPECT_EQ(locked.wait(), 1);
@@ -274,8 +280,8 @@ class MuteServer {
 
 TEST(CliSignals, EndACommandThatStillConnects) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
-    for (const auto& words :
-         std::vector<Words>{{"lock", "job", "--", "true"}, {"work", "--exec", "true"}, {"schedule"}}) {
+    for (const auto& words : std::vector<Words>{
+             {"lock", "job", "--", "true"}, {"work", "--exec", "true"}, {"schedule"}}) {
       MuteServer server;
       Words call{DOVETAIL_COMMAND, "--database", server.url()};
       call.insert(call.end(), words.begin(), words.end());
@@ -289,8 +295,8 @@ TEST(CliSignals, EndACommandThatStillConnects) {
 
 TEST(CliSignals, TheWaitOfALockIsALimitForConnectingToo) {
   MuteServer server;
-  const auto result =
-      run_command({DOVETAIL_COMMAND, "lock", "job", "--wait", "0.2", "-d", server.url(), "--", "true"});
+  const auto result = run_command(
+      {DOVETAIL_COMMAND, "lock", "job", "--wait", "0.2", "-d", server.url(), "--", "true"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("gave no answer within 0.2 seconds"));
 }

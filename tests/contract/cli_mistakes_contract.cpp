@@ -36,18 +36,21 @@ TEST_P(CliMistakesContract, AFlagBeatsTheEnvironmentWhereverItStands) {
   for (const auto& words : std::vector<Words>{
            {"dead-letters", "purge", "--all", "--dry-run", "-d", url, "--schema", schema},
            {"dead-letters", "-d", url, "--schema", schema, "purge", "--all", "--dry-run"},
-           {"--database", url, "--schema=" + schema, "dead-letters", "purge", "--all", "--dry-run"}}) {
+           {"--database", url, "--schema=" + schema, "dead-letters", "purge", "--all",
+            "--dry-run"}}) {
     const auto result = with(environment, words);
     EXPECT_EQ(result.code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("would purge 1")) << ::testing::PrintToString(words);
   }
-  EXPECT_EQ(with(environment, {"dead-letters", "purge", "--all", "-d", url, "--schema", schema}).out,
-            "purged 1\n");
+  EXPECT_EQ(
+      with(environment, {"dead-letters", "purge", "--all", "-d", url, "--schema", schema}).out,
+      "purged 1\n");
 }
 
 TEST_P(CliMistakesContract, TheEnvironmentStandsInForAbsentFlags) {
   dovetail({"migrate"});
-  const Words environment{"DOVETAIL_DATABASE=" + backend.url(), "DOVETAIL_SCHEMA=" + backend.schema()};
+  const Words environment{"DOVETAIL_DATABASE=" + backend.url(),
+                          "DOVETAIL_SCHEMA=" + backend.schema()};
   const auto status = with(environment, {"status"});
   EXPECT_EQ(status.code, 0) << status.err;
   EXPECT_THAT(status.out, HasSubstr("schema " + backend.schema()));
@@ -55,11 +58,13 @@ TEST_P(CliMistakesContract, TheEnvironmentStandsInForAbsentFlags) {
 
 TEST_P(CliMistakesContract, AnEmptyOrAmbiguousDatabaseIsNotReplacedByTheEnvironment) {
   dovetail({"migrate"});
-  const Words environment{"DOVETAIL_DATABASE=" + backend.url(), "DOVETAIL_SCHEMA=" + backend.schema()};
+  const Words environment{"DOVETAIL_DATABASE=" + backend.url(),
+                          "DOVETAIL_SCHEMA=" + backend.schema()};
   const auto empty = with(environment, {"dead-letters", "purge", "--all", "-d", ""});
   EXPECT_EQ(empty.code, 2);
   EXPECT_THAT(empty.err, HasSubstr("--database: must not be empty"));
-  const auto twice = with(environment, {"-d", "sqlite:secret.db", "status", "-d", "sqlite:other.db"});
+  const auto twice =
+      with(environment, {"-d", "sqlite:secret.db", "status", "-d", "sqlite:other.db"});
   EXPECT_EQ(twice.code, 2);
   EXPECT_THAT(twice.err, AllOf(HasSubstr("--database: is given twice"), Not(HasSubstr("secret"))));
 }
@@ -67,8 +72,8 @@ TEST_P(CliMistakesContract, AnEmptyOrAmbiguousDatabaseIsNotReplacedByTheEnvironm
 TEST(CliMistakes, AMissingDatabaseIsAskedForByFlagAndVariable) {
   const auto result = run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, "status"});
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("--database is required"), HasSubstr("-d sqlite:orders.db"),
-                                HasSubstr("DOVETAIL_DATABASE")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("--database is required"),
+                                HasSubstr("-d sqlite:orders.db"), HasSubstr("DOVETAIL_DATABASE")));
 }
 
 // --- misspelt words
@@ -81,8 +86,10 @@ TEST(CliMistakes, AMisspeltWordIsAnsweredWithTheNearestOne) {
     return result.err;
   };
   EXPECT_THAT(answer({"stauts"}), HasSubstr("did you mean `dovetail status`?"));
-  EXPECT_THAT(answer({"-d", "sqlite:x.db", "enqeue", "t"}), HasSubstr("did you mean `dovetail enqueue`?"));
-  EXPECT_THAT(answer({"dead-letters", "lst"}), HasSubstr("did you mean `dovetail dead-letters list`?"));
+  EXPECT_THAT(answer({"-d", "sqlite:x.db", "enqeue", "t"}),
+              HasSubstr("did you mean `dovetail enqueue`?"));
+  EXPECT_THAT(answer({"dead-letters", "lst"}),
+              HasSubstr("did you mean `dovetail dead-letters list`?"));
   EXPECT_THAT(answer({"dead", "list"}), HasSubstr("did you mean `dovetail dead-letters`?"));
   EXPECT_THAT(answer({"xyzzy"}), HasSubstr("there are: migrate, "));
   EXPECT_THAT(answer({"jobs"}), HasSubstr("`dovetail jobs` needs one of: list, create"));
@@ -96,7 +103,8 @@ TEST(CliMistakes, AMisspeltWordIsAnsweredWithTheNearestOne) {
 }
 
 TEST(CliMistakes, HelpIsACommandToo) {
-  EXPECT_EQ(run_command({DOVETAIL_COMMAND, "help"}).out, run_command({DOVETAIL_COMMAND, "--help"}).out);
+  EXPECT_EQ(run_command({DOVETAIL_COMMAND, "help"}).out,
+            run_command({DOVETAIL_COMMAND, "--help"}).out);
   const auto status = run_command({DOVETAIL_COMMAND, "help", "status"});
   EXPECT_EQ(status.code, 0);
   EXPECT_THAT(status.out, HasSubstr("Usage: dovetail status"));
@@ -106,24 +114,27 @@ TEST(CliMistakes, HelpIsACommandToo) {
 
 TEST_P(CliMistakesContract, WrongArgumentsAreAnsweredWithTheRuleAndTheValue) {
   dovetail({"migrate"});
-  const auto nobody = OutboxMessageId::generate().to_string();
+  const auto nobody = MessageId::generate().to_string();
   struct Mistake {
     Words words;
     std::string answer;
   };
   for (const auto& [words, answer] : std::vector<Mistake>{
            {{"enqueue"}, "missing: TOPIC (1 to 255 characters)"},
-           {{"ack"}, "missing: --owner (The worker's UUID that claimed them), CLAIM (<id>:<epoch> as claim"},
+           {{"ack"},
+            "missing: --owner (The worker's UUID that claimed them), CLAIM (<id>:<epoch> as claim"},
            {{"work"}, "missing: --exec (Run by /bin/sh -c for each message)"},
            {{"lock", "job"}, "missing: COMMAND (After --"},
-           {{"enqueue", "t", "a", "b"}, "one argument too many: b; a text with spaces or * needs quotes"},
+           {{"enqueue", "t", "a", "b"},
+            "one argument too many: b; a text with spaces or * needs quotes"},
            {{"jobs", "create", "n", "t", "0", "2", "*", "*", "*"}, "needs quotes"},
            {{"enqueue", "t", "--due-at", "tomorrow"},
             R"(--due-at: must be a time such as 2026-01-31T09:30:00Z)"},
            {{"enqueue", "t", "--due-at", "tomorrow"}, R"(got "tomorrow")"},
            {{"enqueue", "t", "--message-id", "42"},
             R"(must be a UUID such as 0190163d-8694-739b-aea5-966c26f8ad91, got "42")"},
-           {{"enqueue", "t", "--header", R"({"a":1})"}, R"(--header must be NAME=VALUE, got {"a":1})"},
+           {{"enqueue", "t", "--header", R"({"a":1})"},
+            R"(--header must be NAME=VALUE, got {"a":1})"},
            {{"enqueue", "t", "--priority", "9"}, "--priority: Value 9 not in range -5 to 5"},
            {{"enqueue", "t", "--payload-file", "/no/such"}, "cannot read /no/such"},
            {{"enqueue", "t", "--join", nobody}, "join " + nobody + " does not exist"},
@@ -133,7 +144,8 @@ TEST_P(CliMistakesContract, WrongArgumentsAreAnsweredWithTheRuleAndTheValue) {
            {{"jobs", "create", "n", "t", "every day"}, "expected 5 fields"},
            {{"jobs", "create", "n", "t", "@dayly"}, "known are @yearly"},
            {{"jobs", "create", "n", "t", "@daily", "--zone", "Berlin"}, "such as Europe/Berlin"},
-           {{"joins", "list", "--status", "done"}, "done not in {cancelled,completed,failed,pending}"},
+           {{"joins", "list", "--status", "done"},
+            "done not in {cancelled,completed,failed,pending}"},
            {{"status", "--log-level", "loud"}, "not in {debug,info,warn,error,off}"}}) {
     const auto result = dovetail(words);
     EXPECT_EQ(result.code, 2) << ::testing::PrintToString(words);
@@ -143,7 +155,7 @@ TEST_P(CliMistakesContract, WrongArgumentsAreAnsweredWithTheRuleAndTheValue) {
 
 TEST_P(CliMistakesContract, UnknownNamesAreNamed) {
   dovetail({"migrate"});
-  const auto nobody = OutboxMessageId::generate().to_string();
+  const auto nobody = MessageId::generate().to_string();
   struct Mistake {
     Words words;
     std::string answer;
@@ -170,8 +182,9 @@ TEST(CliMistakes, AWrongUrlIsAnsweredWithARightOne) {
     EXPECT_EQ(result.code, 2) << url;
     return result.err;
   };
-  EXPECT_THAT(answer("mysql://localhost/x"),
-              HasSubstr("starts with one of sqlite:, postgresql:, postgres:, such as sqlite:orders.db"));
+  EXPECT_THAT(
+      answer("mysql://localhost/x"),
+      HasSubstr("starts with one of sqlite:, postgresql:, postgres:, such as sqlite:orders.db"));
   EXPECT_THAT(answer("orders.db"), HasSubstr("for the file write sqlite:orders.db"));
   EXPECT_THAT(answer("host=localhost password=secret"), Not(HasSubstr("secret")));
 }
@@ -194,14 +207,19 @@ TEST(CliMistakes, ErrorsOfSqliteNameTheFile) {
   const auto text = (directory.path() / "text.db").string();
   std::ofstream{text} << "This is not a database, but a text that is longer than its header.";
   for (const std::string command : {"status", "migrate"}) {
-    EXPECT_THAT(answer("sqlite:" + text, command), AllOf(HasSubstr("not a database"), HasSubstr(text)));
+    EXPECT_THAT(answer("sqlite:" + text, command),
+                AllOf(HasSubstr("not a database"), HasSubstr(text)));
   }
-  EXPECT_THAT(answer("sqlite:" + directory.path().string(), "status"), HasSubstr(directory.path().string()));
+  EXPECT_THAT(answer("sqlite:" + directory.path().string(), "status"),
+              HasSubstr(directory.path().string()));
   const auto nowhere = (directory.path() / "nowhere" / "orders.db").string();
-  EXPECT_THAT(answer("sqlite:" + nowhere, "migrate"),
-              HasSubstr("the directory " + (directory.path() / "nowhere").string() + " does not exist"));
-  EXPECT_THAT(answer("sqlite:" + nowhere, "status"), AllOf(HasSubstr("no such file"), HasSubstr(nowhere)));
-  EXPECT_THAT(answer("sqlite://orders.db", "status"), HasSubstr("has no host: write sqlite:orders.db"));
+  EXPECT_THAT(
+      answer("sqlite:" + nowhere, "migrate"),
+      HasSubstr("the directory " + (directory.path() / "nowhere").string() + " does not exist"));
+  EXPECT_THAT(answer("sqlite:" + nowhere, "status"),
+              AllOf(HasSubstr("no such file"), HasSubstr(nowhere)));
+  EXPECT_THAT(answer("sqlite://orders.db", "status"),
+              HasSubstr("has no host: write sqlite:orders.db"));
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ class CliScheduleContract : public CliTest {
 DOVETAIL_CONTRACT(CliScheduleContract);
 
 TEST_P(CliScheduleContract, TimersAreScheduledListedAndCancelled) {
-  const std::string id = ask({"timers", "schedule", "remind", "hello", "--due-at", "2100-01-31T09:30:00Z",
-                              "--unique-key", "k"})["timer_id"];
+  const std::string id = ask({"timers", "schedule", "remind", "hello", "--due-at",
+                              "2100-01-31T09:30:00Z", "--unique-key", "k"})["timer_id"];
   const auto again = ask({"timers", "schedule", "remind", "--in", "60", "--unique-key", "k"});
   EXPECT_EQ(again["timer_id"], id);
   EXPECT_EQ(again["stored"], false);
@@ -58,9 +58,9 @@ TEST_P(CliScheduleContract, TimersAreScheduledListedAndCancelled) {
 }
 
 TEST_P(CliScheduleContract, JobsAreCreatedTriggeredDisabledAndDeleted) {
-  const auto created =
-      dovetail({"jobs", "create", "nightly", "cleanup", "0 0 2 * * *", "{}", "--zone", "Europe/Berlin",
-                "--misfire", "skip", "--max-concurrent-runs", "2", "--jitter", "1.5"});
+  const auto created = dovetail({"jobs", "create", "nightly", "cleanup", "0 0 2 * * *", "{}",
+                                 "--zone", "Europe/Berlin", "--misfire", "skip",
+                                 "--max-concurrent-runs", "2", "--jitter", "1.5"});
   EXPECT_THAT(created.out, HasSubstr("at 02:00"));
   EXPECT_THAT(created.out, HasSubstr("(Europe/Berlin), next 2"));
   const auto job = ask({"jobs", "list"})["jobs"][0];
@@ -95,7 +95,7 @@ TEST_P(CliScheduleContract, ScheduleRunsTimersAndJobs) {
   EXPECT_EQ(dovetail({"jobs", "create", "often", "tick", "* * * * * *"}).code, 0);
   auto scheduler = schedule_in_background();
   EXPECT_TRUE(
-      eventually([&] { return platform->outbox().find(*OutboxMessageId::parse(timer)).has_value(); }));
+      eventually([&] { return platform->outbox().find(*MessageId::parse(timer)).has_value(); }));
   EXPECT_EQ(show(timer)["topic"], "remind");
   EXPECT_EQ(show(timer)["payload"], "hello");
   EXPECT_TRUE(eventually([&] { return !platform->jobs().runs("often").empty(); }));
@@ -106,13 +106,15 @@ TEST_P(CliScheduleContract, ScheduleRunsTimersAndJobs) {
 
 TEST_P(CliScheduleContract, ScheduleContinuesJoins) {
   const auto join = platform->joins().start({.expected_steps = 1});
-  const auto step = ask({"enqueue", "step", "--due-at", "2150-01-31T09:30:00Z", "--join", join.to_string()});
+  const auto step =
+      ask({"enqueue", "step", "--due-at", "2150-01-31T09:30:00Z", "--join", join.to_string()});
   platform->joins().enqueue_wait(join, {.on_complete_topic = "next"});
   auto scheduler = schedule_in_background();
   platform->joins().report_step_completed(join,
-                                          *OutboxMessageId::parse(step["message_id"].get<std::string>()));
+                                          *MessageId::parse(step["message_id"].get<std::string>()));
   EXPECT_TRUE(eventually([&] {
-    return backend.number("select count(*) from " + backend.table("outbox") + " where topic = 'next'") == 1;
+    return backend.number("select count(*) from " + backend.table("outbox") +
+                          " where topic = 'next'") == 1;
   }));
 }
 
@@ -121,7 +123,7 @@ TEST_P(CliScheduleContract, ScheduleLeavesMessagesToWorkers) {
   const std::string timer = ask({"timers", "schedule", "remind", "--in", "0"})["timer_id"];
   auto scheduler = schedule_in_background();
   ASSERT_TRUE(
-      eventually([&] { return platform->outbox().find(*OutboxMessageId::parse(timer)).has_value(); }));
+      eventually([&] { return platform->outbox().find(*MessageId::parse(timer)).has_value(); }));
   scheduler.signal(SIGINT);
   EXPECT_EQ(scheduler.wait(), 0);
   for (const auto& id : {foreign, timer}) {
@@ -142,8 +144,8 @@ TEST(CliCron, ExplainsAnExpressionAndItsNextTimes) {
             "LOCAL                           UTC\n"
             "Mon 2026-11-16 10:05:00 +00:00  2026-11-16T10:05:00.000000Z\n"
             "Mon 2026-11-16 10:10:00 +00:00  2026-11-16T10:10:00.000000Z\n");
-  const auto berlin = explain(
-      {"30 2 * * *", "--zone", "Europe/Berlin", "--from", "2026-03-28T12:00:00Z", "--count", "2", "--json"});
+  const auto berlin = explain({"30 2 * * *", "--zone", "Europe/Berlin", "--from",
+                               "2026-03-28T12:00:00Z", "--count", "2", "--json"});
   const auto answer = nlohmann::json::parse(berlin.out);
   EXPECT_EQ(answer["next"][0]["local"], "Sun 2026-03-29 03:00:00 +02:00") << "right after the gap";
   EXPECT_EQ(answer["next"][1]["local"], "Mon 2026-03-30 02:30:00 +02:00");

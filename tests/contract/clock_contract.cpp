@@ -17,7 +17,8 @@ using ::testing::HasSubstr;
 class ClockContract : public BackendTest {
  protected:
   struct Steps final : MetricsSink {
-    void count(std::string_view name, std::uint64_t by, std::span<const MetricLabel> /*labels*/) override {
+    void count(std::string_view name, std::uint64_t by,
+               std::span<const MetricLabel> /*labels*/) override {
       if (name == "platform.clock_stepped_back") total += static_cast<int>(by);
     }
     void time(std::string_view, std::chrono::nanoseconds, std::span<const MetricLabel>) override {}

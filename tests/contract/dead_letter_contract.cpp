@@ -13,8 +13,8 @@ using ::testing::SizeIs;
 
 class DeadLetterContract : public OutboxTest {
  protected:
-  static std::vector<OutboxMessageId> ids_of(const std::vector<StoredMessage>& messages) {
-    std::vector<OutboxMessageId> ids;
+  static std::vector<MessageId> ids_of(const std::vector<StoredMessage>& messages) {
+    std::vector<MessageId> ids;
     for (const auto& each : messages) ids.push_back(each.message.message_id);
     return ids;
   }
@@ -23,7 +23,7 @@ DOVETAIL_CONTRACT(DeadLetterContract);
 
 TEST_P(DeadLetterContract, AreListedInPagesAndByFilter) {
   const auto before = backend.now();
-  std::vector<OutboxMessageId> ids;
+  std::vector<MessageId> ids;
   for (int i = 0; i < 3; ++i) ids.push_back(failed_one("mail"));
   backend.advance(hours{1});
   const auto between = backend.now();
@@ -36,7 +36,7 @@ TEST_P(DeadLetterContract, AreListedInPagesAndByFilter) {
   EXPECT_THAT(outbox.dead_letters({.failed_after = before, .failed_before = between}), SizeIs(3));
   EXPECT_THAT(outbox.dead_letters({.topic = "fax"}), IsEmpty());
 
-  std::vector<OutboxMessageId> paged;
+  std::vector<MessageId> paged;
   DeadLetterPage page{.size = 1};
   for (;;) {
     const auto some = outbox.dead_letters({.topic = "mail"}, page);
@@ -49,13 +49,15 @@ TEST_P(DeadLetterContract, AreListedInPagesAndByFilter) {
 }
 
 TEST_P(DeadLetterContract, AreListedNewestFirstInPages) {
-  std::vector<OutboxMessageId> ids;
+  std::vector<MessageId> ids;
   for (int i = 0; i < 3; ++i) ids.push_back(failed_one("mail"));
   const auto sms = failed_one("sms");
   std::ranges::sort(ids, std::greater{});
   EXPECT_EQ(ids_of(outbox.dead_letters({.topic = "mail"}, {.newest_first = true})), ids);
-  EXPECT_EQ(outbox.dead_letters({}, {.size = 1, .newest_first = true}).at(0).message.message_id, sms);
-  EXPECT_THAT(ids_of(outbox.dead_letters({}, {.after = ids[1], .newest_first = true})), ElementsAre(ids[2]));
+  EXPECT_EQ(outbox.dead_letters({}, {.size = 1, .newest_first = true}).at(0).message.message_id,
+            sms);
+  EXPECT_THAT(ids_of(outbox.dead_letters({}, {.after = ids[1], .newest_first = true})),
+              ElementsAre(ids[2]));
 }
 
 TEST_P(DeadLetterContract, AreSummedUpByTopicAndError) {
@@ -115,13 +117,13 @@ TEST_P(DeadLetterContract, AreInspectedWithEverythingThatIsKnown) {
                                   .headers = {{"h", "v"}},
                                   .priority = 2,
                                   .unique_key = "k"});
-  EXPECT_EQ(found(id).status, OutboxStatus::ready);
+  EXPECT_EQ(found(id).status, MessageStatus::ready);
   ASSERT_TRUE(found(id).next_attempt_at.has_value());
   const auto claims = claims_of(claim());
-  EXPECT_EQ(found(id).status, OutboxStatus::in_progress);
+  EXPECT_EQ(found(id).status, MessageStatus::in_progress);
   outbox.fail(owner, claims, "bounced");
   const auto dead = found(id);
-  EXPECT_EQ(dead.status, OutboxStatus::failed);
+  EXPECT_EQ(dead.status, MessageStatus::failed);
   EXPECT_EQ(dead.message.payload, "{\"to\":1}");
   EXPECT_EQ(dead.message.topic, "mail");
   EXPECT_EQ(dead.message.due_at, due);
@@ -131,7 +133,7 @@ TEST_P(DeadLetterContract, AreInspectedWithEverythingThatIsKnown) {
   EXPECT_EQ(dead.message.attempts, 1);
   EXPECT_EQ(dead.unique_key, "k");
   EXPECT_EQ(dead.last_error, "bounced");
-  EXPECT_FALSE(outbox.find(OutboxMessageId::generate()).has_value());
+  EXPECT_FALSE(outbox.find(MessageId::generate()).has_value());
   EXPECT_EQ(outbox.dead_letters().at(0).message.payload, "") << "lists leave payloads out";
 }
 
@@ -140,7 +142,7 @@ TEST_P(DeadLetterContract, AreReplayedOneByOne) {
   const auto other = failed_one();
   const auto epoch_before =
       backend.number("select max(claim_epoch) from " + backend.table("outbox_messages"));
-  EXPECT_EQ(outbox.replay(std::vector{one, OutboxMessageId::generate()}), 1U);
+  EXPECT_EQ(outbox.replay(std::vector{one, MessageId::generate()}), 1U);
   const auto claimed = claim();
   ASSERT_THAT(claimed, SizeIs(1));
   EXPECT_EQ(claimed[0].message.message_id, one);
@@ -148,16 +150,16 @@ TEST_P(DeadLetterContract, AreReplayedOneByOne) {
   EXPECT_GT(claimed[0].claim.epoch, epoch_before) << "the fence is not";
   EXPECT_EQ(found(one).past_attempts, 1) << "history is kept";
   EXPECT_EQ(found(one).last_error, "broken");
-  EXPECT_EQ(found(other).status, OutboxStatus::failed);
+  EXPECT_EQ(found(other).status, MessageStatus::failed);
   EXPECT_EQ(outbox.ack(owner, claims_of(claimed)), 1U);
-  EXPECT_EQ(found(one).status, OutboxStatus::done);
+  EXPECT_EQ(found(one).status, MessageStatus::done);
 }
 
 TEST_P(DeadLetterContract, AreReplayedByFilterAndAllTogether) {
   for (int i = 0; i < 3; ++i) failed_one("mail");
   for (int i = 0; i < 2; ++i) failed_one("sms");
   EXPECT_EQ(outbox.replay(DeadLetterFilter{.topic = "mail"}), 3U);
-  EXPECT_EQ(with_status(OutboxStatus::failed), 2);
+  EXPECT_EQ(with_status(MessageStatus::failed), 2);
   EXPECT_EQ(outbox.replay(DeadLetterFilter{}), 2U);
   EXPECT_THAT(claim(), SizeIs(5));
 }
@@ -175,7 +177,7 @@ TEST_P(DeadLetterContract, AReplayDoesNotTakeAUniqueKeyThatIsInUse) {
   outbox.enqueue({.topic = "t", .unique_key = "k"});
   const auto claims = claims_of(claim());
   outbox.fail(owner, claims, "no");
-  const OutboxMessageId id{claims[0].id.uuid()};
+  const MessageId id{claims[0].id.uuid()};
   const auto live = outbox.enqueue({.topic = "t", .unique_key = "k"});
   EXPECT_TRUE(live.stored());
   EXPECT_EQ(outbox.replay(std::vector{id}), 0U);
@@ -188,7 +190,7 @@ TEST_P(DeadLetterContract, AreNotReplayedIntoTheirOldExpiry) {
   const auto id = outbox.enqueue({.topic = "t", .expires_at = backend.now() + seconds{1}});
   backend.advance(seconds{2});
   ASSERT_THAT(claim(), IsEmpty());
-  EXPECT_EQ(outbox.replay(std::vector<OutboxMessageId>{id}), 1U);
+  EXPECT_EQ(outbox.replay(std::vector<MessageId>{id}), 1U);
   EXPECT_THAT(claim(), SizeIs(1));
 }
 
@@ -197,16 +199,18 @@ TEST_P(DeadLetterContract, ArePurgedByIdAndByFilter) {
   failed_one("mail");
   failed_one("sms");
   const auto live = outbox.enqueue({.topic = "mail"});
-  EXPECT_EQ(outbox.purge_dead_letters(std::vector<OutboxMessageId>{one, live}), 1U) << "only what has failed";
-  EXPECT_EQ(outbox.purge_dead_letters(DeadLetterFilter{.failed_before = backend.now() - hours{1}}), 0U);
-  EXPECT_EQ(outbox.purge_dead_letters(DeadLetterFilter{.failed_after = backend.now() + hours{1}}), 0U);
+  EXPECT_EQ(outbox.purge_dead_letters(std::vector<MessageId>{one, live}), 1U)
+      << "only what has failed";
+  EXPECT_EQ(outbox.purge_dead_letters(DeadLetterFilter{.failed_before = backend.now() - hours{1}}),
+            0U);
+  EXPECT_EQ(outbox.purge_dead_letters(DeadLetterFilter{.failed_after = backend.now() + hours{1}}),
+            0U);
   EXPECT_EQ(outbox.purge_dead_letters(DeadLetterFilter{.topic = "mail"}), 1U);
   EXPECT_THAT(outbox.dead_letters(), SizeIs(1));
   EXPECT_TRUE(outbox.find(live).has_value());
 }
 
 // --- retention
-// -----------------------------------------------------------------------------------------------
 
 TEST_P(DeadLetterContract, OBX_024_DoneMessagesAreKeptForATimeAndThenPurged) {
   outbox.enqueue_many(std::vector<EnqueueRequest>(1'500, {.topic = "old"}));
@@ -218,8 +222,8 @@ TEST_P(DeadLetterContract, OBX_024_DoneMessagesAreKeptForATimeAndThenPurged) {
   EXPECT_THAT(claim(), IsEmpty()) << "what is processed is not claimed";
   EXPECT_EQ(outbox.purge_done(hours{3}), 0U);
   EXPECT_EQ(outbox.purge_done(hours{1}), 1'500U);
-  EXPECT_EQ(with_status(OutboxStatus::done), 1);
-  EXPECT_EQ(with_status(OutboxStatus::failed), 1) << "dead letters are not history";
+  EXPECT_EQ(with_status(MessageStatus::done), 1);
+  EXPECT_EQ(with_status(MessageStatus::failed), 1) << "dead letters are not history";
   EXPECT_THROW(outbox.purge_done(seconds{-1}), std::out_of_range);
 }
 
@@ -233,7 +237,6 @@ TEST_P(DeadLetterContract, WithoutRetentionAnAckDeletes) {
 }
 
 // --- pausing
-// -------------------------------------------------------------------------------------------------
 
 TEST_P(DeadLetterContract, APausedTopicIsNotClaimedUntilItIsResumed) {
   outbox.enqueue_many(std::vector<EnqueueRequest>(5, {.topic = "mail"}));

@@ -24,14 +24,16 @@ DOVETAIL_CONTRACT(ErrorContract);
 TEST_P(ErrorContract, AMissingTableIsAMatterOfTheSchema) {
   auto platform = backend.open();
   backend.sql("drop table " + backend.table("lease") + (backend.is_postgres() ? " cascade" : ""));
-  EXPECT_EQ(kind_of([&] { (void)platform.leases().try_acquire("a", "me", 1s); }), ErrorKind::schema);
+  EXPECT_EQ(kind_of([&] { (void)platform.leases().try_acquire("a", "me", 1s); }),
+            ErrorKind::schema);
 }
 
 TEST_P(ErrorContract, ATableThatIsDroppedAfterItsStatementsWereUsedIsAMatterOfTheSchema) {
   auto platform = backend.open();
   EXPECT_TRUE(platform.leases().try_acquire("a", "me", 1s).has_value());
   backend.sql("drop table " + backend.table("lease") + (backend.is_postgres() ? " cascade" : ""));
-  EXPECT_EQ(kind_of([&] { (void)platform.leases().try_acquire("b", "me", 1s); }), ErrorKind::schema);
+  EXPECT_EQ(kind_of([&] { (void)platform.leases().try_acquire("b", "me", 1s); }),
+            ErrorKind::schema);
 }
 
 TEST_P(ErrorContract, StatementsOfTheUsersThatAreWrongAreNotASchemaOfOurs) {

@@ -35,7 +35,7 @@ TEST_P(ForkContract, TheParentsPlatformIsRefusedInTheChild) {
     require_refused(13, [&] { platform.start(); });
     require_refused(14, [&] { platform.stop(); });
     require_refused(15, [&] { (void)platform.outbox().counts(); });
-    require_refused(16, [&] { platform.on("t", [](const OutboxMessage&, HandlerContext&) {}); });
+    require_refused(16, [&] { platform.on("t", [](const Message&, HandlerContext&) {}); });
   });
   EXPECT_EQ(child.wait(), 0);
 }
@@ -43,7 +43,7 @@ TEST_P(ForkContract, TheParentsPlatformIsRefusedInTheChild) {
 TEST_P(ForkContract, DestroyingTheParentsPlatformInTheChildHarmsNothing) {
   std::atomic<int> handled{0};
   auto platform = std::make_unique<Platform>(backend.open());
-  platform->on("t", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  platform->on("t", [&](const Message&, HandlerContext&) { ++handled; });
   platform->start();
   platform->outbox().enqueue({.topic = "t"});
   EXPECT_TRUE(eventually([&] { return handled == 1; }));

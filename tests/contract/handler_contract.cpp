@@ -41,7 +41,7 @@ class HandlerContract : public OutboxTest {
     worker.emplace(Platform::open(backend.url(), options));
   }
   bool all_done(std::int64_t count) {
-    return eventually([&] { return with_status(OutboxStatus::done) == count; });
+    return eventually([&] { return with_status(MessageStatus::done) == count; });
   }
 
   std::shared_ptr<RecordedLines> log = std::make_shared<RecordedLines>();
@@ -60,7 +60,6 @@ class HandlerContract : public OutboxTest {
 DOVETAIL_CONTRACT(HandlerContract);
 
 // --- routing
-// -------------------------------------------------------------------------------------------------
 
 TEST_P(HandlerContract, OBX_054_OBX_057_EachMessageGoesToTheHandlerOfItsTopicInFull) {
   const auto due = backend.now() - seconds{5};
@@ -72,15 +71,15 @@ TEST_P(HandlerContract, OBX_054_OBX_057_EachMessageGoesToTheHandlerOfItsTopicInF
                                   .priority = 1});
   outbox.enqueue({.topic = "A", .payload = "other case"});
   outbox.enqueue({.topic = "b", .payload = "pb"});
-  OutboxMessage got;
-  worker->on("a", [&](const OutboxMessage& message, HandlerContext& context) {
+  Message got;
+  worker->on("a", [&](const Message& message, HandlerContext& context) {
     got = message;
     EXPECT_EQ(context.epoch(), 1);
     EXPECT_TRUE(context.stop_token().stop_possible());
     note("a:" + message.payload);
   });
-  worker->on("A", [&](const OutboxMessage& message, HandlerContext&) { note("A:" + message.payload); });
-  worker->on("b", [&](const OutboxMessage& message, HandlerContext&) { note("b:" + message.payload); });
+  worker->on("A", [&](const Message& message, HandlerContext&) { note("A:" + message.payload); });
+  worker->on("b", [&](const Message& message, HandlerContext&) { note("b:" + message.payload); });
   worker->start();
   ASSERT_TRUE(all_done(3));
   EXPECT_THAT(noted(), ::testing::UnorderedElementsAre("a:pa", "A:other case", "b:pb"));
@@ -98,7 +97,7 @@ TEST_P(HandlerContract, AHandlerMayBeAClass) {
    public:
     explicit Mailer(std::atomic<int>& count) : count_(count) {}
     [[nodiscard]] std::string topic() const override { return "mail"; }
-    void handle(const OutboxMessage&, HandlerContext&) override { ++count_; }
+    void handle(const Message&, HandlerContext&) override { ++count_; }
     [[nodiscard]] HandlerOptions options() const override { return {.concurrency = 1}; }
 
    private:
@@ -115,18 +114,19 @@ TEST_P(HandlerContract, AHandlerMayBeAClass) {
 TEST_P(HandlerContract, OBX_055_AnUnknownTopicIsWarnedAboutAndTriedAgain) {
   reopen([](PlatformOptions& options) { options.worker.unknown_topics = UnknownTopics::abandon; });
   const auto id = outbox.enqueue({.topic = "nobody"});
-  worker->on("somebody", [](const OutboxMessage&, HandlerContext&) {});
+  worker->on("somebody", [](const Message&, HandlerContext&) {});
   worker->start();
   ASSERT_TRUE(eventually([&] { return found(id).message.attempts == 1; }));
-  EXPECT_THAT(log->all(), Contains(AllOf(HasSubstr("warn outbox.unknown_topic"), HasSubstr("topic=nobody"),
-                                         HasSubstr(id.to_string()), HasSubstr("store=" + platform.name()))));
-  EXPECT_EQ(found(id).status, OutboxStatus::ready);
+  EXPECT_THAT(log->all(),
+              Contains(AllOf(HasSubstr("warn outbox.unknown_topic"), HasSubstr("topic=nobody"),
+                             HasSubstr(id.to_string()), HasSubstr("store=" + platform.name()))));
+  EXPECT_EQ(found(id).status, MessageStatus::ready);
   EXPECT_THAT(found(id).last_error.value(), HasSubstr("no handler"));
 }
 
 TEST_P(HandlerContract, AHandlerForAllOtherTopicsTakesThem) {
-  worker->on("a", [&](const OutboxMessage&, HandlerContext&) { note("own"); });
-  worker->on_any([&](const OutboxMessage& message, HandlerContext&) { note("any " + message.topic); });
+  worker->on("a", [&](const Message&, HandlerContext&) { note("own"); });
+  worker->on_any([&](const Message& message, HandlerContext&) { note("any " + message.topic); });
   outbox.enqueue({.topic = "a"});
   outbox.enqueue({.topic = "z"});
   worker->start();
@@ -135,7 +135,7 @@ TEST_P(HandlerContract, AHandlerForAllOtherTopicsTakesThem) {
 }
 
 TEST_P(HandlerContract, MisuseIsRefused) {
-  const auto nothing = [](const OutboxMessage&, HandlerContext&) {};
+  const auto nothing = [](const Message&, HandlerContext&) {};
   worker->on("a", nothing);
   EXPECT_THROW(worker->on("a", nothing), InvalidOperation);
   EXPECT_THROW(worker->on("", nothing), std::invalid_argument);
@@ -149,9 +149,9 @@ TEST_P(HandlerContract, MisuseIsRefused) {
   EXPECT_TRUE(worker->stop());
   EXPECT_TRUE(worker->stop());
   for (const WorkerOptions& bad :
-       {WorkerOptions{.threads = -1}, WorkerOptions{.batch_size = 0}, WorkerOptions{.lease = milliseconds{1}},
-        WorkerOptions{.fetchers = 0}, WorkerOptions{.fetchers = 33},
-        WorkerOptions{.poll_interval = milliseconds{0}},
+       {WorkerOptions{.threads = -1}, WorkerOptions{.batch_size = 0},
+        WorkerOptions{.lease = milliseconds{1}}, WorkerOptions{.fetchers = 0},
+        WorkerOptions{.fetchers = 33}, WorkerOptions{.poll_interval = milliseconds{0}},
         WorkerOptions{.poll_interval = seconds{2}, .idle_poll_interval = seconds{1}}}) {
     reopen([&](PlatformOptions& options) { options.worker = bad; });
     EXPECT_THROW(worker->start(), std::out_of_range);
@@ -159,13 +159,12 @@ TEST_P(HandlerContract, MisuseIsRefused) {
 }
 
 // --- failure
-// -------------------------------------------------------------------------------------------------
 
 TEST_P(HandlerContract, OBX_056_OBX_063_AHandlerThatThrowsIsTriedAgainAfterItsBackoff) {
   std::atomic<int> tries{0};
   std::vector<int> asked;
   worker->on("t",
-             [&](const OutboxMessage& message, HandlerContext&) {
+             [&](const Message& message, HandlerContext&) {
                EXPECT_EQ(message.attempts, tries);
                if (++tries < 3) throw std::runtime_error("not yet");
              },
@@ -184,48 +183,49 @@ TEST_P(HandlerContract, OBX_056_OBX_063_AHandlerThatThrowsIsTriedAgainAfterItsBa
 TEST_P(HandlerContract, AHandlersOwnLimitMakesADeadLetter) {
   std::atomic<int> tries{0};
   worker->on("t",
-             [&](const OutboxMessage&, HandlerContext&) {
+             [&](const Message&, HandlerContext&) {
                ++tries;
                throw 42;  // NOLINT(hicpp-exception-baseclass): also that must be survived
              },
              {.max_attempts = 3, .backoff = [](int) { return milliseconds{0}; }});
   const auto id = outbox.enqueue({.topic = "t"});
   worker->start();
-  ASSERT_TRUE(eventually([&] { return found(id).status == OutboxStatus::failed; }));
+  ASSERT_TRUE(eventually([&] { return found(id).status == MessageStatus::failed; }));
   EXPECT_EQ(tries, 3);
   EXPECT_EQ(found(id).message.attempts, 3);
 }
 
 TEST_P(HandlerContract, APermanentFailureIsADeadLetterAtOnce) {
   std::atomic<int> tries{0};
-  worker->on("t", [&](const OutboxMessage&, HandlerContext&) {
+  worker->on("t", [&](const Message&, HandlerContext&) {
     ++tries;
     throw PermanentFailure("no such \xFF customer");
   });
   const auto id = outbox.enqueue({.topic = "t"});
   worker->start();
-  ASSERT_TRUE(eventually([&] { return found(id).status == OutboxStatus::failed; }));
+  ASSERT_TRUE(eventually([&] { return found(id).status == MessageStatus::failed; }));
   EXPECT_EQ(found(id).last_error, "no such ? customer");
   EXPECT_EQ(tries, 1);
 }
 
 TEST_P(HandlerContract, OBX_104_OBX_105_OBX_107_CallsAndExceptionsAreLogged) {
-  worker->on("t", [&](const OutboxMessage&, HandlerContext&) { throw std::runtime_error("kaputt"); });
+  worker->on("t", [&](const Message&, HandlerContext&) { throw std::runtime_error("kaputt"); });
   const auto id = outbox.enqueue({.topic = "t", .payload = "swordfish"});
   worker->start();
   ASSERT_TRUE(eventually([&] { return found(id).message.attempts == 1; }));
   const auto store = "store=" + platform.name();
-  EXPECT_THAT(log->all(), Contains(AllOf(HasSubstr("info outbox.handling " + store), HasSubstr("topic=t"),
-                                         HasSubstr(id.to_string()))));
-  EXPECT_THAT(log->all(),
-              Contains(AllOf(HasSubstr("warn outbox.retry " + store), HasSubstr("kaputt"),
-                             HasSubstr("exception=std::runtime_error"), HasSubstr(id.to_string()))));
+  EXPECT_THAT(log->all(), Contains(AllOf(HasSubstr("info outbox.handling " + store),
+                                         HasSubstr("topic=t"), HasSubstr(id.to_string()))));
+  EXPECT_THAT(
+      log->all(),
+      Contains(AllOf(HasSubstr("warn outbox.retry " + store), HasSubstr("kaputt"),
+                     HasSubstr("exception=std::runtime_error"), HasSubstr(id.to_string()))));
   EXPECT_THAT(log->all(), Each(Not(HasSubstr("swordfish"))));
 }
 
 TEST_P(HandlerContract, ASnoozeComesBackWithoutCharge) {
   std::atomic<int> calls{0};
-  worker->on("t", [&](const OutboxMessage& message, HandlerContext& context) {
+  worker->on("t", [&](const Message& message, HandlerContext& context) {
     EXPECT_EQ(message.attempts, 0);
     if (++calls < 15) context.snooze(milliseconds{0});
   });
@@ -236,11 +236,10 @@ TEST_P(HandlerContract, ASnoozeComesBackWithoutCharge) {
 }
 
 // --- concurrency
-// ---------------------------------------------------------------------------------------------
 
 TEST_P(HandlerContract, OBX_060_DifferentMessagesAreHandledAtTheSameTime) {
   std::atomic<int> inside{0};
-  worker->on("t", [&](const OutboxMessage&, HandlerContext&) {
+  worker->on("t", [&](const Message&, HandlerContext&) {
     ++inside;
     EXPECT_TRUE(eventually([&] { return inside == 4; })) << "all four threads";
   });
@@ -258,19 +257,19 @@ TEST_P(HandlerContract, AHandlersConcurrencyIsItsLimitAndNobodyElses) {
   std::atomic<int> most{0};
   std::atomic<int> others{0};
   worker->on("slow",
-             [&](const OutboxMessage&, HandlerContext&) {
+             [&](const Message&, HandlerContext&) {
                most = std::max(most.load(), ++inside);
                std::this_thread::sleep_for(milliseconds{1});
                --inside;
              },
              {.concurrency = 2});
-  worker->on("quick", [&](const OutboxMessage&, HandlerContext&) { ++others; });
+  worker->on("quick", [&](const Message&, HandlerContext&) { ++others; });
   outbox.enqueue_many(std::vector<EnqueueRequest>(300, {.topic = "slow"}));
   outbox.enqueue_many(std::vector<EnqueueRequest>(50, {.topic = "quick"}));
   worker->start();
   EXPECT_TRUE(eventually([&] {
     backend.advance(milliseconds{100});  // what was put off for a while comes back
-    return with_status(OutboxStatus::done) == 350;
+    return with_status(MessageStatus::done) == 350;
   }));
   EXPECT_EQ(most, 2);
   EXPECT_EQ(others, 50);
@@ -285,7 +284,7 @@ TEST_P(HandlerContract, OBX_059_AMessageIsNeverHandledTwiceAtTheSameTime) {
     return options;
   }());
   std::set<std::string> inside;
-  const auto handler = [&](const OutboxMessage& message, HandlerContext&) {
+  const auto handler = [&](const Message& message, HandlerContext&) {
     {
       std::lock_guard lock(mutex);
       EXPECT_TRUE(inside.insert(message.payload).second) << message.payload;
@@ -309,8 +308,8 @@ TEST_P(HandlerContract, OBX_118_ThousandsOfMessagesAreHandledOnceEachWhenNothing
   std::vector<EnqueueRequest> requests;
   for (std::size_t i = 0; i < counts.size(); ++i)
     requests.push_back({.topic = "t", .payload = std::to_string(i)});
-  worker->on("t",
-             [&](const OutboxMessage& message, HandlerContext&) { ++counts[std::stoul(message.payload)]; });
+  worker->on(
+      "t", [&](const Message& message, HandlerContext&) { ++counts[std::stoul(message.payload)]; });
   outbox.enqueue_many(requests);
   worker->start();
   ASSERT_TRUE(all_done(3'000));
@@ -324,23 +323,25 @@ TEST_P(HandlerContract, AHandlerAtItsLimitDoesNotKeepOtherTopicsWaiting) {
     options.worker.lease = std::chrono::hours{1};
   });
   std::atomic<int> quick{0};
-  worker->on("slow", [&](const OutboxMessage&, HandlerContext&) { eventually([&] { return quick == 5; }); },
+  worker->on("slow",
+             [&](const Message&, HandlerContext&) { eventually([&] { return quick == 5; }); },
              {.concurrency = 1});
-  worker->on("quick", [&](const OutboxMessage&, HandlerContext&) { ++quick; });
+  worker->on("quick", [&](const Message&, HandlerContext&) { ++quick; });
   outbox.enqueue_many(std::vector<EnqueueRequest>(150, {.topic = "slow"}));
   outbox.enqueue_many(std::vector<EnqueueRequest>(5, {.topic = "quick"}));
   worker->start();
-  EXPECT_TRUE(eventually([&] { return quick == 5; })) << "stuck behind the topic that is at its limit";
+  EXPECT_TRUE(eventually([&] { return quick == 5; }))
+      << "stuck behind the topic that is at its limit";
   EXPECT_TRUE(eventually([&] {
     backend.advance(milliseconds{500});
-    return with_status(OutboxStatus::done) == 155;
+    return with_status(MessageStatus::done) == 155;
   }));
 }
 
 TEST_P(HandlerContract, AMessageThatExpiresWhileItWaitsForItsHandlerIsNotDelivered) {
   std::atomic<bool> go_on{false};
   worker->on("t",
-             [&](const OutboxMessage& message, HandlerContext&) {
+             [&](const Message& message, HandlerContext&) {
                note(message.payload);
                eventually([&] { return go_on.load(); });
              },
@@ -349,19 +350,22 @@ TEST_P(HandlerContract, AMessageThatExpiresWhileItWaitsForItsHandlerIsNotDeliver
   const auto late =
       outbox.enqueue({.topic = "t", .payload = "late", .expires_at = backend.now() + seconds{4}});
   worker->start();
-  ASSERT_TRUE(eventually([&] { return with_status(OutboxStatus::in_progress) == 2; }));
+  ASSERT_TRUE(eventually([&] { return with_status(MessageStatus::in_progress) == 2; }));
   std::this_thread::sleep_for(milliseconds{4'100});
   go_on = true;
-  ASSERT_TRUE(eventually([&] { return found(late).status == OutboxStatus::failed; }));
+  ASSERT_TRUE(eventually([&] { return found(late).status == MessageStatus::failed; }));
   EXPECT_THAT(noted(), ElementsAre("first"));
 }
 
 TEST_P(HandlerContract, OBX_114_LargePayloadsTravelWhole) {
-  reopen([](PlatformOptions& options) { options.outbox.max_payload_bytes = std::size_t{64} << 20; });
+  reopen(
+      [](PlatformOptions& options) { options.outbox.max_payload_bytes = std::size_t{64} << 20; });
   std::string payload(std::size_t{20} << 20, 'x');
-  for (std::size_t i = 0; i < payload.size(); i += 1'000) payload[i] = static_cast<char>('a' + i % 26);
+  for (std::size_t i = 0; i < payload.size(); i += 1'000)
+    payload[i] = static_cast<char>('a' + i % 26);
   std::atomic<bool> same{false};
-  worker->on("t", [&](const OutboxMessage& message, HandlerContext&) { same = message.payload == payload; });
+  worker->on("t",
+             [&](const Message& message, HandlerContext&) { same = message.payload == payload; });
   worker->start();
   worker->outbox().enqueue({.topic = "t", .payload = payload});
   ASSERT_TRUE(all_done(1));
@@ -369,18 +373,18 @@ TEST_P(HandlerContract, OBX_114_LargePayloadsTravelWhole) {
 }
 
 // --- the handler's transaction
-// -------------------------------------------------------------------------------
 
 TEST_P(HandlerContract, WhatAHandlerWritesCommitsWithItsAck) {
   backend.sql("create table " + backend.table("effects") + " (note text)");
-  worker->on("order", [&](const OutboxMessage& message, HandlerContext& context) {
+  worker->on("order", [&](const Message& message, HandlerContext& context) {
     auto& transaction = context.transaction();
-    transaction.execute("insert into " + backend.table("effects") + " (note) values ($1)", message.payload);
+    transaction.execute("insert into " + backend.table("effects") + " (note) values ($1)",
+                        message.payload);
     worker->outbox().enqueue(transaction, {.topic = "follow-up", .payload = message.payload});
     EXPECT_THROW(transaction.commit(), InvalidOperation) << "its end is not the handler's";
     EXPECT_EQ(&context.transaction(), &transaction);
   });
-  worker->on("follow-up", [&](const OutboxMessage& message, HandlerContext&) { note(message.payload); });
+  worker->on("follow-up", [&](const Message& message, HandlerContext&) { note(message.payload); });
   outbox.enqueue({.topic = "order", .payload = "7"});
   worker->start();
   ASSERT_TRUE(all_done(2));
@@ -392,16 +396,17 @@ TEST_P(HandlerContract, WhatAHandlerWroteBeforeItThrewOrSnoozedNeverHappened) {
   backend.sql("create table " + backend.table("effects") + " (note text)");
   std::atomic<int> calls{0};
   worker->on("order",
-             [&](const OutboxMessage& message, HandlerContext& context) {
+             [&](const Message& message, HandlerContext& context) {
                context.transaction().execute(
-                   "insert into " + backend.table("effects") + " (note) values ($1)", message.payload);
+                   "insert into " + backend.table("effects") + " (note) values ($1)",
+                   message.payload);
                worker->outbox().enqueue(context.transaction(), {.topic = "follow-up"});
                const int call = ++calls;
                if (call == 1) throw std::runtime_error("after the write");
                if (call == 2) context.snooze(milliseconds{0});
              },
              {.backoff = [](int) { return milliseconds{0}; }});
-  worker->on("follow-up", [&](const OutboxMessage&, HandlerContext&) { note("follow-up"); });
+  worker->on("follow-up", [&](const Message&, HandlerContext&) { note("follow-up"); });
   outbox.enqueue({.topic = "order"});
   worker->start();
   ASSERT_TRUE(all_done(2));
@@ -414,20 +419,21 @@ TEST_P(HandlerContract, WhatAHandlerWroteWithoutALeaseIsRolledBack) {
   backend.sql("create table " + backend.table("effects") + " (note text)");
   std::atomic<int> calls{0};
   std::atomic<bool> asleep{false};
-  worker->on("order", [&](const OutboxMessage&, HandlerContext& context) {
+  worker->on("order", [&](const Message&, HandlerContext& context) {
     if (++calls == 1) {
       backend.advance(seconds{60});  // the lease is over before the transaction begins
       asleep = true;
     }
-    context.transaction().execute("insert into " + backend.table("effects") + " (note) values ('x')");
+    context.transaction().execute("insert into " + backend.table("effects") +
+                                  " (note) values ('x')");
   });
   const auto id = outbox.enqueue({.topic = "order"});
   worker->start();
-  // It may be claimed anew while its first handler still runs; then it is put off for a moment of the
-  // database's time.
+  // It may be claimed anew while its first handler still runs; then it is put off for a moment of
+  // the database's time.
   ASSERT_TRUE(eventually([&] {
     if (asleep) backend.advance(milliseconds{10});
-    return with_status(OutboxStatus::done) == 1;
+    return with_status(MessageStatus::done) == 1;
   }));
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("effects")), 1);
@@ -443,9 +449,10 @@ TEST_P(HandlerContract, HandlersThatHoldAllConnectionsDoNotKeepLeasesFromBeingRe
     options.worker.lease = milliseconds{400};
   });
   worker->on("order",
-             [&](const OutboxMessage& message, HandlerContext& context) {
+             [&](const Message& message, HandlerContext& context) {
                context.transaction().execute(
-                   "insert into " + backend.table("effects") + " (note) values ($1)", message.payload);
+                   "insert into " + backend.table("effects") + " (note) values ($1)",
+                   message.payload);
                std::this_thread::sleep_for(milliseconds{1'000});  // longer than two leases
              },
              {.max_attempts = 100, .backoff = [](int) { return milliseconds{0}; }});
@@ -457,12 +464,11 @@ TEST_P(HandlerContract, HandlersThatHoldAllConnectionsDoNotKeepLeasesFromBeingRe
 }
 
 // --- leases and stopping
-// -------------------------------------------------------------------------------------
 
 TEST_P(HandlerContract, ALongHandlerKeepsItsLease) {
   reopen([](PlatformOptions& options) { options.worker.lease = milliseconds{3'000}; });
   std::atomic<int> calls{0};
-  worker->on("t", [&](const OutboxMessage&, HandlerContext& context) {
+  worker->on("t", [&](const Message&, HandlerContext& context) {
     ++calls;
     // Time passes for the database only as the test lets it: in steps that a renewal survives.
     for (int i = 0; i < 50; ++i) {
@@ -481,7 +487,7 @@ TEST_P(HandlerContract, AHandlerIsToldWhenItsLeaseIsLost) {
   reopen([](PlatformOptions& options) { options.worker.lease = milliseconds{300}; });
   std::atomic<bool> told{false};
   std::atomic<int> calls{0};
-  worker->on("t", [&](const OutboxMessage&, HandlerContext& context) {
+  worker->on("t", [&](const Message&, HandlerContext& context) {
     if (++calls > 1) return;
     backend.advance(seconds{10});  // as if this process had been asleep
     told = eventually([&] { return context.stop_token().stop_requested(); });
@@ -498,7 +504,7 @@ TEST_P(HandlerContract, AHandlerIsToldWhenItsLeaseIsLost) {
 TEST_P(HandlerContract, AHandlerIsToldWhenItsTimeIsUp) {
   std::atomic<bool> told{false};
   worker->on("t",
-             [&](const OutboxMessage&, HandlerContext& context) {
+             [&](const Message&, HandlerContext& context) {
                told = eventually([&] { return context.stop_token().stop_requested(); });
                throw std::runtime_error("out of time");
              },
@@ -515,7 +521,7 @@ TEST_P(HandlerContract, AStopCallbackThatBlocksHoldsUpNoOtherHandler) {
   std::atomic<bool> blocked{false};
   std::atomic<bool> told{false};
   worker->on("blocks",
-             [&](const OutboxMessage&, HandlerContext& context) {
+             [&](const Message&, HandlerContext& context) {
                const std::stop_callback wait(context.stop_token(), [&] {
                  blocked = true;
                  eventually([&] { return told.load(); });
@@ -524,9 +530,10 @@ TEST_P(HandlerContract, AStopCallbackThatBlocksHoldsUpNoOtherHandler) {
              },
              {.timeout = milliseconds{50}});
   worker->on("other",
-             [&](const OutboxMessage&, HandlerContext& context) {
+             [&](const Message&, HandlerContext& context) {
                EXPECT_TRUE(eventually([&] { return blocked.load(); }));
-               told = eventually([&] { return context.stop_token().stop_requested(); }, seconds{10});
+               told =
+                   eventually([&] { return context.stop_token().stop_requested(); }, seconds{10});
                EXPECT_TRUE(told);
                told = true;
              },
@@ -545,19 +552,20 @@ TEST_P(HandlerContract, AHandlerThatHangsLosesItsMessageAndTheOthersGoOn) {
   std::atomic<bool> release{false};
   std::atomic<int> calls{0};
   worker->on("hang",
-             [&](const OutboxMessage&, HandlerContext&) {
+             [&](const Message&, HandlerContext&) {
                if (++calls == 1) eventually([&] { return release.load(); });
              },
              {.timeout = milliseconds{50}});
-  worker->on("t", [&](const OutboxMessage&, HandlerContext&) { note("t"); });
+  worker->on("t", [&](const Message&, HandlerContext&) { note("t"); });
   outbox.enqueue({.topic = "hang"});
   worker->start();
   ASSERT_TRUE(eventually([&] { return calls == 1; }));
   outbox.enqueue({.topic = "t"});
-  ASSERT_TRUE(eventually([&] { return noted().size() == 1; })) << "the only thread was not replaced";
+  ASSERT_TRUE(eventually([&] { return noted().size() == 1; }))
+      << "the only thread was not replaced";
   ASSERT_TRUE(eventually([&] {
     backend.advance(milliseconds{20});
-    return with_status(OutboxStatus::done) == 2;
+    return with_status(MessageStatus::done) == 2;
   })) << "the message of the hanging handler did not come back";
   EXPECT_GE(calls, 2);
   EXPECT_THAT(log->all(), Contains(HasSubstr("error outbox.handler_hangs")));
@@ -569,25 +577,26 @@ TEST_P(HandlerContract, StoppingDrainsWhatRunsAndGivesBackTheRest) {
   reopen([](PlatformOptions& options) { options.worker.threads = 2; });
   std::atomic<int> begun{0};
   std::atomic<bool> go_on{false};
-  worker->on("t", [&](const OutboxMessage&, HandlerContext& context) {
+  worker->on("t", [&](const Message&, HandlerContext& context) {
     ++begun;
     eventually([&] { return go_on || context.stop_token().stop_requested(); });
   });
   outbox.enqueue_many(std::vector<EnqueueRequest>(10, {.topic = "t"}));
   worker->start();
-  ASSERT_TRUE(eventually([&] { return begun == 2 && with_status(OutboxStatus::in_progress) == 10; }));
+  ASSERT_TRUE(
+      eventually([&] { return begun == 2 && with_status(MessageStatus::in_progress) == 10; }));
   EXPECT_TRUE(worker->stop(seconds{30}));
-  EXPECT_EQ(with_status(OutboxStatus::done), 2);
-  EXPECT_EQ(with_status(OutboxStatus::ready), 8) << "released, not left to expire";
-  EXPECT_EQ(
-      backend.number("select count(*) from " + backend.table("outbox_messages") + " where retry_count > 0"),
-      0);
+  EXPECT_EQ(with_status(MessageStatus::done), 2);
+  EXPECT_EQ(with_status(MessageStatus::ready), 8) << "released, not left to expire";
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
+                           " where retry_count > 0"),
+            0);
   EXPECT_EQ(begun, 2);
 }
 
 TEST_P(HandlerContract, AHandlerThatThrowsBecauseWeStopCostsNoAttempt) {
   std::atomic<bool> begun{false};
-  worker->on("t", [&](const OutboxMessage&, HandlerContext& context) {
+  worker->on("t", [&](const Message&, HandlerContext& context) {
     begun = true;
     eventually([&] { return context.stop_token().stop_requested(); });
     throw std::runtime_error("stopped");
@@ -596,14 +605,14 @@ TEST_P(HandlerContract, AHandlerThatThrowsBecauseWeStopCostsNoAttempt) {
   worker->start();
   ASSERT_TRUE(eventually([&] { return begun.load(); }));
   EXPECT_TRUE(worker->stop());
-  EXPECT_EQ(found(id).status, OutboxStatus::ready);
+  EXPECT_EQ(found(id).status, MessageStatus::ready);
   EXPECT_EQ(found(id).message.attempts, 0);
 }
 
 TEST_P(HandlerContract, StoppingEndsAtItsDeadlineWhateverHandlersDo) {
   std::atomic<bool> begun{false};
   std::atomic<bool> release{false};
-  worker->on("t", [&](const OutboxMessage&, HandlerContext&) {
+  worker->on("t", [&](const Message&, HandlerContext&) {
     begun = true;
     eventually([&] { return release.load(); });
   });
@@ -611,33 +620,35 @@ TEST_P(HandlerContract, StoppingEndsAtItsDeadlineWhateverHandlersDo) {
   worker->start();
   ASSERT_TRUE(eventually([&] { return begun.load(); }));
   EXPECT_FALSE(worker->stop(milliseconds{50}));
-  EXPECT_EQ(with_status(OutboxStatus::in_progress), 1) << "left to its lease";
+  EXPECT_EQ(with_status(MessageStatus::in_progress), 1) << "left to its lease";
   release = true;
   worker.reset();  // waits for the handler
 }
 
 // --- waking and polling
-// --------------------------------------------------------------------------------------
 
 TEST_P(HandlerContract, AnEnqueueWakesAnIdleWorkerAtOnce) {
   reopen([](PlatformOptions& options) {
     options.worker.poll_interval = std::chrono::minutes{10};  // polling alone would never get there
     options.worker.idle_poll_interval = std::chrono::minutes{10};
   });
-  worker->on("t", [&](const OutboxMessage& message, HandlerContext&) { note(message.payload); });
+  worker->on("t", [&](const Message& message, HandlerContext&) { note(message.payload); });
   worker->start();
   ASSERT_TRUE(eventually([&] {
-    return std::ranges::count_if(
-               log->all(), [](const auto& line) { return line.find("outbox.claimed") != line.npos; }) > 0;
+    return std::ranges::count_if(log->all(), [](const auto& line) {
+             return line.find("outbox.claimed") != line.npos;
+           }) > 0;
   }));
   worker->outbox().enqueue({.topic = "t", .payload = "own"});
-  EXPECT_TRUE(eventually([&] { return noted().size() == 1; })) << "by this process, in its own transaction";
+  EXPECT_TRUE(eventually([&] { return noted().size() == 1; }))
+      << "by this process, in its own transaction";
   {
     auto transaction = worker->begin();
     worker->outbox().enqueue(transaction, {.topic = "t", .payload = "transaction"});
     transaction.commit();
   }
-  EXPECT_TRUE(eventually([&] { return noted().size() == 2; })) << "by this process, in a transaction";
+  EXPECT_TRUE(eventually([&] { return noted().size() == 2; }))
+      << "by this process, in a transaction";
   outbox.enqueue({.topic = "t", .payload = "other"});
   EXPECT_TRUE(eventually([&] { return noted().size() == 3; })) << "by another Platform";
   {
@@ -657,10 +668,11 @@ TEST_P(HandlerContract, AScheduledMessageIsHandledWhenItsTimeComes) {
     options.worker.poll_interval = std::chrono::minutes{10};
     options.worker.idle_poll_interval = std::chrono::minutes{10};
   });
-  worker->on("t", [&](const OutboxMessage& message, HandlerContext&) { note(message.payload); });
+  worker->on("t", [&](const Message& message, HandlerContext&) { note(message.payload); });
   outbox.enqueue({.topic = "t", .due_at = backend.now() + milliseconds{300}});
   worker->start();
-  // The real wait is the database's distance to the due time; SQLite's clock is the test's to move meanwhile.
+  // The real wait is the database's distance to the due time; SQLite's clock is the test's to move
+  // meanwhile.
   if (!backend.is_postgres()) backend.advance(milliseconds{300});
   EXPECT_TRUE(eventually([&] { return noted().size() == 1; }));
 }
@@ -672,7 +684,7 @@ TEST_P(HandlerContract, WhatComesBackByItselfDoesNotWaitForThePoll) {
   });
   std::atomic<int> calls{0};
   worker->on("t",
-             [&](const OutboxMessage&, HandlerContext& context) {
+             [&](const Message&, HandlerContext& context) {
                const int call = ++calls;
                if (call == 1) context.snooze(milliseconds{50});
                if (call == 2) throw std::runtime_error("again");
@@ -682,7 +694,7 @@ TEST_P(HandlerContract, WhatComesBackByItselfDoesNotWaitForThePoll) {
   worker->outbox().enqueue({.topic = "t", .due_at = backend.now() - seconds{1}});
   EXPECT_TRUE(eventually([&] {
     if (!backend.is_postgres()) backend.advance(milliseconds{10});
-    return with_status(OutboxStatus::done) == 1;
+    return with_status(MessageStatus::done) == 1;
   }));
   EXPECT_EQ(calls, 3);
 }
@@ -690,7 +702,7 @@ TEST_P(HandlerContract, WhatComesBackByItselfDoesNotWaitForThePoll) {
 TEST_P(HandlerContract, APauseThatPlainSqlEndedIsEndedForAllItsMessages) {
   reopen([](PlatformOptions& options) { options.worker.lease = milliseconds{1'000}; });
   std::atomic<int> handled{0};
-  worker->on("t", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  worker->on("t", [&](const Message&, HandlerContext&) { ++handled; });
   outbox.pause("t");
   outbox.enqueue_many(std::vector<EnqueueRequest>(1'200, {.topic = "t"}));
   worker->start();
@@ -702,11 +714,11 @@ TEST_P(HandlerContract, APauseThatPlainSqlEndedIsEndedForAllItsMessages) {
 
 TEST_P(HandlerContract, OBX_053_TheServiceReapsRegularly) {
   reopen([](PlatformOptions& options) { options.worker.lease = milliseconds{1'000}; });
-  worker->on("t", [](const OutboxMessage&, HandlerContext&) {});
+  worker->on("t", [](const Message&, HandlerContext&) {});
   worker->start();
   const auto reaps = [&] {
-    return std::ranges::count_if(log->all(),
-                                 [](const auto& line) { return line.find("outbox.reaped") != line.npos; });
+    return std::ranges::count_if(
+        log->all(), [](const auto& line) { return line.find("outbox.reaped") != line.npos; });
   };
   EXPECT_TRUE(eventually([&] { return reaps() >= 2; }));
 }
@@ -724,24 +736,25 @@ TEST_P(HandlerContract, AScheduledMessageDoesNotWaitForThePollOfAWarmWorker) {
     options.worker.poll_interval = std::chrono::minutes{10};
     options.worker.idle_poll_interval = std::chrono::minutes{10};
   });
-  worker->on("t", [&](const OutboxMessage& message, HandlerContext&) { note(message.payload); });
+  worker->on("t", [&](const Message& message, HandlerContext&) { note(message.payload); });
   worker->start();
   worker->outbox().enqueue({.topic = "t", .payload = "warm"});
   ASSERT_TRUE(all_done(1));
   std::this_thread::sleep_for(milliseconds{300});
-  worker->outbox().enqueue({.topic = "t", .payload = "later", .due_at = backend.now() + milliseconds{200}});
+  worker->outbox().enqueue(
+      {.topic = "t", .payload = "later", .due_at = backend.now() + milliseconds{200}});
   if (!backend.is_postgres()) backend.advance(milliseconds{200});
   EXPECT_TRUE(all_done(2));
 }
 
 TEST_P(HandlerContract, TimesFarAheadAreNeitherExpiredNorDue) {
   const WallTime far = std::chrono::sys_days{std::chrono::year{9999} / 12 / 31};
-  worker->on("t", [&](const OutboxMessage& message, HandlerContext&) { note(message.payload); });
+  worker->on("t", [&](const Message& message, HandlerContext&) { note(message.payload); });
   outbox.enqueue({.topic = "t", .payload = "never", .due_at = far});
   const auto lasting = outbox.enqueue({.topic = "t", .payload = "lasting", .expires_at = far});
   worker->start();
   ASSERT_TRUE(all_done(1));
-  EXPECT_EQ(found(lasting).status, OutboxStatus::done);
+  EXPECT_EQ(found(lasting).status, MessageStatus::done);
   EXPECT_THAT(noted(), ElementsAre("lasting"));
 }
 
@@ -752,7 +765,7 @@ TEST_P(HandlerContract, MoreThreadsThanABatchHoldsAllWork) {
     options.worker.batch_size = 1;
   });
   std::atomic<int> inside{0};
-  worker->on("t", [&](const OutboxMessage&, HandlerContext&) {
+  worker->on("t", [&](const Message&, HandlerContext&) {
     ++inside;
     EXPECT_TRUE(eventually([&] { return inside == 8; }));
   });
@@ -768,7 +781,7 @@ TEST_P(HandlerContract, TheServicePurgesOldHistory) {
   });
   outbox.ack(owner, claimed_one());
   backend.advance(seconds{120});
-  worker->on("t", [](const OutboxMessage&, HandlerContext&) {});
+  worker->on("t", [](const Message&, HandlerContext&) {});
   worker->start();
   EXPECT_TRUE(eventually([&] { return stored() == 0; }));
 }
@@ -778,7 +791,7 @@ TEST_P(HandlerContract, OBX_122_AnIdleWorkerLooksLessAndLessOften) {
     options.worker.poll_interval = milliseconds{10};
     options.worker.idle_poll_interval = milliseconds{500};
   });
-  worker->on("t", [](const OutboxMessage&, HandlerContext&) {});
+  worker->on("t", [](const Message&, HandlerContext&) {});
   worker->start();
   std::this_thread::sleep_for(milliseconds{2'000});
   const auto claims = std::ranges::count_if(
@@ -794,13 +807,14 @@ TEST_P(HandlerContract, OBX_116_OBX_117_DefaultsAreTheSpecifications) {
   EXPECT_EQ(worker_defaults.poll_interval, milliseconds{500});
   EXPECT_EQ(ClaimRequest{}.batch_size, 50);
   EXPECT_EQ(ClaimRequest{}.lease, seconds{30});
-  EXPECT_EQ(OutboxOptions{}.max_attempts, 10);
+  EXPECT_EQ(QueueOptions{}.max_attempts, 10);
 }
 
 TEST_P(HandlerContract, CountersAndTimingsReachTheSink) {
   class Numbers : public MetricsSink {
    public:
-    void count(std::string_view name, std::uint64_t by, std::span<const MetricLabel> labels) override {
+    void count(std::string_view name, std::uint64_t by,
+               std::span<const MetricLabel> labels) override {
       std::lock_guard lock(mutex_);
       counters_[std::string{name}] += by;
       EXPECT_FALSE(labels.empty());
@@ -822,7 +836,7 @@ TEST_P(HandlerContract, CountersAndTimingsReachTheSink) {
   };
   const auto numbers = std::make_shared<Numbers>();
   reopen([&](PlatformOptions& options) { options.metrics = numbers; });
-  worker->on("t", [](const OutboxMessage&, HandlerContext&) {});
+  worker->on("t", [](const Message&, HandlerContext&) {});
   worker->outbox().enqueue({.topic = "t", .unique_key = "k"});
   worker->outbox().enqueue({.topic = "t", .unique_key = "k"});
   worker->outbox().enqueue_many(std::vector<EnqueueRequest>(4, {.topic = "t"}));
@@ -838,12 +852,13 @@ TEST_P(HandlerContract, CountersAndTimingsReachTheSink) {
 
   // Settling a batch and claiming the next is one round trip.
   reopen([&](PlatformOptions& options) { options.metrics = numbers; });
-  worker->on("t", [](const OutboxMessage&, HandlerContext&) {});
+  worker->on("t", [](const Message&, HandlerContext&) {});
   worker->outbox().enqueue_many(std::vector<EnqueueRequest>(3'000, {.topic = "t"}));
   const auto before = numbers->of("outbox.round_trip");
   worker->start();
   ASSERT_TRUE(eventually([&] { return numbers->of("outbox.settled") == 3'005U; }));
-  // 60 batches; a loaded machine settles smaller ones. One trip for each claim and each ack would be 6,000.
+  // 60 batches; a loaded machine settles smaller ones. One trip for each claim and each ack would
+  // be 6,000.
   EXPECT_LT(numbers->of("outbox.round_trip") - before, 1'500U);
 }
 

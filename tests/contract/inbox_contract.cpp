@@ -25,7 +25,6 @@ class InboxContract : public InboxTest {};
 DOVETAIL_CONTRACT(InboxContract);
 
 // --- begin and mark
-// ------------------------------------------------------------------------------------------
 
 TEST_P(InboxContract, OfTenConcurrentCallersExactlyOneProceeds) {
   for (int round = 0; round < 5; ++round) {
@@ -155,7 +154,6 @@ TEST_P(InboxContract, BeginAndMarkInATransactionCommitWithItsEffect) {
 }
 
 // --- hashes
-// ------------------------------------------------------------------------------------------------
 
 TEST_P(InboxContract, AKnownIdWithAnotherContentIsReportedAndLogged) {
   auto log = std::make_shared<RecordedLines>();
@@ -167,10 +165,12 @@ TEST_P(InboxContract, AKnownIdWithAnotherContentIsReportedAndLogged) {
   EXPECT_FALSE(inbox.already_processed("s", "m", a));
   EXPECT_EQ(other.inbox().try_begin("s", "m", {.hash = b}).outcome, BeginOutcome::hash_mismatch);
   EXPECT_THROW(other.inbox().already_processed("s", "m", b), HashMismatch);
-  EXPECT_EQ(other.inbox()
-                .enqueue({.topic = "t", .source = "s", .message_id = "m", .hash = Bytes(b.begin(), b.end())})
-                .outcome,
-            InboxEnqueueOutcome::hash_mismatch);
+  EXPECT_EQ(
+      other.inbox()
+          .enqueue(
+              {.topic = "t", .source = "s", .message_id = "m", .hash = Bytes(b.begin(), b.end())})
+          .outcome,
+      InboxEnqueueOutcome::hash_mismatch);
   EXPECT_EQ(other.inbox().process("s", "m", [](Transaction&) { FAIL(); }, {.hash = b}),
             ProcessOutcome::hash_mismatch);
   EXPECT_EQ(log->count("inbox.hash_mismatch"), 4);
@@ -187,7 +187,6 @@ TEST_P(InboxContract, WithoutAHashNothingIsComparedAndTheFirstOneCounts) {
 }
 
 // --- the calls of the specification
-// --------------------------------------------------------------------------
 
 TEST_P(InboxContract, TheCallsOfTheSpecificationGoThroughALife) {
   EXPECT_FALSE(inbox.already_processed("s", "m"));
@@ -248,7 +247,6 @@ TEST_P(InboxContract, AllOfThemTakeEffectWithTheCallersTransaction) {
 }
 
 // --- process
-// -----------------------------------------------------------------------------------------------
 
 TEST_P(InboxContract, ProcessHandlesOnceAndMarksWithTheEffect) {
   const auto table = effects_table();
@@ -311,8 +309,9 @@ TEST_P(InboxContract, ConcurrentProcessingOfOneMessageHasOneEffect) {
 }
 
 TEST_P(InboxContract, AHandlerThatOutlivesTheLeaseOfItsTryIsCountedOnce) {
-  EXPECT_EQ(inbox.process("s", "m", [&](Transaction&) { backend.advance(std::chrono::minutes{10}); }),
-            ProcessOutcome::handled);
+  EXPECT_EQ(
+      inbox.process("s", "m", [&](Transaction&) { backend.advance(std::chrono::minutes{10}); }),
+      ProcessOutcome::handled);
   EXPECT_EQ(found("m").attempts, 1);
   const auto fail = [&](Transaction&) {
     backend.advance(std::chrono::minutes{10});
@@ -356,7 +355,7 @@ TEST_P(InboxContract, AMessageWhoseLeaseIsLostAtItsLastAttemptIsDead) {
   EXPECT_EQ(status_of("m"), InboxStatus::dead);
   EXPECT_EQ(found("m").last_error, "its lease ran out, and with it its last attempt");
   EXPECT_EQ(log->count("inbox.dead"), 1);
-  EXPECT_EQ(other.inbox().revive({.message_id = "m"}), 1U);
+  EXPECT_EQ(other.inbox().replay({.message_id = "m"}), 1U);
   EXPECT_TRUE(other.inbox().try_begin("s", "m").started());
 }
 
@@ -389,12 +388,12 @@ TEST_P(InboxContract, ATransactionThatRollsBackLogsNoDeath) {
   EXPECT_EQ(log->count("inbox.dead"), 1);
 }
 
-TEST_P(InboxContract, AReviveMayHaveAReasonAndADelay) {
+TEST_P(InboxContract, AReplayMayHaveAReasonAndADelay) {
   kill("q");
   inbox.mark_dead("s", "g", "poison");
-  EXPECT_THROW(inbox.revive({}, {.delay = milliseconds{-1}}), std::out_of_range);
-  EXPECT_THROW(inbox.revive({}, {.reason = "\xff"}), std::invalid_argument);
-  EXPECT_EQ(inbox.revive({}, {.reason = "the bank is back", .delay = std::chrono::minutes{1}}), 2U);
+  EXPECT_THROW(inbox.replay({}, {.delay = milliseconds{-1}}), std::out_of_range);
+  EXPECT_THROW(inbox.replay({}, {.reason = "\xff"}), std::invalid_argument);
+  EXPECT_EQ(inbox.replay({}, {.reason = "the bank is back", .delay = std::chrono::minutes{1}}), 2U);
   EXPECT_EQ(found("q").last_error, "the bank is back");
   EXPECT_EQ(found("g").last_error, "the bank is back");
   EXPECT_EQ(status_of("q"), InboxStatus::queued);
@@ -411,7 +410,6 @@ TEST_P(InboxContract, AFailedTryKeepsTheHash) {
 }
 
 // --- limits
-// ------------------------------------------------------------------------------------------------
 
 TEST_P(InboxContract, WhatIsBeyondALimitIsRefusedAndNothingIsStored) {
   const std::string long_source(65, 's');
@@ -433,9 +431,11 @@ TEST_P(InboxContract, WhatIsBeyondALimitIsRefusedAndNothingIsStored) {
   EXPECT_THROW(inbox.process("s", "m", {}), std::invalid_argument);
   EXPECT_THROW(inbox.enqueue({.topic = "t", .source = long_source, .message_id = "m"}),
                std::invalid_argument);
-  EXPECT_THROW(inbox.enqueue({.topic = "", .source = "s", .message_id = "m"}), std::invalid_argument);
+  EXPECT_THROW(inbox.enqueue({.topic = "", .source = "s", .message_id = "m"}),
+               std::invalid_argument);
   EXPECT_THROW(
-      inbox.enqueue({.topic = "t", .source = "s", .message_id = "m", .headers = {{"dovetail-x", ""}}}),
+      inbox.enqueue(
+          {.topic = "t", .source = "s", .message_id = "m", .headers = {{"dovetail-x", ""}}}),
       std::invalid_argument);
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("inbox_guard")), 0);
   try {
@@ -448,7 +448,6 @@ TEST_P(InboxContract, WhatIsBeyondALimitIsRefusedAndNothingIsStored) {
 }
 
 // --- operating
-// ---------------------------------------------------------------------------------------------
 
 TEST_P(InboxContract, CountsAndStuckOnes) {
   inbox.already_processed("s", "seen");
@@ -479,7 +478,7 @@ TEST_P(InboxContract, WhatIsOldIsForgottenAndNewWhenItComesAgain) {
   put("queued");
   backend.advance(hours{20});
   inbox.already_processed("s", "seen again");
-  EXPECT_EQ(inbox.forget(hours{10}), 3U);
+  EXPECT_EQ(inbox.purge(hours{10}), 3U);
   EXPECT_FALSE(inbox.find("s", "processed"));
   EXPECT_FALSE(inbox.find("s", "dead"));
   EXPECT_FALSE(inbox.find("s", "seen"));
@@ -505,11 +504,11 @@ TEST_P(InboxContract, AStartedPlatformForgetsAndWarnsOfStuckOnes) {
   EXPECT_TRUE(eventually([&] { return !inbox.find("s", "old") && log->count("inbox.stuck") > 0; }));
 }
 
-TEST_P(InboxContract, ADeadLetterThatWasPurgedMayStillBeRevived) {
+TEST_P(InboxContract, ADeadLetterThatWasPurgedMayStillBeReplayed) {
   kill("m");
   EXPECT_EQ(inbox.queue().purge_dead_letters(DeadLetterFilter{}), 1U);
   EXPECT_EQ(status_of("m"), InboxStatus::dead);
-  EXPECT_EQ(inbox.revive({.message_id = "m"}), 1U);
+  EXPECT_EQ(inbox.replay({.message_id = "m"}), 1U);
   EXPECT_EQ(status_of("m"), InboxStatus::seen);
   EXPECT_TRUE(put("m").stored());
 }
@@ -522,7 +521,7 @@ TEST_P(InboxContract, ForgettingWorksThroughManyInSmallTransactions) {
   inbox.enqueue_many(requests);
   EXPECT_EQ(inbox.queue().ack(owner, claims(10'000)), 2'500U);
   backend.advance(hours{1});
-  EXPECT_EQ(inbox.forget(minutes{30}), 2'500U);
+  EXPECT_EQ(inbox.purge(minutes{30}), 2'500U);
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("inbox_guard")), 0);
 }
 
@@ -531,9 +530,9 @@ TEST_P(InboxContract, TheDeadAreListedRevivedAndPurged) {
   kill("b", "t2");
   inbox.mark_dead("s", "c", "poison");
   inbox.mark_dead("r", "d");
-  const auto ids = [&](const DeadFilter& filter, const InboxPage& page = {}) {
+  const auto ids = [&](const InboxDeadLetterFilter& filter, const InboxPage& page = {}) {
     std::vector<std::string> found;
-    for (const auto& entry : inbox.dead(filter, page)) found.push_back(entry.message_id);
+    for (const auto& entry : inbox.dead_letters(filter, page)) found.push_back(entry.message_id);
     return found;
   };
   EXPECT_THAT(ids({}), ElementsAre("d", "a", "b", "c")) << "in the order of sources and ids";
@@ -541,14 +540,14 @@ TEST_P(InboxContract, TheDeadAreListedRevivedAndPurged) {
   EXPECT_THAT(ids({.topic = "t1"}), ElementsAre("a"));
   EXPECT_THAT(ids({.message_id = "c"}), ElementsAre("c"));
   EXPECT_THAT(ids({}, {.after_source = "s", .after_message_id = "a", .size = 1}), ElementsAre("b"));
-  EXPECT_EQ(inbox.dead({.topic = "t1"}).front().last_error, "no such order");
-  EXPECT_EQ(inbox.dead({.topic = "t1"}).front().topic, "t1");
+  EXPECT_EQ(inbox.dead_letters({.topic = "t1"}).front().last_error, "no such order");
+  EXPECT_EQ(inbox.dead_letters({.topic = "t1"}).front().topic, "t1");
 
-  EXPECT_EQ(inbox.revive({.topic = "t1"}), 1U);
+  EXPECT_EQ(inbox.replay({.topic = "t1"}), 1U);
   EXPECT_EQ(status_of("a"), InboxStatus::queued);
   EXPECT_EQ(found("a").attempts, 0);
   EXPECT_EQ(found("a").last_error, "no such order") << "the reason is kept";
-  EXPECT_EQ(inbox.revive({.message_id = "c"}), 1U);
+  EXPECT_EQ(inbox.replay({.message_id = "c"}), 1U);
   EXPECT_EQ(status_of("c"), InboxStatus::seen);
   EXPECT_EQ(found("c").last_error, "poison");
   EXPECT_TRUE(inbox.try_begin("s", "c").started());
@@ -556,7 +555,7 @@ TEST_P(InboxContract, TheDeadAreListedRevivedAndPurged) {
   ASSERT_THAT(again, SizeIs(1));
   EXPECT_EQ(InboxMessage::from(again.front().message).message_id, "a");
 
-  EXPECT_EQ(inbox.purge_dead({}), 2U);
+  EXPECT_EQ(inbox.purge_dead_letters({}), 2U);
   EXPECT_THAT(ids({}), IsEmpty());
   EXPECT_THAT(inbox.queue().dead_letters(), IsEmpty());
   EXPECT_TRUE(put("b").stored()) << "it is new";

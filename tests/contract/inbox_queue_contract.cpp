@@ -116,7 +116,8 @@ TEST_P(InboxQueueContract, EveryWayToADeadLetterMarksItDead) {
   EXPECT_EQ(inbox.queue().fail(owner, claims(), "broken"), 1U);
   put("abandoned");
   EXPECT_EQ(inbox.queue().abandon(owner, claims(), {.error = "broken", .max_attempts = 1}), 1U);
-  inbox.enqueue({.topic = "t", .source = "s", .message_id = "expired", .expires_at = backend.now()});
+  inbox.enqueue(
+      {.topic = "t", .source = "s", .message_id = "expired", .expires_at = backend.now()});
   EXPECT_THAT(claim(), IsEmpty());
   put("reaped");
   EXPECT_THAT(claim(), SizeIs(1));
@@ -128,7 +129,8 @@ TEST_P(InboxQueueContract, EveryWayToADeadLetterMarksItDead) {
     EXPECT_TRUE(found(id).last_error) << id;
   }
   EXPECT_EQ(inbox.queue().replay(DeadLetterFilter{}), 4U);
-  EXPECT_EQ(status_of("failed"), InboxStatus::queued) << "also when the queue's own call replays it";
+  EXPECT_EQ(status_of("failed"), InboxStatus::queued)
+      << "also when the queue's own call replays it";
 }
 
 TEST_P(InboxQueueContract, AnAbandonedOneComesAgainAndCountsItsAttempts) {
@@ -159,12 +161,15 @@ TEST_P(InboxQueueContract, AStaleClaimMarksNothing) {
 TEST_P(InboxQueueContract, AnEnqueueInATransactionIsSeenWithIt) {
   {
     auto transaction = platform.begin();
-    EXPECT_TRUE(inbox.enqueue(transaction, {.topic = "t", .source = "s", .message_id = "m"}).stored());
+    EXPECT_TRUE(
+        inbox.enqueue(transaction, {.topic = "t", .source = "s", .message_id = "m"}).stored());
   }
   EXPECT_FALSE(inbox.find("s", "m"));
   auto transaction = platform.begin();
-  EXPECT_TRUE(inbox.enqueue(transaction, {.topic = "t", .source = "s", .message_id = "m"}).stored());
-  EXPECT_FALSE(inbox.enqueue(transaction, {.topic = "t", .source = "s", .message_id = "m"}).stored());
+  EXPECT_TRUE(
+      inbox.enqueue(transaction, {.topic = "t", .source = "s", .message_id = "m"}).stored());
+  EXPECT_FALSE(
+      inbox.enqueue(transaction, {.topic = "t", .source = "s", .message_id = "m"}).stored());
   transaction.commit();
   EXPECT_THAT(claim(), SizeIs(1));
 }
@@ -189,13 +194,12 @@ TEST_P(InboxQueueContract, ManyAreStoredInOneGoAndAnsweredInTheirOrder) {
 }
 
 // --- handlers
-// ----------------------------------------------------------------------------------------------
 
 TEST_P(InboxQueueContract, HandlersGetWhatIsEnqueuedAndTheGuardRemembers) {
   auto worker = Platform::open(backend.url(), working());
   std::mutex mutex;
   std::vector<std::string> got;
-  worker.on("t", [](const OutboxMessage&, HandlerContext&) { FAIL() << "that is the outbox's"; });
+  worker.on("t", [](const Message&, HandlerContext&) { FAIL() << "that is the outbox's"; });
   worker.on_inbox("t", [&](const InboxMessage& message, HandlerContext& context) {
     std::lock_guard lock(mutex);
     got.push_back(message.source + "/" + message.message_id + ": " + message.payload);
@@ -234,19 +238,20 @@ TEST_P(InboxQueueContract, WhatAHandlerWritesCommitsWithTheMark) {
   EXPECT_EQ(found("m").attempts, 1);
 }
 
-TEST_P(InboxQueueContract, APoisonMessageDiesAndLivesAgainWhenRevived) {
+TEST_P(InboxQueueContract, APoisonMessageDiesAndLivesAgainWhenReplayed) {
   auto worker = Platform::open(backend.url(), working());
   std::atomic<bool> healed{false};
   worker.on_inbox("t", [&](const InboxMessage&, HandlerContext&) {
     if (!healed) throw PermanentFailure("poison");
   });
-  worker.on_any_inbox([](const InboxMessage&, HandlerContext&) { throw PermanentFailure("no such topic"); });
+  worker.on_any_inbox(
+      [](const InboxMessage&, HandlerContext&) { throw PermanentFailure("no such topic"); });
   worker.start();
   put("m");
   EXPECT_TRUE(becomes("m", InboxStatus::dead));
   EXPECT_EQ(found("m").last_error, "poison");
   healed = true;
-  EXPECT_EQ(inbox.revive({.source = "s", .message_id = "m"}), 1U);
+  EXPECT_EQ(inbox.replay({.source = "s", .message_id = "m"}), 1U);
   EXPECT_TRUE(becomes("m", InboxStatus::processed));
   put("x", "of no handler");
   EXPECT_TRUE(becomes("x", InboxStatus::dead));

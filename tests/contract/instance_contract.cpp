@@ -47,19 +47,22 @@ class InstanceContract : public OutboxTest {
   std::size_t listed() { return instances().list().size(); }
 
   /// A row of another process.
-  InstanceId add(const std::vector<InstanceQueue>& queues, InstanceState state = InstanceState::running) {
+  InstanceId add(const std::vector<InstanceQueue>& queues,
+                 InstanceState state = InstanceState::running) {
     const storage::InstanceEntry entry{.id = InstanceId::generate(),
                                        .host = "elsewhere",
                                        .pid = 7,
                                        .version = "1.0",
                                        .handlers = storage::handlers_json(queues),
                                        .started_at = std::nullopt};
-    database->write(
-        {}, [&](storage::WriteSession& session) { database->instances().beat(session, entry, state); });
+    database->write({}, [&](storage::WriteSession& session) {
+      database->instances().beat(session, entry, state);
+    });
     return entry.id;
   }
   void forget(InstanceId id) {
-    database->write({}, [&](storage::WriteSession& session) { database->instances().remove(session, id); });
+    database->write(
+        {}, [&](storage::WriteSession& session) { database->instances().remove(session, id); });
   }
   std::vector<std::string> unhandled(const UnhandledTopicsRequest& request = {}) {
     std::vector<std::string> topics;
@@ -71,8 +74,8 @@ class InstanceContract : public OutboxTest {
   /// The service of a started Platform, with short intervals.
   std::unique_ptr<runtime::Instance> service(const runtime::InstanceOptions& options,
                                              const std::vector<InstanceQueue>& queues = {}) {
-    auto instance =
-        std::make_unique<runtime::Instance>(*database, queues, options, Logger{log}, Metrics{metrics});
+    auto instance = std::make_unique<runtime::Instance>(*database, queues, options, Logger{log},
+                                                        Metrics{metrics});
     instance->start();
     return instance;
   }
@@ -90,8 +93,8 @@ DOVETAIL_CONTRACT(InstanceContract);
 TEST_P(InstanceContract, AStartedPlatformIsListedUntilItHasStopped) {
   EXPECT_THAT(instances().list(), IsEmpty());
   auto worker = backend.open();
-  worker.on("b", [](const OutboxMessage&, HandlerContext&) {});
-  worker.on("a", [](const OutboxMessage&, HandlerContext&) {});
+  worker.on("b", [](const Message&, HandlerContext&) {});
+  worker.on("a", [](const Message&, HandlerContext&) {});
   worker.on_any_inbox([](const InboxMessage&, HandlerContext&) {});
   worker.start();
   ASSERT_TRUE(eventually([&] { return listed() == 1; }));
@@ -112,10 +115,11 @@ TEST_P(InstanceContract, AStartedPlatformIsListedUntilItHasStopped) {
 
 TEST_P(InstanceContract, AHandlerOfAllTopicsIsShown) {
   auto worker = backend.open();
-  worker.on_any([](const OutboxMessage&, HandlerContext&) {});
+  worker.on_any([](const Message&, HandlerContext&) {});
   worker.start();
   ASSERT_TRUE(eventually([&] { return listed() == 1; }));
-  EXPECT_THAT(instances().list().at(0).queues, ElementsAre(InstanceQueue{"outbox", {"join.wait"}, true}));
+  EXPECT_THAT(instances().list().at(0).queues,
+              ElementsAre(InstanceQueue{"outbox", {"join.wait"}, true}));
 }
 
 TEST_P(InstanceContract, AStoppingPlatformIsDrainingUntilItsHandlersHaveEnded) {
@@ -123,7 +127,7 @@ TEST_P(InstanceContract, AStoppingPlatformIsDrainingUntilItsHandlersHaveEnded) {
   std::atomic<bool> may_end{false};
   {
     auto worker = backend.open();
-    worker.on("slow", [&](const OutboxMessage&, HandlerContext&) {
+    worker.on("slow", [&](const Message&, HandlerContext&) {
       begun = true;
       EXPECT_TRUE(eventually([&] { return may_end.load(); }));
     });
@@ -131,7 +135,8 @@ TEST_P(InstanceContract, AStoppingPlatformIsDrainingUntilItsHandlersHaveEnded) {
     worker.start();
     ASSERT_TRUE(eventually([&] { return begun && listed() == 1; }));
     EXPECT_FALSE(worker.stop(milliseconds{0}));
-    EXPECT_TRUE(eventually([&] { return instances().list().at(0).state == InstanceState::draining; }));
+    EXPECT_TRUE(
+        eventually([&] { return instances().list().at(0).state == InstanceState::draining; }));
     may_end = true;
   }
   EXPECT_THAT(instances().list(), IsEmpty());
@@ -187,7 +192,8 @@ TEST_P(InstanceContract, AFailureIsLoggedOnceAndRetried) {
   const auto instance = service({.heartbeat = milliseconds{10}});
   ASSERT_TRUE(eventually([&] { return listed() == 1; }));
   const auto table = backend.table("instance");
-  backend.sql("alter table " + table + " rename to " + (backend.is_postgres() ? "away" : table + "_away"));
+  backend.sql("alter table " + table + " rename to " +
+              (backend.is_postgres() ? "away" : table + "_away"));
   ASSERT_TRUE(eventually([&] { return metrics->of("instance.heartbeat_failed") >= 3; }));
   EXPECT_EQ(log->count("instance.heartbeat_failed"), 1);
   backend.sql(backend.is_postgres() ? "alter table " + backend.table("away") + " rename to instance"
@@ -210,7 +216,8 @@ TEST_P(InstanceContract, LeavingDoesNotWaitForADatabaseThatDoesNotAnswer) {
 }
 
 TEST_P(InstanceContract, HandlersThatHoldAllConnectionsDoNotDelayHeartbeats) {
-  if (database->transactions_exclude_writers()) GTEST_SKIP() << "an open transaction excludes all writers";
+  if (database->transactions_exclude_writers())
+    GTEST_SKIP() << "an open transaction excludes all writers";
   auto small = backend.open_database({.max_connections = 1});
   const auto held = small->begin();
   runtime::Instance instance(*small, {}, {.heartbeat = milliseconds{10}}, Logger{log}, Metrics{});
@@ -267,7 +274,8 @@ TEST_P(InstanceContract, OnlyTheFrontOfEachPriorityIsLookedAt) {
   for (const auto* topic : {"a", "a", "a", "b"}) outbox.enqueue({.topic = topic});
   outbox.enqueue({.topic = "urgent", .priority = 3});
   backend.advance(seconds{61});
-  EXPECT_THAT(unhandled({.look_at = 2}), ::testing::UnorderedElementsAre("outbox a 2", "outbox urgent 1"));
+  EXPECT_THAT(unhandled({.look_at = 2}),
+              ::testing::UnorderedElementsAre("outbox a 2", "outbox urgent 1"));
   EXPECT_THAT(unhandled(), SizeIs(3));
 }
 
@@ -292,8 +300,9 @@ TEST_P(InstanceContract, AnUnhandledTopicIsWarnedAboutOnceAndCounted) {
   EXPECT_EQ(log->count("outbox.topic_unhandled"), 1);
   EXPECT_EQ(log->count("inbox.topic_unhandled"), 1);
   EXPECT_THAT(log->all(),
-              Contains(AllOf(HasSubstr("warn outbox.topic_unhandled"), HasSubstr("store=" + platform.name()),
-                             HasSubstr("topic=t"), HasSubstr("count=2"), HasSubstr("oldest_wait_ms="))));
+              Contains(AllOf(HasSubstr("warn outbox.topic_unhandled"),
+                             HasSubstr("store=" + platform.name()), HasSubstr("topic=t"),
+                             HasSubstr("count=2"), HasSubstr("oldest_wait_ms="))));
 }
 
 TEST_P(InstanceContract, AnUnhandledTopicIsWarnedAboutAgainAfterAWhile) {

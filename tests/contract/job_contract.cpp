@@ -22,7 +22,11 @@ class JobContract : public BackendTest {
  protected:
   /// Every minute, as many at a time as there are.
   static JobRequest minutely(const std::string& name = "j") {
-    return {.name = name, .topic = "work", .cron = "0 * * * * *", .payload = "p", .max_concurrent_runs = 0};
+    return {.name = name,
+            .topic = "work",
+            .cron = "0 * * * * *",
+            .payload = "p",
+            .max_concurrent_runs = 0};
   }
   std::vector<ClaimedMessage> claim() {
     return platform.outbox().claim({.owner = owner, .batch_size = 1'000, .lease = hours{2}});
@@ -49,7 +53,6 @@ class JobContract : public BackendTest {
 DOVETAIL_CONTRACT(JobContract);
 
 // --- jobs
-// ----------------------------------------------------------------------------------------------------
 
 TEST_P(JobContract, AJobIsCreatedAndChangedByItsName) {
   const auto id = jobs.create_or_update({.name = "report",
@@ -100,9 +103,12 @@ TEST_P(JobContract, WhatCannotWorkIsRefusedAndNothingIsStored) {
   EXPECT_THROW(jobs.create_or_update(with([](auto& r) { r.cron = "0 0 30 2 *"; })), CronError);
   EXPECT_THROW(jobs.create_or_update(with([](auto& r) { r.time_zone = "Mars/Olympus"; })),
                std::invalid_argument);
-  EXPECT_THROW(jobs.create_or_update(with([](auto& r) { r.misfire_limit = 0; })), std::out_of_range);
-  EXPECT_THROW(jobs.create_or_update(with([](auto& r) { r.max_concurrent_runs = -1; })), std::out_of_range);
-  EXPECT_THROW(jobs.create_or_update(with([](auto& r) { r.jitter = hours{2}; })), std::out_of_range);
+  EXPECT_THROW(jobs.create_or_update(with([](auto& r) { r.misfire_limit = 0; })),
+               std::out_of_range);
+  EXPECT_THROW(jobs.create_or_update(with([](auto& r) { r.max_concurrent_runs = -1; })),
+               std::out_of_range);
+  EXPECT_THROW(jobs.create_or_update(with([](auto& r) { r.jitter = hours{2}; })),
+               std::out_of_range);
   EXPECT_THAT(jobs.list(), IsEmpty());
 }
 
@@ -131,7 +137,6 @@ TEST_P(JobContract, ARenamedJobKeepsItsRuns) {
 }
 
 // --- runs
-// ----------------------------------------------------------------------------------------------------
 
 TEST_P(JobContract, EachTimeOfTheScheduleIsOneRunAndOneMessage) {
   jobs.create_or_update(minutely());
@@ -167,7 +172,8 @@ TEST_P(JobContract, ARunFollowsItsMessageThroughFailureAndReplay) {
   pass(minutes{1});
   auto claimed = claim();
   ASSERT_THAT(claimed, SizeIs(1));
-  platform.outbox().abandon(owner, std::vector{claimed[0].claim}, {.error = "first", .delay = seconds{0}});
+  platform.outbox().abandon(owner, std::vector{claimed[0].claim},
+                            {.error = "first", .delay = seconds{0}});
   EXPECT_THAT(statuses(), ElementsAre(RunStatus::ready));
   EXPECT_EQ(jobs.runs("j")[0].last_error, "first");
   EXPECT_EQ(jobs.runs("j")[0].attempts, 1);
@@ -189,7 +195,8 @@ TEST_P(JobContract, AJobThatAlwaysFailsShowsItBeforeItsMessageIsADeadLetter) {
   EXPECT_FALSE(jobs.get("j")->last_run_status);
   const auto claimed = claim();
   ASSERT_THAT(claimed, SizeIs(1));
-  platform.outbox().abandon(owner, std::vector{claimed[0].claim}, {.error = "no", .delay = seconds{0}});
+  platform.outbox().abandon(owner, std::vector{claimed[0].claim},
+                            {.error = "no", .delay = seconds{0}});
   EXPECT_EQ(jobs.get("j")->last_run_status, RunStatus::failed);
   EXPECT_EQ(jobs.get("j")->last_run_at, first);
   EXPECT_EQ(ack(claim()), 1U);
@@ -219,7 +226,6 @@ TEST_P(JobContract, ManySchedulersMakeOneRunOfEachTime) {
 }
 
 // --- misfires
-// -----------------------------------------------------------------------------------------------
 
 TEST_P(JobContract, AfterADayWithoutASchedulerCoalesceRunsOnce) {
   jobs.create_or_update(minutely());
@@ -282,7 +288,6 @@ TEST_P(JobContract, AClockMovedByAnHourEitherWayRunsNothingTwice) {
 }
 
 // --- overlap
-// ------------------------------------------------------------------------------------------------
 
 TEST_P(JobContract, ARunWaitsForTheOneBeforeItAndFurtherTimesAreCoalesced) {
   auto request = minutely();
@@ -318,7 +323,6 @@ TEST_P(JobContract, WithSkipNothingWaitsAndWithAllAsManyAsItsLimit) {
 }
 
 // --- trigger, enable, remove
-// ----------------------------------------------------------------------------------
 
 TEST_P(JobContract, ATriggeredRunComesBesideTheSchedule) {
   auto request = minutely();
@@ -374,7 +378,7 @@ TEST_P(JobContract, JitterComesOnTopAndIsBounded) {
   for (int i = 0; i < 20; ++i) pass(minutes{1});
   std::set<WallTime::duration> delays;
   for (const auto& run : jobs.runs("j")) {
-    const auto message = platform.outbox().find(OutboxMessageId{run.id.uuid()});
+    const auto message = platform.outbox().find(MessageId{run.id.uuid()});
     ASSERT_TRUE(message);
     const auto delay = *message->message.due_at - run.scheduled_time;
     EXPECT_GE(delay, seconds{0});
@@ -401,7 +405,8 @@ TEST_P(JobContract, AJobThatCannotBeUnderstoodDoesNotKeepOthersFromRunning) {
   auto other = Platform::open(backend.url(), options);
   jobs.create_or_update(minutely("a"));
   jobs.create_or_update(minutely("b"));
-  backend.sql("update " + backend.table("job") + " set time_zone = 'Mars/Olympus' where name = 'a'");
+  backend.sql("update " + backend.table("job") +
+              " set time_zone = 'Mars/Olympus' where name = 'a'");
   // Another process may understand it: its next look stays as it is.
   backend.advance(minutes{1});
   EXPECT_EQ(other.jobs().schedule_due(), 1U);
@@ -443,7 +448,8 @@ TEST_P(JobContract, DisablingDropsWhatWaitsForItsTurn) {
   jobs.disable("j");
   EXPECT_THAT(jobs.runs("j"), SizeIs(1));
   jobs.create_or_update(minutely());
-  EXPECT_FALSE(jobs.get("j")->enabled) << "a service that starts does not undo what an operator did";
+  EXPECT_FALSE(jobs.get("j")->enabled)
+      << "a service that starts does not undo what an operator did";
   auto enabled = minutely();
   enabled.enabled = true;
   jobs.create_or_update(enabled);
@@ -452,8 +458,9 @@ TEST_P(JobContract, DisablingDropsWhatWaitsForItsTurn) {
 
 TEST_P(JobContract, ATriggerAtTheVeryTimeOfTheScheduleIsASecondRun) {
   jobs.create_or_update(minutely());
-  backend.advance(std::chrono::duration_cast<milliseconds>(*jobs.get("j")->next_due_at - backend.now()) +
-                  milliseconds{1});
+  backend.advance(
+      std::chrono::duration_cast<milliseconds>(*jobs.get("j")->next_due_at - backend.now()) +
+      milliseconds{1});
   ASSERT_TRUE(jobs.trigger("j"));
   EXPECT_THAT(claim(), SizeIs(2));
 }
@@ -462,7 +469,7 @@ TEST_P(JobContract, AStartedPlatformRunsJobsAndNotesStartAndOutput) {
   auto options = backend.options();
   options.clock = nullptr;  // real time
   auto worker = Platform::open(backend.url(), options);
-  worker.on("work", [&](const OutboxMessage& message, HandlerContext& context) {
+  worker.on("work", [&](const Message& message, HandlerContext& context) {
     const auto run = Jobs::run_of(message);
     ASSERT_TRUE(run);
     worker.jobs().set_output(context.transaction(), *run, "42 rows");
@@ -482,7 +489,6 @@ TEST_P(JobContract, AStartedPlatformRunsJobsAndNotesStartAndOutput) {
 }
 
 // --- PostgreSQL alone: SQLite has one writer, so that there is no "while"
-// ----------------------------------------------------------------------------------------
 
 class PostgresJobContract : public JobContract {};
 INSTANTIATE_TEST_SUITE_P(Engines, PostgresJobContract, ::testing::Values(BackendKind::postgres),
@@ -495,7 +501,8 @@ TEST_P(PostgresJobContract, ARunThatWaitsIsStartedThoughItWasAddedWhileTheOneBef
   ASSERT_TRUE(jobs.trigger("j"));
   const auto claimed = claim();
   ASSERT_THAT(claimed, SizeIs(1));
-  // Somebody holds the job, as a scheduler that adds a run does, and has not committed when the run ends.
+  // Somebody holds the job, as a scheduler that adds a run does, and has not committed when the run
+  // ends.
   UserConnection scheduler(backend);
   scheduler.execute("begin");
   scheduler.execute("select from " + backend.table("job") + " where name = 'j' for no key update");

@@ -20,17 +20,19 @@ using ::testing::SizeIs;
 
 class JoinContract : public JoinTest {
  protected:
-  JoinId started_in(Transaction& transaction) { return joins.start(transaction, {.expected_steps = 1}); }
+  JoinId started_in(Transaction& transaction) {
+    return joins.start(transaction, {.expected_steps = 1});
+  }
 };
 DOVETAIL_CONTRACT(JoinContract);
 
 // --- start
-// ---------------------------------------------------------------------------------------------------
 
 TEST_P(JoinContract,
        JOIN_001_JOIN_005_JOIN_006_OBX_080_OBX_081_OBX_082_AJoinStartsPendingWithNothingCounted) {
   const auto before = backend.now();
-  const auto id = joins.start({.grouping_key = "customer-7", .expected_steps = 3, .metadata = R"({"a": 1})"});
+  const auto id =
+      joins.start({.grouping_key = "customer-7", .expected_steps = 3, .metadata = R"({"a": 1})"});
   const auto other = started(1);
   EXPECT_NE(id, other);
   const auto join = got(id);
@@ -57,16 +59,18 @@ TEST_P(JoinContract, JOIN_002_AJoinOfNoStepsIsRefused) {
 TEST_P(JoinContract, JOIN_003_AnEmptyGroupingKeyIsNone) {
   const auto id = joins.start({.grouping_key = "", .expected_steps = 1});
   EXPECT_EQ(got(id).grouping_key, std::nullopt);
-  EXPECT_EQ(
-      backend.number("select count(*) from " + backend.table("outbox_joins") + " where grouping_key is null"),
-      1);
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_joins") +
+                           " where grouping_key is null"),
+            1);
 }
 
 TEST_P(JoinContract, JOIN_004_WhatIsTooLongOrNoTextIsRefused) {
   std::string long_key;
   for (int i = 0; i < 255; ++i) long_key += "ü";
-  EXPECT_EQ(got(joins.start({.grouping_key = long_key, .expected_steps = 1})).grouping_key, long_key);
-  EXPECT_THROW(joins.start({.grouping_key = long_key + "x", .expected_steps = 1}), std::invalid_argument);
+  EXPECT_EQ(got(joins.start({.grouping_key = long_key, .expected_steps = 1})).grouping_key,
+            long_key);
+  EXPECT_THROW(joins.start({.grouping_key = long_key + "x", .expected_steps = 1}),
+               std::invalid_argument);
   EXPECT_THROW(joins.start({.grouping_key = std::string("a\0b", 3), .expected_steps = 1}),
                std::invalid_argument);
   EXPECT_THROW(joins.start({.grouping_key = "\xff", .expected_steps = 1}), std::invalid_argument);
@@ -102,7 +106,6 @@ TEST_P(JoinContract, AJoinExistsIfItsTransactionCommits) {
 }
 
 // --- attach
-// --------------------------------------------------------------------------------------------------
 
 TEST_P(JoinContract, JOIN_010_JOIN_013_OBX_083_AttachMakesAPendingMemberAndCountsNothing) {
   const auto join = started(2);
@@ -133,7 +136,7 @@ TEST_P(JoinContract, JOIN_012_WhatDoesNotExistIsRefused) {
   const auto message = outbox.enqueue({.topic = "t"});
   EXPECT_THROW(joins.attach(join, message), InvalidOperation);
   EXPECT_THROW(joins.attach(JoinId{}, message), std::invalid_argument);
-  EXPECT_THROW(joins.attach(started(1), OutboxMessageId{}), std::invalid_argument);
+  EXPECT_THROW(joins.attach(started(1), MessageId{}), std::invalid_argument);
   EXPECT_THROW(joins.report_step_completed(join, message), InvalidOperation);
   EXPECT_THROW(joins.report_step_failed(started(1), message), InvalidOperation);  // no step of it
   EXPECT_THROW(joins.cancel(join), InvalidOperation);
@@ -141,8 +144,9 @@ TEST_P(JoinContract, JOIN_012_WhatDoesNotExistIsRefused) {
   EXPECT_THROW(outbox.enqueue({.topic = "t", .joins = {join}}), InvalidOperation);
   EXPECT_THROW(outbox.enqueue({.topic = "t", .joins = {JoinId{}}}), std::invalid_argument);
   auto transaction = platform.begin();
-  EXPECT_THROW(outbox.enqueue(transaction, {.topic = "t", .joins = {started_in(transaction), join}}),
-               InvalidOperation);
+  EXPECT_THROW(
+      outbox.enqueue(transaction, {.topic = "t", .joins = {started_in(transaction), join}}),
+      InvalidOperation);
   transaction.commit();  // nothing had been written for the refused one
   EXPECT_EQ(stored(), 1);
   EXPECT_FALSE(joins.get(join));
@@ -150,7 +154,7 @@ TEST_P(JoinContract, JOIN_012_WhatDoesNotExistIsRefused) {
 
 TEST_P(JoinContract, AMessageThatIsNotStoredIsAttachedAndCountedWhenItComes) {
   const auto join = started(1);
-  const auto id = OutboxMessageId::generate();
+  const auto id = MessageId::generate();
   joins.attach(join, id);
   outbox.enqueue({.topic = "t", .message_id = id});
   EXPECT_EQ(state(join), "0/0 of 1, pending");
@@ -178,18 +182,20 @@ TEST_P(JoinContract, WithoutHistoryAMessageThatIsNotStoredIsRefused) {
 TEST_P(JoinContract, JOIN_014_JOIN_033_JOIN_092_TheOutboxTableKnowsNothingOfJoins) {
   const auto columns =
       backend.is_postgres()
-          ? backend.number("select count(*) from information_schema.columns where table_schema = '" +
-                           backend.schema() + "' and table_name = 'outbox' and column_name like '%join%'")
+          ? backend.number(
+                "select count(*) from information_schema.columns where table_schema = '" +
+                backend.schema() + "' and table_name = 'outbox' and column_name like '%join%'")
           : backend.number("select count(*) from pragma_table_info('" + backend.table("outbox") +
                            "') where name like '%join%'");
   EXPECT_EQ(columns, 0);
   const auto keys =
       backend.is_postgres()
-          ? backend.number("select count(*) from pg_constraint where contype = 'f' and (conrelid = '" +
-                           backend.table("outbox") + "'::regclass or confrelid = '" +
-                           backend.table("outbox") + "'::regclass)")
-          : backend.number("select count(*) from pragma_foreign_key_list('" + backend.table("outbox") +
-                           "')") +
+          ? backend.number(
+                "select count(*) from pg_constraint where contype = 'f' and (conrelid = '" +
+                backend.table("outbox") + "'::regclass or confrelid = '" + backend.table("outbox") +
+                "'::regclass)")
+          : backend.number("select count(*) from pragma_foreign_key_list('" +
+                           backend.table("outbox") + "')") +
                 backend.number("select count(*) from pragma_foreign_key_list('" +
                                backend.table("outbox_join_member") + "') where \"table\" = '" +
                                backend.table("outbox") + "'");
@@ -197,7 +203,6 @@ TEST_P(JoinContract, JOIN_014_JOIN_033_JOIN_092_TheOutboxTableKnowsNothingOfJoin
 }
 
 // --- reports
-// -------------------------------------------------------------------------------------------------
 
 TEST_P(JoinContract, JOIN_020_JOIN_021_JOIN_022_OBX_085_OBX_086_OBX_087_OBX_088_AReportCountsOnce) {
   const auto join = started(3);
@@ -234,8 +239,9 @@ TEST_P(JoinContract, JOIN_034_ReportsAndAcksMayBeMixed) {
   const auto by_report = started(2);
   const auto by_ack = started(2);
   const auto mixed = started(2);
-  std::vector<OutboxMessageId> messages;
-  for (int i = 0; i < 2; ++i) messages.push_back(outbox.enqueue({.topic = "t", .joins = {by_ack, mixed}}));
+  std::vector<MessageId> messages;
+  for (int i = 0; i < 2; ++i)
+    messages.push_back(outbox.enqueue({.topic = "t", .joins = {by_ack, mixed}}));
   for (const auto& message : messages) joins.attach(by_report, message);
   for (const auto& message : messages) EXPECT_TRUE(joins.report_step_completed(by_report, message));
   EXPECT_TRUE(joins.report_step_completed(mixed, messages[1]));
@@ -248,7 +254,6 @@ TEST_P(JoinContract, JOIN_034_ReportsAndAcksMayBeMixed) {
 }
 
 // --- counting by ack and fail
-// --------------------------------------------------------------------------------
 
 TEST_P(JoinContract, JOIN_030_JOIN_040_JOIN_041_OBX_033_OBX_089_AnAckCountsACompletedStep) {
   const auto join = started(2);
@@ -300,7 +305,7 @@ TEST_P(JoinContract, EveryWayToADeadLetterCountsAFailedStep) {
   EXPECT_EQ(state(join), "0/4 of 5, pending");
   // A handler's verdict, by the worker's own step.
   step(join);
-  strict.on("step", [](const OutboxMessage&, HandlerContext&) { throw PermanentFailure("never"); });
+  strict.on("step", [](const Message&, HandlerContext&) { throw PermanentFailure("never"); });
   strict.start();
   for (int i = 0; i < 3'000 && got(join).status == JoinStatus::pending; ++i) {
     std::this_thread::sleep_for(milliseconds{10});
@@ -328,21 +333,21 @@ TEST_P(JoinContract, JOIN_032_OBX_034_OBX_047_CountingCommitsWithTheAckOrNotAtAl
     EXPECT_EQ(outbox.ack(transaction, owner, claims), 1U);
   }
   EXPECT_EQ(state(join), "0/0 of 1, pending");
-  EXPECT_EQ(with_status(OutboxStatus::in_progress), 1);
+  EXPECT_EQ(with_status(MessageStatus::in_progress), 1);
   // A join that cannot be counted keeps its message from ending.
   const auto refuse =
       backend.is_postgres()
           ? "create function " + backend.table("refuse") +
                 "() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$; "
                 "create trigger refuse before update on " +
-                backend.table("outbox_join") + " for each row execute function " + backend.table("refuse") +
-                "()"
+                backend.table("outbox_join") + " for each row execute function " +
+                backend.table("refuse") + "()"
           : "create trigger refuse before update on " + backend.table("outbox_join") +
                 " begin select raise(abort, 'no'); end";
   backend.sql(refuse);
   EXPECT_THROW(outbox.ack(owner, claims), Error);
   EXPECT_THROW(outbox.fail(owner, claims, "broken"), Error);
-  EXPECT_EQ(with_status(OutboxStatus::in_progress), 1);
+  EXPECT_EQ(with_status(MessageStatus::in_progress), 1);
   EXPECT_THAT(steps_of(join), ElementsAre(StepStatus::pending));
 }
 
@@ -460,7 +465,6 @@ TEST_P(JoinContract, JOIN_043_OBX_095_EveryChangeUpdatesTheTime) {
 }
 
 // --- cancel and deadlines
-// ------------------------------------------------------------------------------------
 
 TEST_P(JoinContract, ACancelledJoinMarksLateStepsAndCountsNone) {
   const auto join = started(2);
@@ -500,11 +504,11 @@ TEST_P(JoinContract, AJoinPastItsDeadlineFailsOnceWithItsOwnReason) {
 }
 
 // --- looking, and cleaning up
-// --------------------------------------------------------------------------------
 
 TEST_P(JoinContract, JOIN_082_JoinsAreListedByGroupStatusAndAge) {
   std::vector<JoinId> mine;
-  for (int i = 0; i < 5; ++i) mine.push_back(joins.start({.grouping_key = "mine", .expected_steps = 1}));
+  for (int i = 0; i < 5; ++i)
+    mine.push_back(joins.start({.grouping_key = "mine", .expected_steps = 1}));
   const auto between = backend.now();
   backend.advance(seconds{60});
   const auto young = joins.start({.grouping_key = "mine", .expected_steps = 1});
@@ -516,7 +520,8 @@ TEST_P(JoinContract, JOIN_082_JoinsAreListedByGroupStatusAndAge) {
     for (const auto& join : joins.list(filter, page)) found.push_back(join.id);
     return found;
   };
-  EXPECT_THAT(ids({}), ElementsAre(mine[0], mine[1], mine[2], mine[3], mine[4], young, other, none));
+  EXPECT_THAT(ids({}),
+              ElementsAre(mine[0], mine[1], mine[2], mine[3], mine[4], young, other, none));
   EXPECT_THAT(ids({.grouping_key = "mine"}), SizeIs(6));
   EXPECT_THAT(ids({.grouping_key = "mine", .status = JoinStatus::cancelled}), ElementsAre(mine[1]));
   EXPECT_THAT(ids({.status = JoinStatus::pending}), SizeIs(7));
@@ -524,22 +529,23 @@ TEST_P(JoinContract, JOIN_082_JoinsAreListedByGroupStatusAndAge) {
   EXPECT_THAT(ids({.created_after = between + seconds{30}}), ElementsAre(young, other, none));
   EXPECT_THAT(ids({.grouping_key = "mine", .created_before = between + seconds{30}}), SizeIs(5));
   EXPECT_THAT(ids({.grouping_key = "mine"}, {.size = 2}), ElementsAre(mine[0], mine[1]));
-  EXPECT_THAT(ids({.grouping_key = "mine"}, {.after = mine[1], .size = 2}), ElementsAre(mine[2], mine[3]));
+  EXPECT_THAT(ids({.grouping_key = "mine"}, {.after = mine[1], .size = 2}),
+              ElementsAre(mine[2], mine[3]));
   EXPECT_THAT(ids({.status = JoinStatus::pending}, {.after = mine[0], .size = 2}),
               ElementsAre(mine[2], mine[3]));
   EXPECT_THAT(ids({}, {.after = none}), IsEmpty());
   EXPECT_THROW((void)joins.list({}, {.size = 0}), std::out_of_range);
-  EXPECT_EQ(
-      backend.number(backend.is_postgres() ? "select indnatts from pg_index where indexrelid = '" +
-                                                 backend.table("outbox_join_grouping_key") + "'::regclass"
-                                           : "select 2 from sqlite_schema where type = 'index' and sql like "
-                                             "'%(grouping_key, join_id)%'"),
-      2);
+  EXPECT_EQ(backend.number(backend.is_postgres()
+                               ? "select indnatts from pg_index where indexrelid = '" +
+                                     backend.table("outbox_join_grouping_key") + "'::regclass"
+                               : "select 2 from sqlite_schema where type = 'index' and sql like "
+                                 "'%(grouping_key, join_id)%'"),
+            2);
 }
 
 TEST_P(JoinContract, MembersComeInPages) {
   const auto join = started(5);
-  std::vector<OutboxMessageId> messages;
+  std::vector<MessageId> messages;
   for (int i = 0; i < 5; ++i) messages.push_back(step(join));
   const auto first = joins.members(join, {.size = 2});
   ASSERT_THAT(first, SizeIs(2));
@@ -564,12 +570,12 @@ TEST_P(JoinContract, PurgeDeletesWhatHasEndedLongAgoWithItsMembers) {
   EXPECT_THAT(joins.members(old), IsEmpty());
   EXPECT_TRUE(joins.get(young));
   EXPECT_THAT(joins.members(pending), SizeIs(1));
-  EXPECT_EQ(joins.purge(seconds{0}), backend.is_postgres() ? 1U : 0U) << "a manual clock stands still";
+  EXPECT_EQ(joins.purge(seconds{0}), backend.is_postgres() ? 1U : 0U)
+      << "a manual clock stands still";
   EXPECT_THROW(joins.purge(seconds{-1}), std::out_of_range);
 }
 
 // --- fan-out
-// -------------------------------------------------------------------------------------------------
 
 TEST_P(JoinContract, AFanOutWritesItsStepsJoinAndWaitTogether) {
   const auto fan = joins.fan_out({.grouping_key = "g",
@@ -584,7 +590,8 @@ TEST_P(JoinContract, AFanOutWritesItsStepsJoinAndWaitTogether) {
   EXPECT_EQ(stored(), 4);
   {
     auto transaction = platform.begin();
-    joins.fan_out(transaction, {.steps = {{.topic = "a"}}, .wait = {{.on_complete_topic = "next"}}});
+    joins.fan_out(transaction,
+                  {.steps = {{.topic = "a"}}, .wait = {{.on_complete_topic = "next"}}});
   }
   EXPECT_EQ(stored(), 4);
   EXPECT_THAT(joins.list(), SizeIs(1));
@@ -595,7 +602,7 @@ TEST_P(JoinContract, AFanOutMayBeRepeatedAndMayShareSteps) {
   const FanOut request{.join_id = JoinId::generate(),
                        .steps = {{.topic = "a", .unique_key = "k"},
                                  {.topic = "a", .unique_key = "k"},
-                                 {.topic = "b", .message_id = OutboxMessageId::generate()}},
+                                 {.topic = "b", .message_id = MessageId::generate()}},
                        .wait = {{.on_complete_topic = "next"}}};
   const auto fan = joins.fan_out(request);
   EXPECT_EQ(fan.steps[0], there);
@@ -681,7 +688,6 @@ TEST_P(JoinContract, AFanOutThatCannotEndIsRefused) {
 }
 
 // --- many at once
-// --------------------------------------------------------------------------------------------
 
 TEST_P(JoinContract, JOIN_060_JOIN_061_WorkersThatEndStepsAtTheSameTimeLoseNone) {
   constexpr int workers = 4;
@@ -698,7 +704,8 @@ TEST_P(JoinContract, JOIN_060_JOIN_061_WorkersThatEndStepsAtTheSameTimeLoseNone)
     threads.emplace_back([&, worker] {
       for (int i = 0; i < batches; ++i) {
         const auto& some = claims[static_cast<std::size_t>(worker * batches + i)];
-        const auto ended = worker == 0 ? outbox.fail(owner, some, "broken") : outbox.ack(owner, some);
+        const auto ended =
+            worker == 0 ? outbox.fail(owner, some, "broken") : outbox.ack(owner, some);
         EXPECT_EQ(ended, some.size());
       }
     });
@@ -708,9 +715,9 @@ TEST_P(JoinContract, JOIN_060_JOIN_061_WorkersThatEndStepsAtTheSameTimeLoseNone)
 }
 
 // --- the schema, and the log
-// ---------------------------------------------------------------------------------
 
-TEST_P(JoinContract, JOIN_090_JOIN_091_OBX_111_TheTablesAreDeployedOnceAndTheOutboxDoesWithoutThem) {
+TEST_P(JoinContract,
+       JOIN_090_JOIN_091_OBX_111_TheTablesAreDeployedOnceAndTheOutboxDoesWithoutThem) {
   EXPECT_THAT(Platform::migrate(backend.url(), backend.options()), IsEmpty());
   for (const auto* table : {"outbox", "outbox_join", "outbox_join_member"}) {
     EXPECT_EQ(backend.number("select count(*) from " + backend.table(table)), 0);
@@ -732,7 +739,7 @@ TEST_P(JoinContract, JOIN_090_JOIN_091_OBX_111_TheTablesAreDeployedOnceAndTheOut
   backend.advance(seconds{31});
   EXPECT_EQ(outbox.reap_expired({.max_attempts = 1}), 2U);
   EXPECT_THAT(claim(), IsEmpty());
-  EXPECT_EQ(with_status(OutboxStatus::failed), 5);
+  EXPECT_EQ(with_status(MessageStatus::failed), 5);
 }
 
 TEST_P(JoinContract, JOIN_070_JOIN_071_StartsAndMembersAreLogged) {
@@ -745,11 +752,12 @@ TEST_P(JoinContract, JOIN_070_JOIN_071_StartsAndMembersAreLogged) {
   logging.joins().attach(join, message);
   logging.joins().cancel(join);
   const auto lines = log->all();
-  EXPECT_THAT(lines, Contains(::testing::AllOf(::testing::StartsWith("info join.started"),
-                                               HasSubstr(join.to_string()), HasSubstr("grouping_key=g-1"),
-                                               HasSubstr("expected_steps=3"))));
+  EXPECT_THAT(lines, Contains(::testing::AllOf(
+                         ::testing::StartsWith("info join.started"), HasSubstr(join.to_string()),
+                         HasSubstr("grouping_key=g-1"), HasSubstr("expected_steps=3"))));
   EXPECT_THAT(lines, Contains(::testing::AllOf(::testing::StartsWith("debug join.attached"),
-                                               HasSubstr(join.to_string()), HasSubstr(message.to_string()))));
+                                               HasSubstr(join.to_string()),
+                                               HasSubstr(message.to_string()))));
   EXPECT_THAT(lines, Contains(::testing::StartsWith("info join.cancelled")));
 }
 

@@ -35,11 +35,11 @@ class JoinWaitContract : public JoinTest {
     worker.reset();
     worker.emplace(Platform::open(backend.url(), options));
     for (const auto* topic : {"done", "failed"}) {
-      worker->on(topic, [this](const OutboxMessage& message, HandlerContext&) {
+      worker->on(topic, [this](const Message& message, HandlerContext&) {
         note(message.topic + ":" + message.payload);
       });
     }
-    worker->on("step", [this](const OutboxMessage& message, HandlerContext&) {
+    worker->on("step", [this](const Message& message, HandlerContext&) {
       if (message.payload == "fail") throw PermanentFailure("told so");
     });
   }
@@ -58,14 +58,14 @@ class JoinWaitContract : public JoinTest {
             .on_fail_topic = "failed",
             .on_fail_payload = "no"};
   }
-  bool ended(OutboxMessageId message, OutboxStatus status) {
+  bool ended(MessageId message, MessageStatus status) {
     return eventually([&] { return found(message).status == status; });
   }
   /// Waits until the waiting message has looked at its join and found it pending.
-  bool waits(OutboxMessageId message) {
+  bool waits(MessageId message) {
     return eventually([&] {
       return backend.number("select count(*) from " + backend.table("outbox_join_waiter")) > 0 &&
-             found(message).status == OutboxStatus::ready;
+             found(message).status == MessageStatus::ready;
     });
   }
   std::int64_t continuations() {
@@ -82,28 +82,31 @@ DOVETAIL_CONTRACT(JoinWaitContract);
 
 TEST_P(JoinWaitContract,
        JOIN_050_JOIN_051_JOIN_055_JOIN_056_OBX_090_OBX_093_TheContinuationFollowsTheLastStep) {
-  const auto fan = joins.fan_out({.steps = {{.topic = "step"}, {.topic = "step"}}, .wait = both_paths(true)});
+  const auto fan =
+      joins.fan_out({.steps = {{.topic = "step"}, {.topic = "step"}}, .wait = both_paths(true)});
   worker->start();
   ASSERT_TRUE(eventually([&] { return !noted().empty(); }));
   EXPECT_THAT(noted(), ElementsAre("done:yes"));
-  EXPECT_TRUE(ended(*fan.wait, OutboxStatus::done));
+  EXPECT_TRUE(ended(*fan.wait, MessageStatus::done));
   EXPECT_EQ(found(*fan.wait).message.attempts, 0);
   EXPECT_EQ(state(fan.join), "2/0 of 2, completed");
 }
 
 TEST_P(JoinWaitContract, JOIN_054_OBX_092_OBX_094_AFailedStepTakesTheFailurePathIfAskedFor) {
-  const auto strict = joins.fan_out(
-      {.steps = {{.topic = "step", .payload = "fail"}, {.topic = "step"}}, .wait = both_paths(true)});
+  const auto strict =
+      joins.fan_out({.steps = {{.topic = "step", .payload = "fail"}, {.topic = "step"}},
+                     .wait = both_paths(true)});
   worker->start();
-  ASSERT_TRUE(ended(*strict.wait, OutboxStatus::done));
+  ASSERT_TRUE(ended(*strict.wait, MessageStatus::done));
   ASSERT_TRUE(eventually([&] { return !noted().empty(); }));
   EXPECT_THAT(noted(), ElementsAre("failed:no"));
   EXPECT_EQ(state(strict.join), "1/1 of 2, failed");
 }
 
 TEST_P(JoinWaitContract, JOIN_055_APartialFailureMayBeGoodEnough) {
-  const auto lenient = joins.fan_out(
-      {.steps = {{.topic = "step", .payload = "fail"}, {.topic = "step"}}, .wait = both_paths(false)});
+  const auto lenient =
+      joins.fan_out({.steps = {{.topic = "step", .payload = "fail"}, {.topic = "step"}},
+                     .wait = both_paths(false)});
   worker->start();
   ASSERT_TRUE(eventually([&] { return !noted().empty(); }));
   EXPECT_THAT(noted(), ElementsAre("done:yes"));
@@ -114,7 +117,7 @@ TEST_P(JoinWaitContract, JOIN_054_WithoutAFailureTopicThereIsNoContinuation) {
   const auto fan = joins.fan_out(
       {.steps = {{.topic = "step", .payload = "fail"}}, .wait = {{.on_complete_topic = "done"}}});
   worker->start();
-  ASSERT_TRUE(ended(*fan.wait, OutboxStatus::done));
+  ASSERT_TRUE(ended(*fan.wait, MessageStatus::done));
   EXPECT_EQ(continuations(), 0);
 }
 
@@ -127,8 +130,8 @@ TEST_P(JoinWaitContract, JOIN_053_OBX_091_WaitingCostsNoAttemptsAndIsEndedByTheL
   for (int i = 0; i < 15; ++i) {  // more often than a message has attempts
     const auto looks = [&] {
       const auto lines = log->all();
-      return std::ranges::count_if(lines,
-                                   [](const auto& line) { return line.starts_with("debug join.waiting"); });
+      return std::ranges::count_if(
+          lines, [](const auto& line) { return line.starts_with("debug join.waiting"); });
     };
     const auto before = looks();
     ASSERT_TRUE(eventually([&] {
@@ -149,7 +152,8 @@ TEST_P(JoinWaitContract, LostLeasesDoNotAddUpToTheDeathOfAWait) {
   const auto wait = joins.enqueue_wait(join, both_paths(true));
   for (int round = 0; round < 3; ++round) {
     for (int lost = 0; lost < 8; ++lost) {  // by workers that die, of at most ten attempts
-      ASSERT_EQ(outbox.claim({.owner = OwnerToken::generate(), .lease = seconds{1}}).size(), 1U) << round;
+      ASSERT_EQ(outbox.claim({.owner = OwnerToken::generate(), .lease = seconds{1}}).size(), 1U)
+          << round;
       backend.advance(seconds{2});
     }
     reopen({});
@@ -197,14 +201,15 @@ TEST_P(JoinWaitContract, TheLastAckWakesTheWaitAtOnce) {
   worker->start();
   ASSERT_TRUE(waits(wait));
   outbox.enqueue({.topic = "step", .joins = {join}});
-  ASSERT_TRUE(eventually([&] { return !noted().empty(); })) << "only an hour later would it look by itself";
+  ASSERT_TRUE(eventually([&] { return !noted().empty(); }))
+      << "only an hour later would it look by itself";
   EXPECT_THAT(noted(), ElementsAre("done:yes"));
 }
 
 TEST_P(JoinWaitContract, JOIN_057_AReportACancelAndADeadlineWakeItAsWellWhateverTheMessagesDid) {
   reopen([](PlatformOptions& options) { options.joins.wait_poll = hours{1}; });
   const auto reported = started(1);
-  const auto work = OutboxMessageId::generate();
+  const auto work = MessageId::generate();
   joins.attach(reported, work);
   const auto cancelled = started(1);
   const auto late = joins.start({.expected_steps = 1, .deadline = backend.now() + hours{10}});
@@ -214,19 +219,19 @@ TEST_P(JoinWaitContract, JOIN_057_AReportACancelAndADeadlineWakeItAsWellWhatever
   worker->start();
   ASSERT_TRUE(eventually([&] {
     return backend.number("select count(*) from " + backend.table("outbox_join_waiter")) == 3 &&
-           with_status(OutboxStatus::ready) == 3;
+           with_status(MessageStatus::ready) == 3;
   }));
   joins.report_step_completed(reported, work);
   joins.cancel(cancelled);
-  ASSERT_TRUE(ended(wait_reported, OutboxStatus::done));
-  ASSERT_TRUE(ended(wait_cancelled, OutboxStatus::done));
+  ASSERT_TRUE(ended(wait_reported, MessageStatus::done));
+  ASSERT_TRUE(ended(wait_cancelled, MessageStatus::done));
   ASSERT_TRUE(eventually([&] { return noted().size() == 1; }));
   EXPECT_THAT(noted(), ElementsAre("done:yes"));
   // Acked as well: with the time jumping, it would come again.
-  ASSERT_TRUE(eventually([&] { return with_status(OutboxStatus::done) == 3; }));
+  ASSERT_TRUE(eventually([&] { return with_status(MessageStatus::done) == 3; }));
   backend.advance(hours{11});
   joins.fail_overdue();  // or the message itself was faster
-  ASSERT_TRUE(ended(wait_late, OutboxStatus::done));
+  ASSERT_TRUE(ended(wait_late, MessageStatus::done));
   ASSERT_TRUE(eventually([&] { return noted().size() == 2; }));
   EXPECT_THAT(noted(), ElementsAre("done:yes", "failed:no"))
       << "a missed deadline takes the failure path, whatever the flag";
@@ -248,9 +253,10 @@ TEST_P(JoinWaitContract, AWaitingMessageComesBackAtTheDeadlineByItself) {
 
 TEST_P(JoinWaitContract, JOIN_052_AMissingJoinFailsTheWaitAtOnce) {
   const auto missing = JoinId::generate();
-  const auto wait = outbox.enqueue({.topic = "join.wait", .payload = to_payload(missing, both_paths(true))});
+  const auto wait =
+      outbox.enqueue({.topic = "join.wait", .payload = to_payload(missing, both_paths(true))});
   worker->start();
-  ASSERT_TRUE(ended(wait, OutboxStatus::failed));
+  ASSERT_TRUE(ended(wait, MessageStatus::failed));
   EXPECT_EQ(found(wait).message.attempts, 1);
   EXPECT_THAT(found(wait).last_error.value_or(""),
               AllOf(HasSubstr(missing.to_string()), HasSubstr("does not exist")));
@@ -260,7 +266,8 @@ TEST_P(JoinWaitContract, APayloadMayBeWrittenByHandInAnyCaseOfItsNames) {
   const auto join = started(1);
   const auto id = join.to_string();
   const std::vector<std::string> payloads{
-      R"({"join_id": ")" + id + R"(", "on_complete_topic": "done", "on_complete_payload": "snake"})",
+      R"({"join_id": ")" + id +
+          R"(", "on_complete_topic": "done", "on_complete_payload": "snake"})",
       R"({"joinId": ")" + id +
           R"(", "onCompleteTopic": "done", "onCompletePayload": "camel", "onFailTopic": null})",
       R"({"JoinId": ")" + id +
@@ -281,26 +288,31 @@ TEST_P(JoinWaitContract, APayloadThatMakesNoSenseFailsAtOnceWithItsReason) {
       {"{", "JSON object"},
       {"{}", "join_id"},
       {R"({"join_id": 7})", "join_id must be a string"},
-      {R"({"join_id": "00000000-0000-0000-0000-000000000000", "on_complete_topic": "t"})", "join_id"},
+      {R"({"join_id": "00000000-0000-0000-0000-000000000000", "on_complete_topic": "t"})",
+       "join_id"},
       {R"({"join_id": ")" + id + R"("})", "on_complete_topic"},
-      {R"({"join_id": ")" + id + R"(", "on_complete_topic": ")" + std::string(256, 'x') + R"("})", "255"},
-      {R"({"join_id": ")" + id + R"(", "on_complete_topic": "t", "fail_if_any_step_failed": "yes"})",
+      {R"({"join_id": ")" + id + R"(", "on_complete_topic": ")" + std::string(256, 'x') + R"("})",
+       "255"},
+      {R"({"join_id": ")" + id +
+           R"(", "on_complete_topic": "t", "fail_if_any_step_failed": "yes"})",
        "true or false"},
   };
-  std::vector<OutboxMessageId> waits;
+  std::vector<MessageId> waits;
   for (const auto& [payload, error] : cases)
     waits.push_back(outbox.enqueue({.topic = "join.wait", .payload = payload}));
   worker->start();
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    ASSERT_TRUE(ended(waits[i], OutboxStatus::failed)) << cases[i].first;
-    EXPECT_THAT(found(waits[i]).last_error.value_or(""), HasSubstr(cases[i].second)) << cases[i].first;
+    ASSERT_TRUE(ended(waits[i], MessageStatus::failed)) << cases[i].first;
+    EXPECT_THAT(found(waits[i]).last_error.value_or(""), HasSubstr(cases[i].second))
+        << cases[i].first;
   }
 }
 
 TEST_P(JoinWaitContract, WhatCannotBeContinuedIsRefusedBeforeItIsEnqueued) {
   const auto join = started(1);
   EXPECT_THROW(joins.enqueue_wait(join, {}), std::invalid_argument);
-  EXPECT_THROW(joins.enqueue_wait(join, {.on_complete_topic = std::string(256, 'x')}), std::invalid_argument);
+  EXPECT_THROW(joins.enqueue_wait(join, {.on_complete_topic = std::string(256, 'x')}),
+               std::invalid_argument);
   EXPECT_THROW(joins.enqueue_wait(join, {.on_complete_topic = "t", .on_fail_topic = ""}),
                std::invalid_argument);
   EXPECT_THROW(joins.enqueue_wait(join, {.on_complete_topic = "t", .on_complete_payload = "\xff"}),
@@ -315,8 +327,8 @@ TEST_P(JoinWaitContract, NothingFollowsACancelledJoin) {
   step(join);
   joins.cancel(join);
   worker->start();
-  ASSERT_TRUE(eventually([&] { return with_status(OutboxStatus::done) == 2; }));
-  EXPECT_TRUE(ended(wait, OutboxStatus::done));
+  ASSERT_TRUE(eventually([&] { return with_status(MessageStatus::done) == 2; }));
+  EXPECT_TRUE(ended(wait, MessageStatus::done));
   EXPECT_EQ(continuations(), 0);
 }
 
@@ -328,9 +340,9 @@ TEST_P(JoinWaitContract, AContinuationCarriesOnWhatTheWaitCarried) {
                   .headers = {{"traceparent", "00-1"}},
                   .priority = 3});
   step(join);
-  OutboxMessage got;
+  Message got;
   std::atomic<bool> came{false};
-  worker->on("traced", [&](const OutboxMessage& message, HandlerContext&) {
+  worker->on("traced", [&](const Message& message, HandlerContext&) {
     got = message;
     came = true;
   });
@@ -346,7 +358,7 @@ TEST_P(JoinWaitContract, AWaitThatOthersHadBeforeMakesOneContinuation) {
   const auto fan = joins.fan_out({.steps = {{.topic = "step"}}, .wait = both_paths(true)});
   const auto claims = claimed(2);
   for (const auto& claim : claims) {
-    if (OutboxMessageId{claim.id.uuid()} == *fan.wait) continue;
+    if (MessageId{claim.id.uuid()} == *fan.wait) continue;
     EXPECT_EQ(outbox.ack(owner, {&claim, 1}), 1U);
   }
   backend.advance(seconds{31});  // our lease of the wait is over, and we never did anything with it
@@ -357,16 +369,16 @@ TEST_P(JoinWaitContract, AWaitThatOthersHadBeforeMakesOneContinuation) {
     options.worker.poll_interval = options.worker.idle_poll_interval = milliseconds{10};
     others.push_back(Platform::open(backend.url(), options));
     others.back().on("done",
-                     [this](const OutboxMessage& message, HandlerContext&) { note(message.payload); });
+                     [this](const Message& message, HandlerContext&) { note(message.payload); });
     others.back().start();
   }
-  ASSERT_TRUE(ended(*fan.wait, OutboxStatus::done));
+  ASSERT_TRUE(ended(*fan.wait, MessageStatus::done));
   ASSERT_TRUE(eventually([&] { return !noted().empty(); }));
   EXPECT_EQ(continuations(), 1);
 }
 
 TEST_P(JoinWaitContract, StagesFollowOneAnother) {
-  worker->on("stage.two", [this](const OutboxMessage& message, HandlerContext& context) {
+  worker->on("stage.two", [this](const Message& message, HandlerContext& context) {
     worker->joins().fan_out(
         context.transaction(),
         {.grouping_key = message.payload,
@@ -406,18 +418,22 @@ TEST_P(JoinWaitContract, JOIN_072_JOIN_073_DecisionsAreLoggedWithTheCounts) {
   ASSERT_TRUE(waits(wait));
   step(join);
   outbox.enqueue({.topic = "step", .payload = "fail", .joins = {join}});
-  ASSERT_TRUE(ended(wait, OutboxStatus::done));
+  ASSERT_TRUE(ended(wait, MessageStatus::done));
   // The lines follow the commit.
   ASSERT_TRUE(eventually([&] { return log->count("join.failure_continued") == 1; }));
-  EXPECT_THAT(log->all(), Contains(AllOf(StartsWith("debug join.waiting"), HasSubstr(join.to_string()))));
-  EXPECT_THAT(log->all(), Contains(AllOf(StartsWith("info join.ended"), HasSubstr(join.to_string()),
-                                         HasSubstr("status=failed"),
-                                         HasSubstr("expected_steps=2 completed_steps=1 failed_steps=1"))));
+  EXPECT_THAT(log->all(),
+              Contains(AllOf(StartsWith("debug join.waiting"), HasSubstr(join.to_string()))));
+  EXPECT_THAT(log->all(),
+              Contains(AllOf(StartsWith("info join.ended"), HasSubstr(join.to_string()),
+                             HasSubstr("status=failed"),
+                             HasSubstr("expected_steps=2 completed_steps=1 failed_steps=1"))));
   EXPECT_THAT(log->all(), Contains(StartsWith("info join.failure_continued")));
 }
 
 TEST_P(JoinWaitContract, JOIN_072_AJoinThatEndsWithoutAWaitIsLoggedOnce) {
-  reopen([](PlatformOptions& options) { options.worker.lease = seconds{1}; });  // and housekeeping as often
+  reopen([](PlatformOptions& options) {
+    options.worker.lease = seconds{1};
+  });  // and housekeeping as often
   const auto counted = started(1);
   outbox.enqueue({.topic = "step", .payload = "fail", .joins = {counted}});
   const auto late = joins.start({.expected_steps = 1, .deadline = backend.now() - seconds{1}});
@@ -425,7 +441,8 @@ TEST_P(JoinWaitContract, JOIN_072_AJoinThatEndsWithoutAWaitIsLoggedOnce) {
   const auto logged = [&](JoinId join) {
     const auto lines = log->all();
     return std::ranges::count_if(lines, [&](const auto& line) {
-      return line.starts_with("info join.ended") && line.find(join.to_string()) != std::string::npos &&
+      return line.starts_with("info join.ended") &&
+             line.find(join.to_string()) != std::string::npos &&
              line.find("status=failed expected_steps=1 completed_steps=0 failed_steps=" +
                        std::string{join == counted ? "1" : "0"}) != std::string::npos;
     });
@@ -433,14 +450,14 @@ TEST_P(JoinWaitContract, JOIN_072_AJoinThatEndsWithoutAWaitIsLoggedOnce) {
   EXPECT_TRUE(eventually([&] { return logged(counted) == 1 && logged(late) == 1; }));
   worker.reset();
   EXPECT_EQ(logged(counted), 1);
-  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_join") + " where unlogged" +
-                           (backend.is_postgres() ? "" : " = 1")),
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_join") +
+                           " where unlogged" + (backend.is_postgres() ? "" : " = 1")),
             0);
 }
 
 TEST_P(JoinWaitContract, PurgeLeavesAJoinWhoseWaitIsStillToCome) {
   // Nobody has looked at the waits yet.
-  std::vector<OutboxMessageId> waits;
+  std::vector<MessageId> waits;
   std::vector<JoinId> all{started(1), started(1)};
   waits.push_back(joins.enqueue_wait(all[0], both_paths(true)));
   {
@@ -462,7 +479,7 @@ TEST_P(JoinWaitContract, PurgeLeavesAJoinWhoseWaitIsStillToCome) {
   EXPECT_EQ(joins.purge(hours{1}), 0U);
   reopen([](PlatformOptions& options) { options.joins.retain_finished = hours{1}; });
   worker->start();
-  for (const auto wait : waits) ASSERT_TRUE(ended(wait, OutboxStatus::done));
+  for (const auto wait : waits) ASSERT_TRUE(ended(wait, MessageStatus::done));
   EXPECT_EQ(continuations(), 3);
   worker.reset();
   joins.purge(hours{1});
@@ -470,14 +487,14 @@ TEST_P(JoinWaitContract, PurgeLeavesAJoinWhoseWaitIsStillToCome) {
 }
 
 TEST_P(JoinWaitContract, TheTopicOfWaitsIsTakenAndMayBeAnother) {
-  EXPECT_THROW(worker->on("join.wait", [](const OutboxMessage&, HandlerContext&) {}), InvalidOperation);
+  EXPECT_THROW(worker->on("join.wait", [](const Message&, HandlerContext&) {}), InvalidOperation);
   reopen([](PlatformOptions& options) { options.joins.wait_topic = "my.wait"; });
   worker->joins().fan_out({.steps = {{.topic = "step"}}, .wait = {{.on_complete_topic = "done"}}});
   worker->start();
   ASSERT_TRUE(eventually([&] { return !noted().empty(); }));
-  EXPECT_EQ(
-      backend.number("select count(*) from " + backend.table("outbox_messages") + " where topic = 'my.wait'"),
-      1);
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
+                           " where topic = 'my.wait'"),
+            1);
   auto options = backend.options();
   options.joins.wait_topic = "";
   EXPECT_THROW(Platform::open(backend.url(), options), std::invalid_argument);
@@ -490,22 +507,25 @@ TEST_P(JoinWaitContract, TheTopicOfWaitsIsTakenAndMayBeAnother) {
 }
 
 // --- what handlers may do with it themselves
-// -----------------------------------------------------------------
 
 TEST_P(JoinWaitContract, CommitAndSnoozeKeepsWhatAHandlerWrote) {
-  backend.sql(backend.is_postgres() ? "create table " + backend.table("progress") + " (stage bigint)"
-                                    : "create table " + backend.table("progress") + " (stage integer)");
-  const auto count = [this] { return backend.number("select count(*) from " + backend.table("progress")); };
-  worker->on("staged", [&](const OutboxMessage&, HandlerContext& context) {
+  backend.sql(backend.is_postgres()
+                  ? "create table " + backend.table("progress") + " (stage bigint)"
+                  : "create table " + backend.table("progress") + " (stage integer)");
+  const auto count = [this] {
+    return backend.number("select count(*) from " + backend.table("progress"));
+  };
+  worker->on("staged", [&](const Message&, HandlerContext& context) {
     auto& transaction = context.transaction();
-    const auto done =
-        transaction.query("select count(*) from " + backend.table("progress")).at(0).get<std::int64_t>(0);
+    const auto done = transaction.query("select count(*) from " + backend.table("progress"))
+                          .at(0)
+                          .get<std::int64_t>(0);
     transaction.execute("insert into " + backend.table("progress") + " values ($1)", done + 1);
     if (done < 3) context.commit_and_snooze(milliseconds{0});
   });
   const auto id = outbox.enqueue({.topic = "staged"});
   worker->start();
-  ASSERT_TRUE(ended(id, OutboxStatus::done));
+  ASSERT_TRUE(ended(id, MessageStatus::done));
   EXPECT_EQ(count(), 4);
   EXPECT_EQ(found(id).message.attempts, 0);
 }

@@ -29,7 +29,6 @@ class LeaseContract : public BackendTest {
 DOVETAIL_CONTRACT(LeaseContract);
 
 // --- acquire, renew, release
-// ---------------------------------------------------------------------------------
 
 TEST_P(LeaseContract, ALeaseHasOneHolder) {
   const auto before = backend.now();
@@ -147,7 +146,8 @@ TEST_P(LeaseContract, LeasesAreListedInPages) {
   backend.advance(seconds{1});
   const auto names = [&](const LeasePage& page) {
     std::vector<std::string> found;
-    for (const auto& lease : leases.list(page)) found.push_back(lease.name + std::to_string(lease.slot));
+    for (const auto& lease : leases.list(page))
+      found.push_back(lease.name + std::to_string(lease.slot));
     return found;
   };
   EXPECT_THAT(names({}), ElementsAre("a0", "b0", "b1", "c0"));
@@ -170,7 +170,6 @@ TEST_P(LeaseContract, OfManyWhoTryAtOnceOneGetsIt) {
 }
 
 // --- slots
-// ---------------------------------------------------------------------------------------------------
 
 TEST_P(LeaseContract, ALimitedNameHasSoManyHolders) {
   std::vector<Lease> held;
@@ -182,7 +181,8 @@ TEST_P(LeaseContract, ALimitedNameHasSoManyHolders) {
     held.push_back(*lease);
   }
   EXPECT_FALSE(leases.try_acquire_slot("api", 3, "p", seconds{30}));
-  EXPECT_FALSE(leases.try_acquire_slot("api", 2, "p", seconds{30})) << "the limit has become smaller";
+  EXPECT_FALSE(leases.try_acquire_slot("api", 2, "p", seconds{30}))
+      << "the limit has become smaller";
   EXPECT_TRUE(take("x", "api")) << "the lease of that name is another thing";
   EXPECT_TRUE(leases.release(held[1]));
   const auto again = leases.try_acquire_slot("api", 3, "p", seconds{30});
@@ -216,13 +216,13 @@ TEST_P(LeaseContract, ManyWhoTryAtOnceGetAsManySlotsAsThereAre) {
 }
 
 // --- runners: by a clock that the test moves
-// -------------------------------------------------------------------
 
 class LeaseRenewalContract : public BackendTest {
  protected:
   /// Counts renewals that took effect.
   struct Renewals final : MetricsSink {
-    void count(std::string_view name, std::uint64_t by, std::span<const MetricLabel> /*labels*/) override {
+    void count(std::string_view name, std::uint64_t by,
+               std::span<const MetricLabel> /*labels*/) override {
       if (name == "lease.renewed") total += static_cast<int>(by);
     }
     void time(std::string_view, std::chrono::nanoseconds, std::span<const MetricLabel>) override {}
@@ -231,7 +231,8 @@ class LeaseRenewalContract : public BackendTest {
   LeaseRenewalContract() {
     auto options = backend.options();
     options.metrics = renewals;
-    options.clock = {std::shared_ptr<void>{}, &backend.clock()};  // on both engines; the backend owns it
+    options.clock = {std::shared_ptr<void>{},
+                     &backend.clock()};  // on both engines; the backend owns it
     platform.emplace(Platform::open(backend.url(), options));
   }
   /// Starts a runner whose automatic renewal is due 15 to 18 s after its last one.
@@ -245,7 +246,8 @@ class LeaseRenewalContract : public BackendTest {
     return eventually([&] { return backend.clock().sleepers() == 2; });
   }
   bool renewed(int times) {
-    return eventually([&] { return renewals->total == times; }) && sleeps() && renewals->total == times;
+    return eventually([&] { return renewals->total == times; }) && sleeps() &&
+           renewals->total == times;
   }
 
   std::shared_ptr<Renewals> renewals = std::make_shared<Renewals>();
@@ -293,7 +295,6 @@ TEST_P(LeaseRenewalContract, ARunnerIsLostBeforeItsLeaseEndsWithoutARenewal) {
 }
 
 // --- runners: by the real clock
-// ------------------------------------------------------------------------------
 
 class LeaseRunnerContract : public BackendTest {
  protected:
@@ -309,11 +310,13 @@ DOVETAIL_CONTRACT(LeaseRunnerContract);
 
 TEST_P(LeaseRunnerContract, ARunnerKeepsItsLeaseAndGivesItBack) {
   {
-    auto runner = LeaseRunner::try_start(leases(), "job", {.owner = "me", .duration = milliseconds{300}});
+    auto runner =
+        LeaseRunner::try_start(leases(), "job", {.owner = "me", .duration = milliseconds{300}});
     ASSERT_TRUE(runner);
     EXPECT_EQ(runner->lease().owner, "me");
     EXPECT_FALSE(LeaseRunner::try_start(leases(), "job"));
-    std::this_thread::sleep_for(milliseconds{1'000});  // more than three times as long as it would last
+    std::this_thread::sleep_for(
+        milliseconds{1'000});  // more than three times as long as it would last
     EXPECT_FALSE(runner->is_lost());
     EXPECT_NO_THROW(runner->throw_if_lost());
     EXPECT_FALSE(runner->stop_token().stop_requested());

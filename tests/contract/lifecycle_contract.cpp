@@ -39,7 +39,7 @@ TEST_P(LifecycleContract, OfSeveralThreadsThatStartOneDoesIt) {
       threads.emplace_back([&, i] {
         ready.arrive_and_wait();
         try {
-          platform.on("t" + std::to_string(i), [](const OutboxMessage&, HandlerContext&) {});
+          platform.on("t" + std::to_string(i), [](const Message&, HandlerContext&) {});
           ++registered;
         } catch (const InvalidOperation&) {
         }
@@ -58,14 +58,14 @@ TEST_P(LifecycleContract, AStartThatFailsLeavesNothingRunning) {
   options.worker.batch_size = 0;
   auto platform = Platform::open(backend.url(), options);
   EXPECT_THROW(platform.start(), std::out_of_range);
-  EXPECT_NO_THROW(platform.on("t", [](const OutboxMessage&, HandlerContext&) {}));
+  EXPECT_NO_THROW(platform.on("t", [](const Message&, HandlerContext&) {}));
   EXPECT_TRUE(platform.stop());
 }
 
 TEST_P(LifecycleContract, APlatformThatIsReplacedIsStoppedFirst) {
   std::atomic<int> handled{0};
   auto platform = backend.open();
-  platform.on("t", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  platform.on("t", [&](const Message&, HandlerContext&) { ++handled; });
   platform.start();
   platform = backend.open();
   platform.outbox().enqueue({.topic = "t"});

@@ -27,10 +27,11 @@ TEST_P(LogContract, OBX_102_OBX_103_EnqueuesAndClaimsAreLoggedWithTheirStore) {
   const auto id = outbox.enqueue({.topic = "order.created", .correlation_id = "c-77"});
   (void)outbox.claim({.owner = OwnerToken::generate()});
   const auto store = "store=" + platform->name();
-  EXPECT_THAT(sink->all(), Contains("info outbox.enqueued " + store + " topic=order.created message_id=" +
-                                    id.to_string() + " correlation_id=c-77"));
-  EXPECT_THAT(sink->all(),
-              Contains(::testing::AllOf(HasSubstr("debug outbox.claimed " + store), HasSubstr("count=1"))));
+  EXPECT_THAT(sink->all(), Contains("info outbox.enqueued " + store +
+                                    " topic=order.created message_id=" + id.to_string() +
+                                    " correlation_id=c-77"));
+  EXPECT_THAT(sink->all(), Contains(::testing::AllOf(HasSubstr("debug outbox.claimed " + store),
+                                                     HasSubstr("count=1"))));
 }
 
 TEST_P(LogContract, OBX_125_PayloadsNeverReachALogLineOrAnError) {

@@ -41,8 +41,8 @@ class MigrationContract : public BackendTest {
 DOVETAIL_CONTRACT(MigrationContract);
 
 TEST_P(MigrationContract, OBX_109_WithoutDeploymentAMissingSchemaIsAnErrorThatNamesTheCommand) {
-  EXPECT_THAT(refusal(),
-              AllOf(HasSubstr("is missing"), HasSubstr("dovetail migrate --schema " + backend.schema())));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("is missing"),
+                               HasSubstr("dovetail migrate --schema " + backend.schema())));
   EXPECT_THAT(refusal(), HasSubstr("is missing")) << "the first look created something";
 }
 
@@ -87,7 +87,8 @@ TEST_P(MigrationContract, ANewerSchemaThatIsCompatibleIsUsed) {
   auto platform = Platform::open(backend.url(), backend.options());  // with deployment
   platform.outbox().enqueue({.topic = "t"});
   EXPECT_THAT(Platform::migrate(backend.url(), backend.options()), IsEmpty());
-  EXPECT_EQ(backend.number("select max(number) from " + backend.table("schema_migrations")), last + 2);
+  EXPECT_EQ(backend.number("select max(number) from " + backend.table("schema_migrations")),
+            last + 2);
 }
 
 TEST_P(MigrationContract, OneIncompatibleMigrationAmongNewerOnesIsEnoughToRefuse) {
@@ -103,7 +104,8 @@ TEST_P(MigrationContract, OneIncompatibleMigrationAmongNewerOnesIsEnoughToRefuse
 TEST_P(MigrationContract, ACompatibleNewerSchemaStillNeedsTheKnownMigrationsUnchanged) {
   Platform::migrate(backend.url(), backend.options());
   add_future(last_known() + 1, last_known());
-  backend.sql("update " + backend.table("schema_migrations") + " set checksum = 'changed' where number = 1");
+  backend.sql("update " + backend.table("schema_migrations") +
+              " set checksum = 'changed' where number = 1");
   EXPECT_THAT(refusal(), HasSubstr("append-only"));
 }
 
@@ -117,7 +119,8 @@ TEST_P(MigrationContract, ANewerSchemaIsAnErrorAndIsLeftAlone) {
 
 TEST_P(MigrationContract, AMigrationThatWasChangedAfterwardsIsAnError) {
   Platform::migrate(backend.url(), backend.options());
-  backend.sql("update " + backend.table("schema_migrations") + " set checksum = 'changed' where number = 1");
+  backend.sql("update " + backend.table("schema_migrations") +
+              " set checksum = 'changed' where number = 1");
   EXPECT_THAT(refusal(), HasSubstr("append-only"));
   EXPECT_THROW(Platform::migrate(backend.url(), backend.options()), SchemaMismatch);
 }
@@ -183,7 +186,8 @@ TEST_P(MigrationContract, AKilledMigrationLeavesNothingHalfDone) {
   const auto url = backend.url();
   const auto schema = backend.schema();
   for (int i = 0; i < 10; ++i) {
-    ChildProcess child([&] { Platform::migrate(url, {.schema = schema, .log_sink = null_log_sink()}); });
+    ChildProcess child(
+        [&] { Platform::migrate(url, {.schema = schema, .log_sink = null_log_sink()}); });
     ::usleep(static_cast<useconds_t>(1'000 * i));
     child.signal(SIGKILL);
     child.wait();
@@ -199,8 +203,8 @@ TEST_P(MigrationContract, EveryStatementPreparesOnAFreshSchema) {
   auto platform = backend.open();
   if (backend.is_postgres()) {
     const storage::StatementTexts texts(postgres::sql::statements(), '"' + backend.schema() + '"');
-    const std::unique_ptr<PGconn, decltype(&PQfinish)> connection{PQconnectdb(backend.url().c_str()),
-                                                                  &PQfinish};
+    const std::unique_ptr<PGconn, decltype(&PQfinish)> connection{
+        PQconnectdb(backend.url().c_str()), &PQfinish};
     for (const auto* statement : postgres::sql::statements()) {
       const std::unique_ptr<PGresult, decltype(&PQclear)> result{
           PQprepare(connection.get(), "", texts.of(*statement).c_str(), 0, nullptr), &PQclear};
@@ -213,8 +217,9 @@ TEST_P(MigrationContract, EveryStatementPreparesOnAFreshSchema) {
     ASSERT_EQ(sqlite3_open(backend.url().substr(7).c_str(), &connection), SQLITE_OK);
     for (const auto* statement : sqlite::sql::statements()) {
       sqlite3_stmt* prepared = nullptr;
-      EXPECT_EQ(sqlite3_prepare_v2(connection, texts.of(*statement).c_str(), -1, &prepared, nullptr),
-                SQLITE_OK)
+      EXPECT_EQ(
+          sqlite3_prepare_v2(connection, texts.of(*statement).c_str(), -1, &prepared, nullptr),
+          SQLITE_OK)
           << statement->name << ": " << sqlite3_errmsg(connection);
       sqlite3_finalize(prepared);
     }

@@ -32,7 +32,6 @@ class OutboxContract : public OutboxTest {
 DOVETAIL_CONTRACT(OutboxContract);
 
 // --- enqueue
-// ---------------------------------------------------------------------------------------------------------
 
 TEST_P(OutboxContract, OBX_001_AnEnqueuedMessageIsInTheTable) {
   outbox.enqueue({.topic = "order.created", .payload = R"({"id":1})"});
@@ -89,7 +88,8 @@ TEST_P(OutboxContract, OBX_003_ABorrowedTransactionIsLeftToItsOwner) {
 TEST_P(OutboxContract, UserRowsAndMessagesCommitTogether) {
   backend.sql("create table " + backend.table("orders") + " (id integer primary key, note text)");
   auto transaction = platform.begin();
-  transaction.execute("insert into " + backend.table("orders") + " (id, note) values ($1, $2)", 7, "seven");
+  transaction.execute("insert into " + backend.table("orders") + " (id, note) values ($1, $2)", 7,
+                      "seven");
   outbox.enqueue(transaction, {.topic = "order.created", .payload = "7"});
   transaction.commit();
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("orders")), 1);
@@ -150,7 +150,8 @@ TEST_P(OutboxContract, TextThatIsNotUtf8IsRefusedBeforeAnyIo) {
   expect_refused<std::invalid_argument>({.topic = "\xFF"}, "topic must be valid UTF-8");
   expect_refused<std::invalid_argument>({.topic = "t", .payload = "a\xC0\xAF"},
                                         "payload must be valid UTF-8");
-  expect_refused<std::invalid_argument>({.topic = "t", .payload = std::string{"a\0b", 3}}, "without NUL");
+  expect_refused<std::invalid_argument>({.topic = "t", .payload = std::string{"a\0b", 3}},
+                                        "without NUL");
   expect_refused<std::invalid_argument>({.topic = "t", .correlation_id = "\xED\xA0\x80"},
                                         "correlation_id must be");
 }
@@ -196,10 +197,10 @@ TEST_P(OutboxContract, OBX_013_AMessageDueInThePastIsClaimedAtOnce) {
 }
 
 TEST_P(OutboxContract, OBX_014_EveryMessageHasAnIdOfItsOwn) {
-  std::set<OutboxMessageId> ids;
+  std::set<MessageId> ids;
   for (int i = 0; i < 50; ++i) ids.insert(outbox.enqueue({.topic = "t"}));
   EXPECT_THAT(ids, SizeIs(50));
-  std::set<OutboxMessageId> claimed;
+  std::set<MessageId> claimed;
   for (const auto& each : claim()) claimed.insert(each.message.message_id);
   EXPECT_EQ(claimed, ids);
 }
@@ -215,12 +216,13 @@ TEST_P(OutboxContract, OBX_015_TheCreationTimeIsTheDatabases) {
 
 TEST_P(OutboxContract, OBX_016_ANewMessageStartsReadyWithoutAttempts) {
   outbox.enqueue({.topic = "t"});
-  EXPECT_EQ(with_status(OutboxStatus::ready), 1);
+  EXPECT_EQ(with_status(MessageStatus::ready), 1);
   EXPECT_EQ(claim().at(0).message.attempts, 0);
 }
 
 TEST_P(OutboxContract, ARepeatedEnqueueWithTheSameIdStoresItOnce) {
-  const EnqueueRequest request{.topic = "t", .payload = "first", .message_id = OutboxMessageId::generate()};
+  const EnqueueRequest request{
+      .topic = "t", .payload = "first", .message_id = MessageId::generate()};
   EXPECT_EQ(outbox.enqueue(request), *request.message_id);
   EXPECT_EQ(outbox.enqueue(request), *request.message_id);
   auto changed = request;
@@ -252,7 +254,8 @@ TEST_P(OutboxContract, ManyMessagesAreStoredInOneCall) {
 }
 
 TEST_P(OutboxContract, ManyMessagesAreStoredInTheCallersTransactionOrNotAtAll) {
-  const std::vector<EnqueueRequest> requests{{.topic = "a"}, {.topic = "b", .due_at = backend.now()}};
+  const std::vector<EnqueueRequest> requests{{.topic = "a"},
+                                             {.topic = "b", .due_at = backend.now()}};
   {
     auto transaction = platform.begin();
     outbox.enqueue_many(transaction, requests);
@@ -280,7 +283,7 @@ TEST_P(OutboxContract, ManyRepeatedMessagesAreStoredOnce) {
   std::vector<EnqueueRequest> requests;
   for (int i = 0; i < 20; ++i) {
     requests.push_back(
-        {.topic = "t", .payload = std::to_string(i), .message_id = OutboxMessageId::generate()});
+        {.topic = "t", .payload = std::to_string(i), .message_id = MessageId::generate()});
   }
   outbox.enqueue_many(std::span{requests}.first(10));
   outbox.enqueue_many(requests);
@@ -288,7 +291,6 @@ TEST_P(OutboxContract, ManyRepeatedMessagesAreStoredOnce) {
 }
 
 // --- claim
-// -----------------------------------------------------------------------------------------------------------
 
 TEST_P(OutboxContract, OBX_020_TheLeaseEndsAfterItsLengthByTheDatabasesClock) {
   outbox.enqueue({.topic = "t"});
@@ -314,12 +316,12 @@ TEST_P(OutboxContract, OBX_021_TheClaimIsRecordedForItsOwner) {
 }
 
 TEST_P(OutboxContract, OBX_022_TheClaimReturnsEveryMessageItLeased) {
-  std::vector<OutboxMessageId> ids;
+  std::vector<MessageId> ids;
   for (int i = 0; i < 5; ++i) ids.push_back(outbox.enqueue({.topic = "t"}));
-  std::vector<OutboxMessageId> claimed;
+  std::vector<MessageId> claimed;
   for (const auto& each : claim()) claimed.push_back(each.message.message_id);
   EXPECT_THAT(claimed, UnorderedElementsAreArray(ids));
-  EXPECT_EQ(with_status(OutboxStatus::in_progress), 5);
+  EXPECT_EQ(with_status(MessageStatus::in_progress), 5);
 }
 
 TEST_P(OutboxContract, OBX_023_AnEmptyOutboxAnswersWithNothing) {
@@ -329,7 +331,7 @@ TEST_P(OutboxContract, OBX_023_AnEmptyOutboxAnswersWithNothing) {
 TEST_P(OutboxContract, OBX_026_AClaimNeverExceedsTheBatchSize) {
   outbox.enqueue_many(std::vector<EnqueueRequest>(25, {.topic = "t"}));
   EXPECT_THAT(claim(10), SizeIs(10));
-  EXPECT_EQ(with_status(OutboxStatus::in_progress), 10);
+  EXPECT_EQ(with_status(MessageStatus::in_progress), 10);
   EXPECT_THAT(claim(10), SizeIs(10));
   EXPECT_THAT(claim(10), SizeIs(5));
 }
@@ -340,8 +342,10 @@ TEST_P(OutboxContract, AClaimMixesExpiredAndReadyMessagesWithinTheBatchSize) {
   backend.advance(seconds{11});
   const auto claimed = claim(5);
   ASSERT_THAT(claimed, SizeIs(5));
-  EXPECT_EQ(std::ranges::count_if(claimed, [](const auto& each) { return each.message.attempts == 1; }), 4);
-  EXPECT_EQ(with_status(OutboxStatus::ready), 1);
+  EXPECT_EQ(
+      std::ranges::count_if(claimed, [](const auto& each) { return each.message.attempts == 1; }),
+      4);
+  EXPECT_EQ(with_status(MessageStatus::ready), 1);
 }
 
 TEST_P(OutboxContract, ClaimsOutOfRangeAreRefusedBeforeAnyIo) {
@@ -349,7 +353,8 @@ TEST_P(OutboxContract, ClaimsOutOfRangeAreRefusedBeforeAnyIo) {
   EXPECT_THROW((void)outbox.claim({.owner = owner, .batch_size = 0}), std::out_of_range);
   EXPECT_THROW((void)outbox.claim({.owner = owner, .batch_size = 10'001}), std::out_of_range);
   EXPECT_THROW((void)outbox.claim({.owner = owner, .lease = milliseconds{0}}), std::out_of_range);
-  EXPECT_THROW((void)outbox.claim({.owner = owner, .lease = std::chrono::hours{25}}), std::out_of_range);
+  EXPECT_THROW((void)outbox.claim({.owner = owner, .lease = std::chrono::hours{25}}),
+               std::out_of_range);
 }
 
 TEST_P(OutboxContract, OldestMessagesAreClaimedFirst) {
@@ -368,7 +373,7 @@ TEST_P(OutboxContract, OBX_100_OBX_101_ConcurrentWorkersShareTheWorkWithoutOverl
   constexpr int messages = 600;
   outbox.enqueue_many(std::vector<EnqueueRequest>(messages, {.topic = "t"}));
   std::mutex mutex;
-  std::vector<OutboxWorkItemId> seen;
+  std::vector<MessageId> seen;
   std::atomic<std::size_t> acked{0};
   {
     std::vector<std::jthread> workers;
@@ -386,27 +391,27 @@ TEST_P(OutboxContract, OBX_100_OBX_101_ConcurrentWorkersShareTheWorkWithoutOverl
     }
   }
   EXPECT_THAT(seen, SizeIs(messages));
-  EXPECT_THAT((std::set<OutboxWorkItemId>(seen.begin(), seen.end())), SizeIs(messages));
+  EXPECT_THAT((std::set<MessageId>(seen.begin(), seen.end())), SizeIs(messages));
   EXPECT_EQ(acked, messages);
-  EXPECT_EQ(with_status(OutboxStatus::done), messages);
+  EXPECT_EQ(with_status(MessageStatus::done), messages);
 }
 
 // --- ack
-// -------------------------------------------------------------------------------------------------------------
 
 TEST_P(OutboxContract, OBX_027_OBX_028_OBX_029_AnAckRecordsThatWhenAndByWhomItWasDone) {
   outbox.enqueue({.topic = "t"});
   EXPECT_EQ(outbox.ack(owner, claims_of(claim())), 1U);
-  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
-                           " where status = 2 and processed_at >= created_at and processed_by is not null" +
-                           " and owner_token is null and locked_until is null"),
+  EXPECT_EQ(backend.number(
+                "select count(*) from " + backend.table("outbox_messages") +
+                " where status = 2 and processed_at >= created_at and processed_by is not null" +
+                " and owner_token is null and locked_until is null"),
             1);
 }
 
 TEST_P(OutboxContract, OBX_031_AckIgnoresUnknownIds) {
   outbox.enqueue({.topic = "t"});
   auto claims = claims_of(claim());
-  claims.push_back({OutboxWorkItemId::generate(), 1});
+  claims.push_back({MessageId::generate(), 1});
   EXPECT_EQ(outbox.ack(owner, claims), 1U);
   EXPECT_EQ(outbox.ack(owner, std::vector<Claim>{}), 0U);
 }
@@ -415,7 +420,7 @@ TEST_P(OutboxContract, OBX_030_AckIgnoresClaimsOfAnotherOwner) {
   outbox.enqueue({.topic = "t"});
   const auto claims = claims_of(claim());
   EXPECT_EQ(outbox.ack(OwnerToken::generate(), claims), 0U);
-  EXPECT_EQ(with_status(OutboxStatus::in_progress), 1);
+  EXPECT_EQ(with_status(MessageStatus::in_progress), 1);
 }
 
 TEST_P(OutboxContract, OBX_032_AnAckedMessageIsNeverClaimedAgain) {
@@ -437,7 +442,8 @@ TEST_P(OutboxContract, AZombieChangesNothingOnceItsLeaseRanOut) {
   outbox.enqueue({.topic = "t"});
   const auto zombie = claim(1, seconds{10});
   backend.advance(seconds{11});
-  EXPECT_EQ(outbox.ack(owner, claims_of(zombie)), 0U) << "expired, though nobody has taken it over yet";
+  EXPECT_EQ(outbox.ack(owner, claims_of(zombie)), 0U)
+      << "expired, though nobody has taken it over yet";
 
   const auto successor = OwnerToken::generate();
   const auto taken = claim_as(successor);
@@ -463,7 +469,6 @@ TEST_P(OutboxContract, OBX_121_ThePlatformHasOneOutbox) {
 }
 
 // --- counts
-// ----------------------------------------------------------------------------------------------------------
 
 TEST_P(OutboxContract, CountsTellHowManyMessagesAreInWhichState) {
   outbox.enqueue_many(std::vector<EnqueueRequest>(6, {.topic = "t"}));

@@ -1,5 +1,5 @@
-// What may become of a claimed message: abandon, fail, snooze, renew, reap; and what keeps one from being
-// claimed.
+// What may become of a claimed message: abandon, fail, snooze, renew, reap; and what keeps one from
+// being claimed.
 #include <random>
 #include <thread>
 
@@ -27,19 +27,20 @@ class SettleContract : public OutboxTest {
 DOVETAIL_CONTRACT(SettleContract);
 
 // --- abandon
-// -------------------------------------------------------------------------------------------------
 
 TEST_P(SettleContract, OBX_035_OBX_036_OBX_041_AbandonGivesTheLeaseBackAndCharges) {
   const auto claims = claimed_one();
   EXPECT_EQ(outbox.abandon(owner, claims, {.error = "smtp: 451"}), 1U);
-  EXPECT_EQ(backend.number(
-                "select count(*) from " + backend.table("outbox_messages") +
-                " where status = 0 and locked_until is null and owner_token is null and retry_count = 1"),
-            1);
-  EXPECT_EQ(found(OutboxMessageId{claims[0].id.uuid()}).last_error, "smtp: 451");
+  EXPECT_EQ(
+      backend.number(
+          "select count(*) from " + backend.table("outbox_messages") +
+          " where status = 0 and locked_until is null and owner_token is null and retry_count = 1"),
+      1);
+  EXPECT_EQ(found(MessageId{claims[0].id.uuid()}).last_error, "smtp: 451");
 }
 
-TEST_P(SettleContract, OBX_037_OBX_040_OBX_061_OBX_062_AnAbandonedMessageComesBackAfterAnExponentialBackoff) {
+TEST_P(SettleContract,
+       OBX_037_OBX_040_OBX_061_OBX_062_AnAbandonedMessageComesBackAfterAnExponentialBackoff) {
   auto claims = claimed_one();
   for (const int expected : {2, 4, 8, 16, 32, 60, 60}) {
     const milliseconds wait = seconds{expected};
@@ -67,9 +68,9 @@ TEST_P(SettleContract, AbandonTakesADelayOfTheCallers) {
 TEST_P(SettleContract, OBX_064_OBX_065_TheTenthFailedTryMakesADeadLetter) {
   auto claims = claimed_one();
   for (int attempt = 1; attempt <= 10; ++attempt) {
-    ASSERT_EQ(
-        outbox.abandon(owner, claims, {.error = "try " + std::to_string(attempt), .delay = milliseconds{0}}),
-        1U);
+    ASSERT_EQ(outbox.abandon(owner, claims,
+                             {.error = "try " + std::to_string(attempt), .delay = milliseconds{0}}),
+              1U);
     claims = claims_of(claim());
     ASSERT_EQ(claims.size(), attempt < 10 ? 1U : 0U) << attempt;
   }
@@ -81,15 +82,15 @@ TEST_P(SettleContract, OBX_064_OBX_065_TheTenthFailedTryMakesADeadLetter) {
 
 TEST_P(SettleContract, MaxAttemptsMayBeGivenPerCallAndPerQueue) {
   ASSERT_EQ(outbox.abandon(owner, claimed_one(), {.max_attempts = 1}), 1U);
-  EXPECT_EQ(with_status(OutboxStatus::failed), 1);
+  EXPECT_EQ(with_status(MessageStatus::failed), 1);
   auto options = backend.options();
   options.outbox.max_attempts = 2;
   auto strict = Platform::open(backend.url(), options);
   auto claims = claimed_one();
   ASSERT_EQ(strict.outbox().abandon(owner, claims, {.delay = milliseconds{0}}), 1U);
-  EXPECT_EQ(with_status(OutboxStatus::failed), 1);
+  EXPECT_EQ(with_status(MessageStatus::failed), 1);
   ASSERT_EQ(strict.outbox().abandon(owner, claims_of(claim()), {.delay = milliseconds{0}}), 1U);
-  EXPECT_EQ(with_status(OutboxStatus::failed), 2);
+  EXPECT_EQ(with_status(MessageStatus::failed), 2);
 }
 
 TEST_P(SettleContract, OneAbandonMayHoldMessagesThatFailAndMessagesThatComeBack) {
@@ -98,19 +99,20 @@ TEST_P(SettleContract, OneAbandonMayHoldMessagesThatFailAndMessagesThatComeBack)
   outbox.enqueue({.topic = "new"});
   const auto claims = claims_of(claim());
   ASSERT_THAT(claims, SizeIs(2));
-  EXPECT_EQ(outbox.abandon(owner, claims, {.error = "both", .delay = milliseconds{0}, .max_attempts = 2}),
-            2U);
-  EXPECT_EQ(with_status(OutboxStatus::failed), 1);
-  EXPECT_EQ(with_status(OutboxStatus::ready), 1);
+  EXPECT_EQ(
+      outbox.abandon(owner, claims, {.error = "both", .delay = milliseconds{0}, .max_attempts = 2}),
+      2U);
+  EXPECT_EQ(with_status(MessageStatus::failed), 1);
+  EXPECT_EQ(with_status(MessageStatus::ready), 1);
 }
 
 // --- fail
-// ----------------------------------------------------------------------------------------------------
 
-TEST_P(SettleContract, OBX_042_OBX_043_OBX_048_OBX_025_AFailedMessageIsKeptWithItsErrorAndNeverClaimed) {
+TEST_P(SettleContract,
+       OBX_042_OBX_043_OBX_048_OBX_025_AFailedMessageIsKeptWithItsErrorAndNeverClaimed) {
   const auto id = failed_one("t", "no such address");
   const auto dead = found(id);
-  EXPECT_EQ(dead.status, OutboxStatus::failed);
+  EXPECT_EQ(dead.status, MessageStatus::failed);
   EXPECT_EQ(dead.last_error, "no such address");
   EXPECT_EQ(dead.processed_by, owner);
   ASSERT_TRUE(dead.processed_at.has_value());
@@ -129,16 +131,15 @@ TEST_P(SettleContract, LongErrorsAreCutAtACharacter) {
 }
 
 // --- who may settle
-// ------------------------------------------------------------------------------------------
 
 TEST_P(SettleContract, OBX_038_OBX_039_OBX_044_OBX_045_OnlyTheOwnerOfALiveClaimSettlesIt) {
   const auto claims = claimed_one();
   EXPECT_EQ(settle_all(OwnerToken::generate(), claims), 0U) << "another owner";
   EXPECT_EQ(settle_all(owner, {{claims[0].id, claims[0].epoch + 1}}), 0U) << "another epoch";
   EXPECT_EQ(settle_all(owner, {{claims[0].id, claims[0].epoch - 1}}), 0U) << "an older epoch";
-  EXPECT_EQ(settle_all(owner, {{OutboxWorkItemId::generate(), 1}}), 0U) << "an unknown id";
+  EXPECT_EQ(settle_all(owner, {{MessageId::generate(), 1}}), 0U) << "an unknown id";
   EXPECT_EQ(settle_all(owner, {}), 0U);
-  EXPECT_EQ(with_status(OutboxStatus::in_progress), 1);
+  EXPECT_EQ(with_status(MessageStatus::in_progress), 1);
   backend.advance(seconds{31});
   EXPECT_EQ(settle_all(owner, claims), 0U) << "past its lease";
   EXPECT_THAT(claim_as(OwnerToken::generate()), SizeIs(1));
@@ -172,7 +173,6 @@ TEST_P(SettleContract, BadArgumentsAreRefusedBeforeAnyIo) {
 }
 
 // --- snooze and renew
-// ----------------------------------------------------------------------------------------
 
 TEST_P(SettleContract, ASnoozeCostsNothing) {
   auto claims = claimed_one();
@@ -184,7 +184,7 @@ TEST_P(SettleContract, ASnoozeCostsNothing) {
     claims = claims_of(claim());
     ASSERT_THAT(claims, SizeIs(1));
   }
-  EXPECT_EQ(found(OutboxMessageId{claims[0].id.uuid()}).message.attempts, 0);
+  EXPECT_EQ(found(MessageId{claims[0].id.uuid()}).message.attempts, 0);
 }
 
 TEST_P(SettleContract, AReleasedMessageKeepsItsPlace) {
@@ -209,7 +209,6 @@ TEST_P(SettleContract, ARenewedLeaseHolds) {
 }
 
 // --- expired leases
-// ------------------------------------------------------------------------------------------
 
 TEST_P(SettleContract, OBX_049_OBX_050_OBX_051_OBX_052_ReapingFreesWhatRanOutAndNothingElse) {
   outbox.enqueue_many(std::vector<EnqueueRequest>(4, {.topic = "t"}));
@@ -222,13 +221,14 @@ TEST_P(SettleContract, OBX_049_OBX_050_OBX_051_OBX_052_ReapingFreesWhatRanOutAnd
   EXPECT_EQ(outbox.reap_expired(), 0U);
   backend.advance(seconds{11});
   EXPECT_EQ(outbox.reap_expired(), 2U);
-  EXPECT_EQ(backend.number(
-                "select count(*) from " + backend.table("outbox_messages") +
-                " where status = 0 and locked_until is null and owner_token is null and retry_count = 1"),
-            2);
-  EXPECT_EQ(with_status(OutboxStatus::in_progress), 1);
-  EXPECT_EQ(with_status(OutboxStatus::done), 1);
-  EXPECT_EQ(with_status(OutboxStatus::failed), 1);
+  EXPECT_EQ(
+      backend.number(
+          "select count(*) from " + backend.table("outbox_messages") +
+          " where status = 0 and locked_until is null and owner_token is null and retry_count = 1"),
+      2);
+  EXPECT_EQ(with_status(MessageStatus::in_progress), 1);
+  EXPECT_EQ(with_status(MessageStatus::done), 1);
+  EXPECT_EQ(with_status(MessageStatus::failed), 1);
   EXPECT_EQ(outbox.reap_expired(), 0U);
   EXPECT_THAT(claim(), SizeIs(2));
 }
@@ -243,7 +243,7 @@ TEST_P(SettleContract, AMessageThatKillsItsWorkersEndsAsADeadLetter) {
   }
   EXPECT_THAT(claim_as(OwnerToken::generate()), IsEmpty());
   const auto dead = found(id);
-  EXPECT_EQ(dead.status, OutboxStatus::failed);
+  EXPECT_EQ(dead.status, MessageStatus::failed);
   EXPECT_EQ(dead.message.attempts, 10);
   EXPECT_THAT(dead.last_error.value(), HasSubstr("lease ran out"));
 }
@@ -255,11 +255,10 @@ TEST_P(SettleContract, ReapingFailsWhatHasUsedUpItsAttempts) {
     backend.advance(seconds{31});
     EXPECT_EQ(outbox.reap_expired({.max_attempts = 3}), 1U);
   }
-  EXPECT_EQ(found(id).status, OutboxStatus::failed);
+  EXPECT_EQ(found(id).status, MessageStatus::failed);
 }
 
 // --- expiry, priority, headers, unique keys
-// ------------------------------------------------------------------
 
 TEST_P(SettleContract, AMessagePastItsExpiryFailsInsteadOfBeingDelivered) {
   const auto late = outbox.enqueue({.topic = "late", .expires_at = backend.now() + seconds{10}});
@@ -269,7 +268,7 @@ TEST_P(SettleContract, AMessagePastItsExpiryFailsInsteadOfBeingDelivered) {
   ASSERT_THAT(claimed, SizeIs(1));
   EXPECT_EQ(claimed[0].message.message_id, fine);
   const auto dead = found(late);
-  EXPECT_EQ(dead.status, OutboxStatus::failed);
+  EXPECT_EQ(dead.status, MessageStatus::failed);
   EXPECT_THAT(dead.last_error.value(), HasSubstr("expired"));
 }
 
@@ -281,7 +280,7 @@ TEST_P(SettleContract, ManyExpiredMessagesDoNotHideTheLiveOnesBehindThem) {
   std::size_t delivered = 0;
   for (int i = 0; i < 10 && delivered < 5; ++i) delivered += claim(50).size();
   EXPECT_EQ(delivered, 5U);
-  EXPECT_EQ(with_status(OutboxStatus::failed), 300);
+  EXPECT_EQ(with_status(MessageStatus::failed), 300);
 }
 
 TEST_P(SettleContract, HigherPrioritiesAreClaimedFirst) {
@@ -298,9 +297,11 @@ TEST_P(SettleContract, HigherPrioritiesAreClaimedFirst) {
 TEST_P(SettleContract, HeadersTravelWithTheirMessage) {
   const Headers headers{{"traceparent", "00-4bf92f-01"}, {"quote", "\"ä\\\n"}, {"empty", ""}};
   outbox.enqueue({.topic = "one", .headers = headers});
-  outbox.enqueue_many(std::vector<EnqueueRequest>{{.topic = "many", .headers = headers}, {.topic = "none"}});
+  outbox.enqueue_many(
+      std::vector<EnqueueRequest>{{.topic = "many", .headers = headers}, {.topic = "none"}});
   for (const auto& each : claim()) {
-    EXPECT_EQ(each.message.headers, each.message.topic == "none" ? Headers{} : headers) << each.message.topic;
+    EXPECT_EQ(each.message.headers, each.message.topic == "none" ? Headers{} : headers)
+        << each.message.topic;
   }
 }
 
@@ -346,7 +347,7 @@ TEST_P(SettleContract, AUniqueKeyIsTakenUntilItsMessageIsFinished) {
 }
 
 TEST_P(SettleContract, ManyMayHoldUniqueKeysAndKnownIds) {
-  const auto known = outbox.enqueue({.topic = "t", .message_id = OutboxMessageId::generate()});
+  const auto known = outbox.enqueue({.topic = "t", .message_id = MessageId::generate()});
   const auto keyed = outbox.enqueue({.topic = "t", .unique_key = "k"});
   const std::vector<EnqueueRequest> requests{{.topic = "new"},
                                              {.topic = "again", .message_id = known},
@@ -367,7 +368,7 @@ TEST_P(SettleContract, ManyMayHoldUniqueKeysAndKnownIds) {
 }
 
 TEST_P(SettleContract, AnEnqueueRepeatedAfterItsMessageWasDoneStoresNothing) {
-  const EnqueueRequest request{.topic = "t", .message_id = OutboxMessageId::generate()};
+  const EnqueueRequest request{.topic = "t", .message_id = MessageId::generate()};
   EXPECT_TRUE(outbox.enqueue(request).stored());
   outbox.ack(owner, claims_of(claim()));
   EXPECT_FALSE(outbox.enqueue(request).stored());
@@ -393,7 +394,6 @@ TEST_P(SettleContract, OneOfManyConcurrentEnqueuersOfAKeyStoresIt) {
 }
 
 // --- many at once
-// --------------------------------------------------------------------------------------------
 
 TEST_P(SettleContract, OBX_097_ABatchIsSettledAsAWhole) {
   outbox.enqueue_many(std::vector<EnqueueRequest>(200, {.topic = "t"}));
@@ -407,12 +407,12 @@ TEST_P(SettleContract, OBX_097_ABatchIsSettledAsAWhole) {
   } else {
     std::string hex = victim;
     std::erase(hex, '-');
-    backend.sql("create trigger no_victim before update on " + backend.table("outbox") + " when new.id = x'" +
-                hex + "' begin select raise(abort, 'refused'); end");
+    backend.sql("create trigger no_victim before update on " + backend.table("outbox") +
+                " when new.id = x'" + hex + "' begin select raise(abort, 'refused'); end");
   }
   EXPECT_THROW(outbox.ack(owner, claims), Error);
-  EXPECT_EQ(with_status(OutboxStatus::in_progress), 200);
-  EXPECT_EQ(with_status(OutboxStatus::done), 0);
+  EXPECT_EQ(with_status(MessageStatus::in_progress), 200);
+  EXPECT_EQ(with_status(MessageStatus::done), 0);
 }
 
 TEST_P(SettleContract, OfManyAcksOnlyThoseOfALiveClaimTakeEffect) {
@@ -423,7 +423,8 @@ TEST_P(SettleContract, OfManyAcksOnlyThoseOfALiveClaimTakeEffect) {
     outbox.enqueue_many(std::vector<EnqueueRequest>(50, {.topic = "t"}));
     auto claims = claims_of(claim(50));
     ASSERT_THAT(claims, SizeIs(50));
-    // Some were given back and claimed anew, so that epochs differ; some are another owner's by now.
+    // Some were given back and claimed anew, so that epochs differ; some are another owner's by
+    // now.
     const std::vector<Claim> second(claims.begin() + 10, claims.begin() + 20);
     const std::vector<Claim> foreign(claims.begin() + 20, claims.begin() + 30);
     EXPECT_EQ(outbox.snooze(owner, second), 10U);
@@ -431,13 +432,15 @@ TEST_P(SettleContract, OfManyAcksOnlyThoseOfALiveClaimTakeEffect) {
     EXPECT_EQ(outbox.snooze(owner, foreign), 10U);
     EXPECT_THAT(claim_as(OwnerToken::generate()), SizeIs(10));
     const std::vector<Claim> stale(claims.begin() + 15, claims.begin() + 20);
-    for (auto i = 15; i < 20; ++i) ++claims[static_cast<std::size_t>(i)].epoch;  // the others' epochs are old
-    claims.insert(claims.begin(), stale.begin(), stale.end());  // beside the live claims of the same messages
-    claims.push_back(claims[0]);                                // twice
-    claims.push_back({OutboxWorkItemId::generate(), 1});
+    for (auto i = 15; i < 20; ++i)
+      ++claims[static_cast<std::size_t>(i)].epoch;  // the others' epochs are old
+    claims.insert(claims.begin(), stale.begin(),
+                  stale.end());   // beside the live claims of the same messages
+    claims.push_back(claims[0]);  // twice
+    claims.push_back({MessageId::generate(), 1});
     EXPECT_EQ(acking.outbox().ack(owner, claims), 35U);
-    EXPECT_EQ(with_status(OutboxStatus::done), keep ? 35 : 0);
-    EXPECT_EQ(with_status(OutboxStatus::in_progress), 15);
+    EXPECT_EQ(with_status(MessageStatus::done), keep ? 35 : 0);
+    EXPECT_EQ(with_status(MessageStatus::in_progress), 15);
     EXPECT_EQ(acking.outbox().ack(owner, claims), 0U);
     backend.sql("delete from " + backend.table("outbox"));
     if (backend.is_postgres()) backend.sql("delete from " + backend.table("outbox_archive"));
@@ -453,9 +456,9 @@ TEST_P(SettleContract, WhereAClaimsRowIsSaidToBeDecidesNothing) {
     const auto claims = claims_of(claim(50));
     ASSERT_THAT(claims, SizeIs(50));
     auto strangers = claims;  // the right rows and epochs, of messages that do not exist
-    for (auto& each : strangers) each.id = OutboxWorkItemId::generate();
+    for (auto& each : strangers) each.id = MessageId::generate();
     EXPECT_EQ(acking.outbox().ack(owner, strangers), 0U);
-    EXPECT_EQ(with_status(OutboxStatus::in_progress), 50);
+    EXPECT_EQ(with_status(MessageStatus::in_progress), 50);
     auto unplaced = std::vector(claims.begin(), claims.begin() + 10);
     for (auto& each : unplaced) each.row = 0;
     std::shuffle(unplaced.begin(), unplaced.end(), std::mt19937{7});
@@ -470,7 +473,7 @@ TEST_P(SettleContract, WhereAClaimsRowIsSaidToBeDecidesNothing) {
     std::vector rest(claims.begin() + 35, claims.end());
     std::shuffle(rest.begin(), rest.end(), std::mt19937{7});
     EXPECT_EQ(acking.outbox().ack(owner, rest), 15U);
-    EXPECT_EQ(with_status(OutboxStatus::in_progress), 0);
+    EXPECT_EQ(with_status(MessageStatus::in_progress), 0);
   }
 }
 
@@ -484,7 +487,8 @@ TEST_P(SettleContract, OBX_098_OBX_099_SixteenSessionsThatSettleTheSameClaimsDoN
   backend.advance(seconds{2});
   const auto deadlocks = [&] {
     return backend.is_postgres()
-               ? backend.number("select deadlocks from pg_stat_database where datname = current_database()")
+               ? backend.number(
+                     "select deadlocks from pg_stat_database where datname = current_database()")
                : 0;
   };
   const auto before = deadlocks();
@@ -517,7 +521,8 @@ TEST_P(SettleContract, OBX_098_OBX_099_SixteenSessionsThatSettleTheSameClaimsDoN
               break;
             default:
               box.purge_dead_letters(DeadLetterFilter{.topic = "nothing"});
-              if (backend.is_postgres()) {  // past the component, which sorts: the function must do it too
+              if (backend.is_postgres()) {  // past the component, which sorts: the function must do
+                                            // it too
                 std::string ids;
                 std::string epochs;
                 for (const auto& each : some) {
@@ -525,9 +530,9 @@ TEST_P(SettleContract, OBX_098_OBX_099_SixteenSessionsThatSettleTheSameClaimsDoN
                   epochs += (epochs.empty() ? "" : ",") + std::to_string(each.epoch);
                 }
                 auto transaction = wide.begin();
-                const auto row = transaction.query(
-                    "select " + backend.table("outbox_ack") + "($1::uuid, $2::uuid[], $3::bigint[])", owner,
-                    "{" + ids + "}", "{" + epochs + "}");
+                const auto row = transaction.query("select " + backend.table("outbox_ack") +
+                                                       "($1::uuid, $2::uuid[], $3::bigint[])",
+                                                   owner, "{" + ids + "}", "{" + epochs + "}");
                 transaction.commit();
                 settled += static_cast<std::size_t>(row.at(0).get<std::int64_t>(0));
               }
@@ -539,7 +544,8 @@ TEST_P(SettleContract, OBX_098_OBX_099_SixteenSessionsThatSettleTheSameClaimsDoN
   }
   const auto counts = outbox.counts();
   EXPECT_EQ(counts.ready + counts.in_progress + counts.done + counts.failed, 800);
-  EXPECT_EQ(static_cast<std::size_t>(counts.done + counts.failed), settled.load()) << "a claim settled twice";
+  EXPECT_EQ(static_cast<std::size_t>(counts.done + counts.failed), settled.load())
+      << "a claim settled twice";
   EXPECT_EQ(reaped, 200U);
   EXPECT_EQ(deadlocks(), before);
 }

@@ -16,7 +16,8 @@ using ::testing::UnorderedElementsAre;
 
 class SubscriptionContract : public OutboxTest {
  protected:
-  std::vector<ClaimedMessage> claim_topics(const std::vector<std::string>& topics, int batch_size = 100) {
+  std::vector<ClaimedMessage> claim_topics(const std::vector<std::string>& topics,
+                                           int batch_size = 100) {
     return outbox.claim({.owner = owner, .batch_size = batch_size, .topics = topics});
   }
   Platform open_worker(const std::function<void(PlatformOptions&)>& change = {}) {
@@ -28,36 +29,37 @@ class SubscriptionContract : public OutboxTest {
     return Platform::open(backend.url(), options);
   }
   bool all_done(std::int64_t count) {
-    return eventually([&] { return with_status(OutboxStatus::done) == count; });
+    return eventually([&] { return with_status(MessageStatus::done) == count; });
   }
   std::int64_t claims_made() {
     return backend.number("select cast(coalesce(sum(claim_epoch), 0) as bigint) from " +
                           backend.table("outbox_messages"));
   }
   void enqueue(int count, const std::string& topic, const std::string& payload = "") {
-    outbox.enqueue_many(
-        std::vector<EnqueueRequest>(static_cast<std::size_t>(count), {.topic = topic, .payload = payload}));
+    outbox.enqueue_many(std::vector<EnqueueRequest>(static_cast<std::size_t>(count),
+                                                    {.topic = topic, .payload = payload}));
   }
 };
 DOVETAIL_CONTRACT(SubscriptionContract);
 
 // --- topics
-// --------------------------------------------------------------------------------------------------
 
 TEST_P(SubscriptionContract, AClaimTakesOnlyItsTopics) {
   for (const auto* topic : {"a", "b", "c", "A"}) outbox.enqueue({.topic = topic});
   std::vector<std::string> topics;
   for (const auto& each : claim_topics({"a", "c", "nobody"})) topics.push_back(each.message.topic);
   EXPECT_THAT(topics, UnorderedElementsAre("a", "c"));
-  EXPECT_EQ(with_status(OutboxStatus::ready), 2);
+  EXPECT_EQ(with_status(MessageStatus::ready), 2);
   EXPECT_EQ(claims_made(), 2);
 }
 
 TEST_P(SubscriptionContract, TopicsOfAClaimAreChecked) {
   EXPECT_THROW(claim_topics({""}), std::invalid_argument);
   EXPECT_THROW(claim_topics(std::vector<std::string>(1'001, "t")), std::out_of_range);
-  EXPECT_THROW(static_cast<void>(outbox.claim({.owner = owner, .max_bytes = 0})), std::out_of_range);
-  EXPECT_THROW(static_cast<void>(outbox.claim({.owner = owner, .max_attempts = 0})), std::out_of_range);
+  EXPECT_THROW(static_cast<void>(outbox.claim({.owner = owner, .max_bytes = 0})),
+               std::out_of_range);
+  EXPECT_THROW(static_cast<void>(outbox.claim({.owner = owner, .max_attempts = 0})),
+               std::out_of_range);
 }
 
 TEST_P(SubscriptionContract, AClaimLeavesExpiredLeasesAndMessagesOfOtherTopicsAlone) {
@@ -66,7 +68,7 @@ TEST_P(SubscriptionContract, AClaimLeavesExpiredLeasesAndMessagesOfOtherTopicsAl
   ASSERT_THAT(claim_topics({"lost"}), SizeIs(1));
   backend.advance(seconds{60});
   EXPECT_THAT(claim_topics({"mine"}), IsEmpty());
-  EXPECT_EQ(found(late).status, OutboxStatus::ready);
+  EXPECT_EQ(found(late).status, MessageStatus::ready);
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
                            " where topic = 'lost' and status = 1 and retry_count = 0"),
             1);
@@ -84,7 +86,7 @@ TEST_P(SubscriptionContract, AWorkerLeavesTopicsWithoutAHandlerToOthers) {
   enqueue(60'000, "foreign");
   std::atomic<int> handled{0};
   auto worker = open_worker();
-  worker.on("mine", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  worker.on("mine", [&](const Message&, HandlerContext&) { ++handled; });
   worker.start();
   enqueue(50, "mine");
   ASSERT_TRUE(all_done(50));
@@ -96,7 +98,7 @@ TEST_P(SubscriptionContract, AWorkerLeavesTopicsWithoutAHandlerToOthers) {
   ASSERT_TRUE(all_done(52));
   worker.stop();
   EXPECT_EQ(handled, 52);
-  EXPECT_EQ(with_status(OutboxStatus::ready), 60'001);
+  EXPECT_EQ(with_status(MessageStatus::ready), 60'001);
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
                            " where topic = 'foreign' and (retry_count > 0 or claim_epoch > 0)"),
             0);
@@ -107,8 +109,8 @@ TEST_P(SubscriptionContract, TwoServicesShareAQueueAndLoseNothing) {
   std::atomic<int> second{0};
   auto one = open_worker();
   auto two = open_worker();
-  one.on("one", [&](const OutboxMessage&, HandlerContext&) { ++first; }, {.max_attempts = 1});
-  two.on("two", [&](const OutboxMessage&, HandlerContext&) { ++second; }, {.max_attempts = 1});
+  one.on("one", [&](const Message&, HandlerContext&) { ++first; }, {.max_attempts = 1});
+  two.on("two", [&](const Message&, HandlerContext&) { ++second; }, {.max_attempts = 1});
   one.start();
   two.start();
   for (int round = 0; round < 10; ++round) {
@@ -129,7 +131,7 @@ TEST_P(SubscriptionContract, AMessageThatComesBackIsTakenAgainByItsWorker) {
   ASSERT_THAT(held, SizeIs(1));
   std::atomic<int> handled{0};
   auto worker = open_worker();
-  worker.on("mine", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  worker.on("mine", [&](const Message&, HandlerContext&) { ++handled; });
   worker.start();
   backend.advance(seconds{10});
   outbox.enqueue({.topic = "mine"});
@@ -139,7 +141,9 @@ TEST_P(SubscriptionContract, AMessageThatComesBackIsTakenAgainByItsWorker) {
 }
 
 TEST_P(SubscriptionContract, HasWorkLooksAtItsTopicsOnly) {
-  const auto has_work = [&](const std::vector<std::string>& topics) { return outbox.has_work(topics); };
+  const auto has_work = [&](const std::vector<std::string>& topics) {
+    return outbox.has_work(topics);
+  };
   outbox.enqueue({.topic = "a"});
   outbox.enqueue({.topic = "later", .due_at = backend.now() + seconds{60}});
   EXPECT_TRUE(has_work({"b", "a"}));
@@ -158,7 +162,6 @@ TEST_P(SubscriptionContract, HasWorkLooksAtItsTopicsOnly) {
 }
 
 // --- whose attempts
-// ------------------------------------------------------------------------------------------
 
 TEST_P(SubscriptionContract, AReaperGivesBackAndTheNextClaimLetsTheMessageDie) {
   const auto id = outbox.enqueue({.topic = "t"});
@@ -166,13 +169,13 @@ TEST_P(SubscriptionContract, AReaperGivesBackAndTheNextClaimLetsTheMessageDie) {
     ASSERT_THAT(outbox.claim({.owner = OwnerToken::generate(), .max_attempts = 50}), SizeIs(1));
     backend.advance(seconds{31});
     EXPECT_EQ(outbox.reap_expired(), 1U);
-    EXPECT_EQ(found(id).status, OutboxStatus::ready);
+    EXPECT_EQ(found(id).status, MessageStatus::ready);
     EXPECT_EQ(found(id).message.attempts, deaths + 1);
   }
   EXPECT_THAT(outbox.claim({.owner = owner, .topics = {"other"}, .max_attempts = 1}), IsEmpty());
-  EXPECT_EQ(found(id).status, OutboxStatus::ready) << "whoever handles other topics has no say";
+  EXPECT_EQ(found(id).status, MessageStatus::ready) << "whoever handles other topics has no say";
   EXPECT_THAT(outbox.claim({.owner = owner, .topics = {"t"}, .max_attempts = 12}), IsEmpty());
-  EXPECT_EQ(found(id).status, OutboxStatus::failed);
+  EXPECT_EQ(found(id).status, MessageStatus::failed);
   EXPECT_EQ(found(id).message.attempts, 12) << "charged once per lost lease";
 }
 
@@ -181,22 +184,25 @@ TEST_P(SubscriptionContract, AStrangersTriesDoNotKillAMessageWithoutACall) {
   for (int tries = 0; tries < 3; ++tries) {
     const auto claimed = claim_topics({"t"});
     ASSERT_THAT(claimed, SizeIs(1));
-    EXPECT_EQ(outbox.abandon(owner, claims_of(claimed), {.delay = milliseconds{0}, .max_attempts = 50}), 1U);
+    EXPECT_EQ(
+        outbox.abandon(owner, claims_of(claimed), {.delay = milliseconds{0}, .max_attempts = 50}),
+        1U);
   }
   std::atomic<int> calls{0};
   auto worker = open_worker();
-  worker.on("t", [&](const OutboxMessage&, HandlerContext&) { ++calls; }, {.max_attempts = 1});
+  worker.on("t", [&](const Message&, HandlerContext&) { ++calls; }, {.max_attempts = 1});
   worker.start();
   ASSERT_TRUE(all_done(1));
   EXPECT_EQ(calls, 1);
-  EXPECT_EQ(found(id).status, OutboxStatus::done);
+  EXPECT_EQ(found(id).status, MessageStatus::done);
 }
 
 TEST_P(SubscriptionContract, AnOwnerThatComesBackAbsolvesItsMessages) {
   std::atomic<int> calls{0};
   std::atomic<bool> go_on{false};
-  auto worker = open_worker([](PlatformOptions& options) { options.worker.lease = std::chrono::hours{1}; });
-  worker.on("t", [&](const OutboxMessage&, HandlerContext&) {
+  auto worker =
+      open_worker([](PlatformOptions& options) { options.worker.lease = std::chrono::hours{1}; });
+  worker.on("t", [&](const Message&, HandlerContext&) {
     if (++calls <= 3) eventually([&] { return go_on.exchange(false); });
   });
   const auto id = outbox.enqueue({.topic = "t"});
@@ -214,8 +220,9 @@ TEST_P(SubscriptionContract, AbsolvedMessagesAreNoSuspects) {
   outbox.enqueue({.topic = "t"});
   std::atomic<int> calls{0};
   std::atomic<bool> lost{false};
-  auto worker = open_worker([](PlatformOptions& options) { options.worker.lease = std::chrono::hours{1}; });
-  worker.on("t", [&](const OutboxMessage&, HandlerContext&) {
+  auto worker =
+      open_worker([](PlatformOptions& options) { options.worker.lease = std::chrono::hours{1}; });
+  worker.on("t", [&](const Message&, HandlerContext&) {
     if (++calls == 1) {
       eventually([&] { return lost.load(); });
     } else {
@@ -232,15 +239,15 @@ TEST_P(SubscriptionContract, AbsolvedMessagesAreNoSuspects) {
 }
 
 // --- room
-// ----------------------------------------------------------------------------------------------------
 
 TEST_P(SubscriptionContract, AHandlerAtItsLimitIsClaimedForOnlyAsItHasRoom) {
-  auto worker = open_worker([](PlatformOptions& options) { options.worker.lease = std::chrono::hours{1}; });
+  auto worker =
+      open_worker([](PlatformOptions& options) { options.worker.lease = std::chrono::hours{1}; });
   std::atomic<int> quick{0};
   worker.on("slow",
-            [&](const OutboxMessage&, HandlerContext&) { std::this_thread::sleep_for(milliseconds{1}); },
+            [&](const Message&, HandlerContext&) { std::this_thread::sleep_for(milliseconds{1}); },
             {.concurrency = 1});
-  worker.on("quick", [&](const OutboxMessage&, HandlerContext&) { ++quick; });
+  worker.on("quick", [&](const Message&, HandlerContext&) { ++quick; });
   enqueue(400, "slow");
   enqueue(100, "quick");
   worker.start();
@@ -254,10 +261,10 @@ TEST_P(SubscriptionContract, AFallbackWithALimitTakesTheRest) {
   std::atomic<int> own{0};
   std::atomic<int> inside{0};
   std::atomic<int> most{0};
-  worker.on("own", [&](const OutboxMessage&, HandlerContext&) { ++own; });
-  worker.on("limited", [&](const OutboxMessage&, HandlerContext&) { ++own; }, {.concurrency = 3});
+  worker.on("own", [&](const Message&, HandlerContext&) { ++own; });
+  worker.on("limited", [&](const Message&, HandlerContext&) { ++own; }, {.concurrency = 3});
   worker.on_any(
-      [&](const OutboxMessage& message, HandlerContext&) {
+      [&](const Message& message, HandlerContext&) {
         EXPECT_EQ(message.topic, "rest");
         most = std::max(most.load(), ++inside);
         std::this_thread::sleep_for(milliseconds{1});
@@ -276,7 +283,7 @@ TEST_P(SubscriptionContract, HandlersThatUseTheirTransactionRunAtTheSameTime) {
   auto worker = open_worker();
   std::atomic<int> inside{0};
   std::atomic<int> most{0};
-  worker.on("t", [&](const OutboxMessage&, HandlerContext& context) {
+  worker.on("t", [&](const Message&, HandlerContext& context) {
     most = std::max(most.load(), ++inside);
     std::this_thread::sleep_for(milliseconds{30});
     --inside;
@@ -290,7 +297,6 @@ TEST_P(SubscriptionContract, HandlersThatUseTheirTransactionRunAtTheSameTime) {
 }
 
 // --- bytes
-// ---------------------------------------------------------------------------------------------------
 
 TEST_P(SubscriptionContract, AClaimHasABudgetOfBytes) {
   enqueue(5, "t", std::string(1'000, 'x'));
@@ -309,9 +315,9 @@ TEST_P(SubscriptionContract, WhatWasTooLargeForAClaimComesWithTheNext) {
     options.worker.max_bytes = 4'000;
     options.worker.poll_interval = options.worker.idle_poll_interval = std::chrono::minutes{10};
   });
-  worker.on("t", [](const OutboxMessage&, HandlerContext&) {});
-  outbox.enqueue_many(
-      std::vector<EnqueueRequest>(20, {.topic = "t", .payload = std::string(1'500, 'x'), .priority = 5}));
+  worker.on("t", [](const Message&, HandlerContext&) {});
+  outbox.enqueue_many(std::vector<EnqueueRequest>(
+      20, {.topic = "t", .payload = std::string(1'500, 'x'), .priority = 5}));
   enqueue(20, "t", std::string(1'500, 'y'));
   worker.start();
   EXPECT_TRUE(all_done(40));
@@ -332,15 +338,16 @@ TEST_P(SubscriptionContract, AWorkerHoldsNoMoreBytesThanItMay) {
     options.worker.max_bytes = 4'000;
     options.worker.threads = 1;
   });
-  worker.on("t", [&](const OutboxMessage&, HandlerContext&) {
+  worker.on("t", [&](const Message&, HandlerContext&) {
     if (++calls > 8) eventually([&] { return go_on.load(); });
   });
   enqueue(40, "t", std::string(1'000, 'x'));
   worker.start();
   ASSERT_TRUE(eventually([&] { return calls == 9; }));
-  // Nothing tells that no further claim comes; but a worker that ignored the budget would hold all of them by now.
+  // Nothing tells that no further claim comes; but a worker that ignored the budget would hold all
+  // of them by now.
   std::this_thread::sleep_for(milliseconds{300});
-  EXPECT_LE(with_status(OutboxStatus::in_progress), 8)
+  EXPECT_LE(with_status(MessageStatus::in_progress), 8)
       << "two claims of half the budget each, and one message";
   go_on = true;
   EXPECT_TRUE(all_done(40));

@@ -62,7 +62,7 @@ TEST_P(TimerContract, ATimerBecomesAMessageWhenItsTimeComesAndNotBefore) {
   EXPECT_EQ(message.due_at, due);
   const auto timer = timers.get(id);
   ASSERT_TRUE(timer);
-  EXPECT_EQ(timer->status, OutboxStatus::done);
+  EXPECT_EQ(timer->status, MessageStatus::done);
   EXPECT_GE(timer->fired_at, due);
 }
 
@@ -112,11 +112,12 @@ TEST_P(TimerContract, ATimerIsRescheduledBothWays) {
   EXPECT_TRUE(timers.reschedule(later, backend.now() + hours{1}));
   backend.advance(seconds{10});
   EXPECT_EQ(timers.fire_due(), 0U);
-  EXPECT_EQ(timers.get(later)->status, OutboxStatus::ready);
+  EXPECT_EQ(timers.get(later)->status, MessageStatus::ready);
 }
 
 TEST_P(TimerContract, AUniqueKeyHasOneTimerThatWaits) {
-  const TimerRequest request{.topic = "t", .due_at = backend.now() + seconds{10}, .unique_key = "k"};
+  const TimerRequest request{
+      .topic = "t", .due_at = backend.now() + seconds{10}, .unique_key = "k"};
   const auto first = timers.schedule(request);
   const auto second = timers.schedule(request);
   EXPECT_FALSE(second.stored());
@@ -166,10 +167,11 @@ TEST_P(TimerContract, TimersAreListedByTheirTime) {
   EXPECT_THAT(ids(timers.list("t")), ElementsAre(b, c));
   const auto first = timers.list({}, {.size = 1});
   EXPECT_THAT(ids(first), ElementsAre(a));
-  EXPECT_THAT(ids(timers.list({}, {.after_time = first[0].next_attempt_at, .after_id = first[0].id})),
-              ElementsAre(b, c));
+  EXPECT_THAT(
+      ids(timers.list({}, {.after_time = first[0].next_attempt_at, .after_id = first[0].id})),
+      ElementsAre(b, c));
   EXPECT_EQ(first[0].topic, "x");
-  EXPECT_EQ(first[0].status, OutboxStatus::ready);
+  EXPECT_EQ(first[0].status, MessageStatus::ready);
 }
 
 TEST_P(TimerContract, AProcessorOfYourOwnClaimsAcksAbandonsAndReaps) {
@@ -179,8 +181,9 @@ TEST_P(TimerContract, AProcessorOfYourOwnClaimsAcksAbandonsAndReaps) {
   EXPECT_EQ(claimed[0].message.message_id.uuid(), id.uuid());
   EXPECT_EQ(timers.fire_due(), 0U) << "it is the processor's";
   EXPECT_FALSE(timers.cancel(id));
-  EXPECT_EQ(timers.get(id)->status, OutboxStatus::in_progress);
-  EXPECT_EQ(timers.queue().abandon(owner, std::vector{claimed[0].claim}, {.delay = seconds{1}}), 1U);
+  EXPECT_EQ(timers.get(id)->status, MessageStatus::in_progress);
+  EXPECT_EQ(timers.queue().abandon(owner, std::vector{claimed[0].claim}, {.delay = seconds{1}}),
+            1U);
   backend.advance(seconds{2});
   claimed = timers.queue().claim({.owner = owner, .lease = seconds{5}});
   ASSERT_THAT(claimed, SizeIs(1));
@@ -195,7 +198,7 @@ TEST_P(TimerContract, AProcessorOfYourOwnClaimsAcksAbandonsAndReaps) {
 TEST_P(TimerContract, AMessageThatIsThereAlreadyDoesNotStandInTheWay) {
   const auto id = in(milliseconds{0});
   in(milliseconds{0});
-  platform.outbox().enqueue({.topic = "t", .message_id = OutboxMessageId{id.uuid()}});
+  platform.outbox().enqueue({.topic = "t", .message_id = MessageId{id.uuid()}});
   EXPECT_EQ(timers.fire_due(), 2U);
   EXPECT_THAT(messages(), SizeIs(2));
 }
@@ -209,7 +212,7 @@ TEST_P(TimerContract, AClockThatStepsBackFiresNothingTwice) {
   const auto late = in(seconds{10});
   backend.advance(hours{1});
   EXPECT_EQ(timers.fire_due(), 1U);
-  EXPECT_EQ(timers.get(late)->status, OutboxStatus::done);
+  EXPECT_EQ(timers.get(late)->status, MessageStatus::done);
 }
 
 TEST_P(TimerContract, WhatIsBeyondALimitIsRefusedAndNothingIsStored) {
@@ -227,20 +230,20 @@ TEST_P(TimerContract, APlatformThatLeavesThemToOthersFiresNone) {
   options.schedule.fire_timers = false;
   auto worker = Platform::open(backend.url(), options);
   std::atomic<int> runs{0};
-  worker.on("job", [&](const OutboxMessage&, HandlerContext&) { ++runs; });
-  worker.on("t", [](const OutboxMessage&, HandlerContext&) {});
+  worker.on("job", [&](const Message&, HandlerContext&) { ++runs; });
+  worker.on("t", [](const Message&, HandlerContext&) {});
   const auto timer = worker.timers().schedule({.topic = "t", .due_at = WallTime{}});
   worker.jobs().create_or_update({.name = "each second", .topic = "job", .cron = "* * * * * *"});
   worker.start();
   // Whoever makes runs of jobs has looked at timers before, if it ever does.
   EXPECT_TRUE(eventually([&] { return runs > 0; }));
-  EXPECT_EQ(worker.timers().get(timer)->status, OutboxStatus::ready);
+  EXPECT_EQ(worker.timers().get(timer)->status, MessageStatus::ready);
 
   options.schedule.fire_timers = true;
   auto other = Platform::open(backend.url(), options);
-  other.on("t", [](const OutboxMessage&, HandlerContext&) {});
+  other.on("t", [](const Message&, HandlerContext&) {});
   other.start();
-  EXPECT_TRUE(eventually([&] { return other.timers().get(timer)->status == OutboxStatus::done; }));
+  EXPECT_TRUE(eventually([&] { return other.timers().get(timer)->status == MessageStatus::done; }));
 }
 
 TEST_P(TimerContract, AStartedPlatformFiresThemAndIsWokenByAnEarlierOne) {
@@ -251,12 +254,13 @@ TEST_P(TimerContract, AStartedPlatformFiresThemAndIsWokenByAnEarlierOne) {
   auto worker = Platform::open(backend.url(), options);
   std::mutex mutex;
   std::vector<std::string> seen;
-  worker.on("t", [&](const OutboxMessage& message, HandlerContext&) {
+  worker.on("t", [&](const Message& message, HandlerContext&) {
     std::lock_guard lock(mutex);
     seen.push_back(message.payload);
   });
   worker.start();
-  const auto now = std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
+  const auto now =
+      std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
   worker.timers().schedule({.topic = "t", .payload = "far", .due_at = now + hours{1}});
   std::this_thread::sleep_for(milliseconds{200});  // it sleeps now
   worker.timers().schedule({.topic = "t", .payload = "near", .due_at = now + milliseconds{500}});
@@ -273,8 +277,10 @@ TEST_P(TimerContract, AStartedPlatformFiresThemAndIsWokenByAnEarlierOne) {
 
 TEST_P(TimerContract, EnqueuedMessagesDoNotMakeTheSchedulerLook) {
   const auto looks = [&] {
-    const auto statements = backend.is_postgres() ? postgres::sql::statements() : sqlite::sql::statements();
-    const auto found = std::ranges::find(statements, "schedule_next_due", &storage::Statement::name);
+    const auto statements =
+        backend.is_postgres() ? postgres::sql::statements() : sqlite::sql::statements();
+    const auto found =
+        std::ranges::find(statements, "schedule_next_due", &storage::Statement::name);
     return (*found)->runs.load();
   };
   auto options = backend.options();
@@ -283,7 +289,7 @@ TEST_P(TimerContract, EnqueuedMessagesDoNotMakeTheSchedulerLook) {
   options.worker.idle_poll_interval = minutes{1};
   auto worker = Platform::open(backend.url(), options);
   std::atomic<int> handled{0};
-  worker.on("t", [&](const OutboxMessage&, HandlerContext&) { ++handled; });
+  worker.on("t", [&](const Message&, HandlerContext&) { ++handled; });
   worker.start();
   worker.timers().schedule({.topic = "t", .delay = milliseconds{0}});
   ASSERT_TRUE(eventually([&] { return handled == 1; }));
@@ -304,9 +310,10 @@ TEST_P(TimerContract, ACrowdThatIsDueAtOnceFiresOnceEachWhileOtherMessagesAreHan
   constexpr int crowd = 1'500;
   std::atomic<int> fired{0};
   std::atomic<int> others{0};
-  worker.on("t", [&](const OutboxMessage&, HandlerContext&) { ++fired; });
-  worker.on("other", [&](const OutboxMessage&, HandlerContext&) { ++others; });
-  worker.timers().schedule_many(std::vector<TimerRequest>(crowd, {.topic = "t", .due_at = WallTime{}}));
+  worker.on("t", [&](const Message&, HandlerContext&) { ++fired; });
+  worker.on("other", [&](const Message&, HandlerContext&) { ++others; });
+  worker.timers().schedule_many(
+      std::vector<TimerRequest>(crowd, {.topic = "t", .due_at = WallTime{}}));
   worker.start();
   for (int i = 0; i < 20; ++i) worker.outbox().enqueue({.topic = "other"});
   EXPECT_TRUE(eventually([&] { return fired >= crowd && others == 20; }));
@@ -315,7 +322,6 @@ TEST_P(TimerContract, ACrowdThatIsDueAtOnceFiresOnceEachWhileOtherMessagesAreHan
 }
 
 // --- delays: by the database's clock
-// ------------------------------------------------------------------------
 
 class DelayContract : public BackendTest {
  protected:
@@ -376,13 +382,17 @@ TEST_P(DelayContract, AMessageWithADelayIsNotClaimedBefore) {
 }
 
 TEST_P(DelayContract, WhatMakesNoSenseIsRefused) {
-  EXPECT_THROW(platform->timers().schedule({.topic = "t", .due_at = backend.now(), .delay = seconds{1}}),
-               std::invalid_argument);
-  EXPECT_THROW(platform->timers().schedule({.topic = "t", .delay = -seconds{1}}), std::out_of_range);
+  EXPECT_THROW(
+      platform->timers().schedule({.topic = "t", .due_at = backend.now(), .delay = seconds{1}}),
+      std::invalid_argument);
+  EXPECT_THROW(platform->timers().schedule({.topic = "t", .delay = -seconds{1}}),
+               std::out_of_range);
   EXPECT_THROW(platform->timers().reschedule(TimerId::generate(), -seconds{1}), std::out_of_range);
-  EXPECT_THROW(platform->outbox().enqueue({.topic = "t", .due_at = backend.now(), .delay = seconds{1}}),
-               std::invalid_argument);
-  EXPECT_THROW(platform->outbox().enqueue({.topic = "t", .delay = hours{24 * 365 * 101}}), std::out_of_range);
+  EXPECT_THROW(
+      platform->outbox().enqueue({.topic = "t", .due_at = backend.now(), .delay = seconds{1}}),
+      std::invalid_argument);
+  EXPECT_THROW(platform->outbox().enqueue({.topic = "t", .delay = hours{24 * 365 * 101}}),
+               std::out_of_range);
 }
 
 }  // namespace

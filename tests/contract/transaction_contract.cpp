@@ -33,13 +33,13 @@ TEST_P(TransactionContract, EveryKindOfValueGoesInAndComesOut) {
   const auto key = Uuid::v7();
   const WallTime at{std::chrono::microseconds{1'234'567'890'123'456}};
   auto transaction = platform.begin();
-  const auto inserted =
-      transaction.execute("insert into " + items + " values ($1, $2, $3, $4, $5, $6, $7, $8)",
-                          std::numeric_limits<std::int64_t>::max(), true, -0.5, "na'me", bytes, key, at, 42);
+  const auto inserted = transaction.execute(
+      "insert into " + items + " values ($1, $2, $3, $4, $5, $6, $7, $8)",
+      std::numeric_limits<std::int64_t>::max(), true, -0.5, "na'me", bytes, key, at, 42);
   EXPECT_EQ(inserted, 1U);
-  const auto found = transaction.query(
-      "select id, flag, ratio, name, data, key, at, small from " + items + " where small = $1 and name = $2",
-      42, std::string{"na'me"});
+  const auto found = transaction.query("select id, flag, ratio, name, data, key, at, small from " +
+                                           items + " where small = $1 and name = $2",
+                                       42, std::string{"na'me"});
   ASSERT_THAT(found, SizeIs(1));
   const auto& row = found[0];
   EXPECT_EQ(row.get<std::int64_t>(0), std::numeric_limits<std::int64_t>::max());
@@ -192,7 +192,8 @@ TEST_P(TransactionContract, AFailedBodyLeavesNothingBehindAndOthersGoOn) {
 
 TEST_P(TransactionContract, OneStatementAtATime) {
   auto transaction = platform.begin();
-  EXPECT_ANY_THROW(transaction.execute("insert into " + items + " (id) values (1); delete from " + items));
+  EXPECT_ANY_THROW(
+      transaction.execute("insert into " + items + " (id) values (1); delete from " + items));
 }
 
 TEST_P(TransactionContract, AMissingParameterIsAnError) {

@@ -16,7 +16,7 @@ class PostgresBlockedSettlement : public ::testing::Test {
     options.worker.poll_interval = milliseconds{20};
     return Platform::open(backend.url(), options);
   }
-  bool becomes(const OutboxMessageId& id, OutboxStatus status) {
+  bool becomes(const MessageId& id, MessageStatus status) {
     return eventually([&] { return platform.outbox().find(id)->status == status; });
   }
   void others_go_on(int round) {
@@ -25,12 +25,12 @@ class PostgresBlockedSettlement : public ::testing::Test {
     EXPECT_TRUE(eventually([&] { return others == before + 20; })) << "round " << round;
   }
   std::int64_t done(const std::string& topic) {
-    return backend.number("select count(*) from " + backend.table("outbox_messages") + " where topic = '" +
-                          topic + "' and status = 2");
+    return backend.number("select count(*) from " + backend.table("outbox_messages") +
+                          " where topic = '" + topic + "' and status = 2");
   }
   void start_worker() {
-    worker.on("step", [&](const OutboxMessage&, HandlerContext&) { ++steps; });
-    worker.on("other", [&](const OutboxMessage&, HandlerContext&) { ++others; });
+    worker.on("step", [&](const Message&, HandlerContext&) { ++steps; });
+    worker.on("other", [&](const Message&, HandlerContext&) { ++others; });
     worker.start();
   }
 
@@ -43,7 +43,7 @@ class PostgresBlockedSettlement : public ::testing::Test {
 
 TEST_F(PostgresBlockedSettlement, AJoinThatIsLockedStopsOnlyItsSteps) {
   const auto join = platform.joins().start({.expected_steps = 3});
-  std::vector<OutboxMessageId> ids;
+  std::vector<MessageId> ids;
   for (int i = 0; i < 3; ++i) {
     ids.push_back(platform.outbox().enqueue({.topic = "step", .joins = {join}}));
   }
@@ -62,7 +62,7 @@ TEST_F(PostgresBlockedSettlement, AJoinThatIsLockedStopsOnlyItsSteps) {
   } while (round < 3 || backend.number(lease) < first + 2'000);
   EXPECT_EQ(done("step"), 0);
   user.execute("commit");
-  for (const auto& id : ids) EXPECT_TRUE(becomes(id, OutboxStatus::done));
+  for (const auto& id : ids) EXPECT_TRUE(becomes(id, MessageStatus::done));
   EXPECT_EQ(steps, 3) << "none came again";
   EXPECT_EQ(platform.joins().get(join)->status, JoinStatus::completed);
 }
@@ -70,10 +70,10 @@ TEST_F(PostgresBlockedSettlement, AJoinThatIsLockedStopsOnlyItsSteps) {
 TEST_F(PostgresBlockedSettlement, AMessageThatATransactionHoldsStopsOnlyItself) {
   std::atomic<bool> locked{false};
   worker.on("held",
-            [&](const OutboxMessage&, HandlerContext&) { eventually([&] { return locked.load(); }); });
+            [&](const Message&, HandlerContext&) { eventually([&] { return locked.load(); }); });
   start_worker();
   const auto id = platform.outbox().enqueue({.topic = "held"});
-  ASSERT_TRUE(becomes(id, OutboxStatus::in_progress));
+  ASSERT_TRUE(becomes(id, MessageStatus::in_progress));
   UserConnection user(backend);
   user.execute("begin");
   user.execute("select from " + backend.table("outbox") + " where topic = 'held' for key share");
@@ -81,7 +81,7 @@ TEST_F(PostgresBlockedSettlement, AMessageThatATransactionHoldsStopsOnlyItself) 
   for (int round = 1; round <= 3; ++round) others_go_on(round);
   EXPECT_EQ(done("held"), 0);
   user.execute("commit");
-  EXPECT_TRUE(becomes(id, OutboxStatus::done));
+  EXPECT_TRUE(becomes(id, MessageStatus::done));
 }
 
 }  // namespace

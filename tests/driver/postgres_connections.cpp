@@ -41,8 +41,9 @@ TEST_F(PostgresConnections, AStartedPlatformHoldsNoMoreThanDocumented) {
     most = std::max(most, open_connections());
     return handled >= 2 * messages;
   }));
-  // max_connections for callers and handlers; fetchers, renewals and housekeeping of two queues; two
-  // notifiers, the scheduler, joins, the heartbeat, the starts of job runs; the listener. See docs/operations.md.
+  // max_connections for callers and handlers; fetchers, renewals and housekeeping of two queues;
+  // two notifiers, the scheduler, joins, the heartbeat, the starts of job runs; the listener. See
+  // docs/operations.md.
   EXPECT_LE(most, 8 + 2 * (2 + 2) + 6 + 1);
   EXPECT_GT(most, 6) << "nothing was going on: the test proves nothing";
   platform.stop();

@@ -53,7 +53,8 @@ TEST_F(PostgresDriver, ConnectionsCarryKeepalivesAndAName) {
 }
 
 TEST_F(PostgresDriver, AFailureNamesItsStatementAndCode) {
-  const auto error = failure_of([&] { connection->run({.name = "outbox_claim", .text = "select 1/0"}); });
+  const auto error =
+      failure_of([&] { connection->run({.name = "outbox_claim", .text = "select 1/0"}); });
   EXPECT_EQ(error.statement(), "outbox_claim");
   EXPECT_EQ(error.native_code(), "22012");
   EXPECT_THAT(error.what(),
@@ -74,7 +75,8 @@ TEST_F(PostgresDriver, APipelineTakesOneRoundTripAndStopsAtTheFirstFailure) {
 }
 
 TEST_F(PostgresDriver, AStatementThatDoesNotPrepareIsTriedAnewTheNextTime) {
-  const Command command{.name = "late", .text = "select count(*) from pg_temp.late", .prepare = true};
+  const Command command{
+      .name = "late", .text = "select count(*) from pg_temp.late", .prepare = true};
   EXPECT_EQ(failure_of([&] { connection->run(command); }).kind(), ErrorKind::schema);
   ask("create temporary table late (id int)");
   EXPECT_EQ(connection->run(command).integer(0, 0), 0);
@@ -103,7 +105,8 @@ TEST_F(PostgresDriver, ATransactionThatAStatementEndedTakesNothingMore) {
 TEST_F(PostgresDriver, TextWithNulIsRefusedInsteadOfCut) {
   auto platform = backend.open();
   auto transaction = platform.begin();
-  EXPECT_THROW((void)transaction.query("select $1::text", std::string{"a\0b", 3}), std::invalid_argument);
+  EXPECT_THROW((void)transaction.query("select $1::text", std::string{"a\0b", 3}),
+               std::invalid_argument);
 }
 
 TEST_F(PostgresDriver, DeallocatedStatementsCostOneConnectionNotAllCallsToCome) {
@@ -111,7 +114,7 @@ TEST_F(PostgresDriver, DeallocatedStatementsCostOneConnectionNotAllCallsToCome) 
   options.max_connections = 1;
   auto platform = Platform::open(backend.url(), options);
   const auto enqueue = [&] {  // by the same statement each time
-    platform.outbox().enqueue({.topic = "t", .message_id = OutboxMessageId::generate()});
+    platform.outbox().enqueue({.topic = "t", .message_id = MessageId::generate()});
   };
   enqueue();
   auto transaction = platform.begin();
@@ -124,14 +127,15 @@ TEST_F(PostgresDriver, DeallocatedStatementsCostOneConnectionNotAllCallsToCome) 
 TEST_F(PostgresDriver, AStopTokenEndsARunningStatement) {
   std::stop_source source;
   std::jthread stopper([&] {
-    while (backend.number(
-               "select count(*) from pg_stat_activity where query like 'select pg_sleep(600)%' and pid <> "
-               "pg_backend_pid()") == 0) {
+    while (backend.number("select count(*) from pg_stat_activity where query like 'select "
+                          "pg_sleep(600)%' and pid <> "
+                          "pg_backend_pid()") == 0) {
     }
     source.request_stop();
   });
-  const auto error = failure_of(
-      [&] { connection->run({.name = "slow", .text = "select pg_sleep(600)"}, source.get_token()); });
+  const auto error = failure_of([&] {
+    connection->run({.name = "slow", .text = "select pg_sleep(600)"}, source.get_token());
+  });
   EXPECT_EQ(error.kind(), ErrorKind::cancelled);
   EXPECT_EQ(ask("select 1::int8").integer(0, 0), 1) << "the connection goes on";
 }
@@ -159,7 +163,8 @@ TEST_F(PostgresDriver, ALostConnectionIsClassifiedByWhatItWasDoing) {
   EXPECT_TRUE(error.is_transient());
 
   auto second = Connection::open(settings);
-  const auto second_pid = second->run({.name = "pid", .text = "select pg_backend_pid()"}).integer(0, 0);
+  const auto second_pid =
+      second->run({.name = "pid", .text = "select pg_backend_pid()"}).integer(0, 0);
   second->run({.name = "begin", .text = "begin"});
   backend.sql("select pg_terminate_backend(" + std::to_string(second_pid) + ", 5000)");
   const auto in_doubt =
@@ -173,12 +178,13 @@ TEST_F(PostgresDriver, NobodyListeningIsTransientAndWrongPasswordsAreNot) {
   const auto refused =
       failure_of([] { (void)Connection::open(ConnectionSettings("postgresql://127.0.0.1:1/x")); });
   EXPECT_EQ(refused.kind(), ErrorKind::connection_lost);
-  const auto missing = failure_of(
-      [&] { (void)Connection::open(ConnectionSettings(backend.url() + "_there_is_no_such_database")); });
+  const auto missing = failure_of([&] {
+    (void)Connection::open(ConnectionSettings(backend.url() + "_there_is_no_such_database"));
+  });
   EXPECT_EQ(missing.native_code(), "3D000");
   EXPECT_FALSE(missing.is_transient());
-  const auto role =
-      failure_of([&] { (void)Connection::open(ConnectionSettings(backend.url() + "?user=nobody_here")); });
+  const auto role = failure_of(
+      [&] { (void)Connection::open(ConnectionSettings(backend.url() + "?user=nobody_here")); });
   EXPECT_EQ(role.native_code(), "28000");
   EXPECT_EQ(role.kind(), ErrorKind::permission);
 }
@@ -206,14 +212,17 @@ TEST_F(PostgresDriver, APooledSessionLeavesNoPreparedStatements) {
   platform.outbox().enqueue({.topic = "t"});
   (void)platform.outbox().claim({.owner = OwnerToken::generate()});
   auto transaction = platform.begin();
-  EXPECT_EQ(transaction.query("select count(*) from pg_prepared_statements").at(0).get<std::int64_t>(0), 0);
+  EXPECT_EQ(
+      transaction.query("select count(*) from pg_prepared_statements").at(0).get<std::int64_t>(0),
+      0);
   transaction.rollback();
 
   options.pooled = false;
   auto direct = Platform::open(backend.url(), options);
   direct.outbox().enqueue({.topic = "t"});
   auto other = direct.begin();
-  EXPECT_GT(other.query("select count(*) from pg_prepared_statements").at(0).get<std::int64_t>(0), 0);
+  EXPECT_GT(other.query("select count(*) from pg_prepared_statements").at(0).get<std::int64_t>(0),
+            0);
 }
 
 TEST_F(PostgresDriver, AnEnqueueWhoseCommitIsInDoubtIsRepeatedAndStoredOnce) {
@@ -225,7 +234,8 @@ TEST_F(PostgresDriver, AnEnqueueWhoseCommitIsInDoubtIsRepeatedAndStoredOnce) {
   platform.outbox().enqueue({.topic = "t", .payload = "worst moment"});
   EXPECT_EQ(proxy.cuts(), 1);
   const auto claimed = direct.outbox().claim({.owner = OwnerToken::generate()});
-  EXPECT_EQ(std::ranges::count(claimed, "t", [](const auto& each) { return each.message.topic; }), 1);
+  EXPECT_EQ(std::ranges::count(claimed, "t", [](const auto& each) { return each.message.topic; }),
+            1);
 }
 
 TEST_F(PostgresDriver, ABulkEnqueueCutInsideCommitIsStoredOnce) {
@@ -233,9 +243,11 @@ TEST_F(PostgresDriver, ABulkEnqueueCutInsideCommitIsStoredOnce) {
   CuttingProxy proxy(backend.url());
   auto platform = Platform::open(proxy.url(), backend.options());
   proxy.cut_answer_to("commit");
-  const auto ids = platform.outbox().enqueue_many(std::vector<EnqueueRequest>(100, {.topic = "bulk"}));
+  const auto ids =
+      platform.outbox().enqueue_many(std::vector<EnqueueRequest>(100, {.topic = "bulk"}));
   EXPECT_EQ(proxy.cuts(), 1);
-  EXPECT_THAT(direct.outbox().claim({.owner = OwnerToken::generate(), .batch_size = 1'000}), SizeIs(100));
+  EXPECT_THAT(direct.outbox().claim({.owner = OwnerToken::generate(), .batch_size = 1'000}),
+              SizeIs(100));
 }
 
 TEST_F(PostgresDriver, ATransactionCutInsideCommitIsInDoubtAndSaysSo) {
@@ -246,7 +258,8 @@ TEST_F(PostgresDriver, ATransactionCutInsideCommitIsInDoubtAndSaysSo) {
   platform.outbox().enqueue(transaction, {.topic = "t"});
   proxy.cut_answer_to("commit");
   EXPECT_TRUE(failure_of([&] { transaction.commit(); }).is_in_doubt());
-  EXPECT_THAT(direct.outbox().claim({.owner = OwnerToken::generate()}), SizeIs(1)) << "it had taken effect";
+  EXPECT_THAT(direct.outbox().claim({.owner = OwnerToken::generate()}), SizeIs(1))
+      << "it had taken effect";
 }
 
 TEST_F(PostgresDriver, DeadlocksAreRetriedFromTheTop) {
@@ -260,7 +273,8 @@ TEST_F(PostgresDriver, DeadlocksAreRetriedFromTheTop) {
       ++bodies;
       for (int id : {first, second}) {
         const std::array<Parameter, 1> parameters{Parameter(id)};
-        session.execute("update " + backend.table("pair") + " set n = n + 1 where id = $1", parameters);
+        session.execute("update " + backend.table("pair") + " set n = n + 1 where id = $1",
+                        parameters);
         if (id == first) session.execute("select pg_sleep(0.05)", {});
       }
     });

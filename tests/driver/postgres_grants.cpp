@@ -69,7 +69,7 @@ TEST_F(PostgresGrants, AWorkersRightsAreEnoughForEverything) {
   platform.start();
   EXPECT_TRUE(eventually([&] { return handled >= 4; })) << handled;
   platform.stop();
-  platform.outbox().enqueue({.topic = "t", .message_id = OutboxMessageId::generate()});
+  platform.outbox().enqueue({.topic = "t", .message_id = MessageId::generate()});
   const auto owner = OwnerToken::generate();
   const auto claimed = platform.outbox().claim({.owner = owner});
   ASSERT_EQ(claimed.size(), 1U);
@@ -86,7 +86,7 @@ TEST_F(PostgresGrants, AProducerEnqueuesAndSchedulesAndNothingElse) {
   auto platform = open_as_role();
   auto& outbox = platform.outbox();
   outbox.enqueue({.topic = "t", .payload = "secret"});
-  const auto id = OutboxMessageId::generate();
+  const auto id = MessageId::generate();
   outbox.enqueue({.topic = "t", .message_id = id, .unique_key = "key"});
   outbox.enqueue({.topic = "t", .message_id = id});
   outbox.enqueue_many(std::vector<EnqueueRequest>(100, {.topic = "t"}));
@@ -111,7 +111,7 @@ TEST_F(PostgresGrants, AProducerMeetsItsOwnFinishedMessages) {
   grant(RolePurpose::producer);
   auto worker = backend.open();
   auto producer = open_as_role();
-  const auto id = OutboxMessageId::generate();
+  const auto id = MessageId::generate();
   producer.outbox().enqueue({.topic = "t", .message_id = id});
   const auto owner = OwnerToken::generate();
   const auto claimed = worker.outbox().claim({.owner = owner});
@@ -122,9 +122,11 @@ TEST_F(PostgresGrants, AProducerMeetsItsOwnFinishedMessages) {
 }
 
 TEST_F(PostgresGrants, HostileRolesAreQuoted) {
-  const auto text = Platform::grants(backend.url(), "a\"; drop", RolePurpose::worker, backend.options());
+  const auto text =
+      Platform::grants(backend.url(), "a\"; drop", RolePurpose::worker, backend.options());
   EXPECT_THAT(text, ::testing::HasSubstr("to \"a\"\"; drop\";"));
-  EXPECT_THROW((void)Platform::grants(backend.url(), "", RolePurpose::worker), std::invalid_argument);
+  EXPECT_THROW((void)Platform::grants(backend.url(), "", RolePurpose::worker),
+               std::invalid_argument);
   EXPECT_EQ(Platform::grants("sqlite:x.db", "me", RolePurpose::worker), "");
 }
 

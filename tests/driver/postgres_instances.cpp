@@ -21,7 +21,8 @@ class PostgresInstances : public ::testing::Test {
  protected:
   std::string psql(const std::string& sql) {
     const auto result = run_command(
-        {"psql", "--no-psqlrc", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", backend.url()}, sql);
+        {"psql", "--no-psqlrc", "-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", backend.url()},
+        sql);
     EXPECT_EQ(result.code, 0) << result.err;
     return result.out.substr(0, result.out.find_last_not_of('\n') + 1);
   }
@@ -56,13 +57,16 @@ TEST_F(PostgresInstances, TheViewHasPlainColumns) {
 TEST_F(PostgresInstances, TheLookForUnhandledTopicsReadsOnlyTheFrontOfTheQueue) {
   // The plan is made while the table is empty, and without statistics.
   const auto look = "select * from " + infra + "._outbox_due_topics(interval '0', 100)";
-  const auto plan = psql(look + "; insert into " + infra + ".outbox (id, topic, payload) select " + infra +
-                         ".uuid_v7(), 't', repeat('x', 100) from generate_series(1, 20000); " +
-                         repeated("explain (analyze, buffers, format json) " + look + "; ", 5));
-  // Other tests change the catalog meanwhile, which is then read anew: the smallest of several counts is the look's own.
+  const auto plan =
+      psql(look + "; insert into " + infra + ".outbox (id, topic, payload) select " + infra +
+           ".uuid_v7(), 't', repeat('x', 100) from generate_series(1, 20000); " +
+           repeated("explain (analyze, buffers, format json) " + look + "; ", 5));
+  // Other tests change the catalog meanwhile, which is then read anew: the smallest of several
+  // counts is the look's own.
   const std::string key = "\"Shared Hit Blocks\": ";
   int fewest = std::numeric_limits<int>::max();
-  for (auto at = plan.find("\"Plan\": {"); at != std::string::npos; at = plan.find("\"Plan\": {", at + 1)) {
+  for (auto at = plan.find("\"Plan\": {"); at != std::string::npos;
+       at = plan.find("\"Plan\": {", at + 1)) {
     fewest = std::min(fewest, std::stoi(plan.substr(plan.find(key, at) + key.size())));
   }
   EXPECT_LT(fewest, 200) << plan;

@@ -36,15 +36,16 @@ class PostgresJoinCatchUp : public ::testing::Test {
     wait = joins.enqueue_wait(join, {.on_complete_topic = "done"});
     start_worker();
     ASSERT_TRUE(eventually([&] {
-      return backend.number("select count(*) from " + infra + ".outbox where id = '" + wait.to_string() +
-                            "' and lease_until is null and ready_at > " + infra + ".clock()") == 1;
+      return backend.number("select count(*) from " + infra + ".outbox where id = '" +
+                            wait.to_string() + "' and lease_until is null and ready_at > " + infra +
+                            ".clock()") == 1;
     }));
   }
   void start_worker() {
     auto options = backend.options();
     options.worker.poll_interval = options.worker.idle_poll_interval = milliseconds{50};
     worker.emplace(Platform::open(backend.url(), options));
-    worker->on("done", [this](const OutboxMessage&, HandlerContext&) { ++continued; });
+    worker->on("done", [this](const Message&, HandlerContext&) { ++continued; });
     worker->start();
   }
   static std::vector<Claim> claims_of(const std::vector<ClaimedMessage>& claimed) {
@@ -53,8 +54,8 @@ class PostgresJoinCatchUp : public ::testing::Test {
     return claims;
   }
   [[nodiscard]] std::string ack() const {
-    return "select " + infra + ".outbox_ack('" + owner.to_string() + "', array['" + step.to_string() +
-           "'::uuid], array[1::bigint])";
+    return "select " + infra + ".outbox_ack('" + owner.to_string() + "', array['" +
+           step.to_string() + "'::uuid], array[1::bigint])";
   }
   [[nodiscard]] std::int64_t missed() const {
     return backend.number("select count(*) from " + infra + ".outbox_join_waiter where missed");
@@ -69,8 +70,8 @@ class PostgresJoinCatchUp : public ::testing::Test {
   std::string infra = backend.schema();
   OwnerToken owner = OwnerToken::generate();
   JoinId join;
-  OutboxMessageId step;
-  OutboxMessageId wait;
+  MessageId step;
+  MessageId wait;
   std::vector<Claim> claims;
   std::atomic<int> continued{0};
   std::optional<Platform> worker;  // last: its handlers use the rest
@@ -79,7 +80,8 @@ class PostgresJoinCatchUp : public ::testing::Test {
 TEST_F(PostgresJoinCatchUp, AWaitThatWasLockedWhenItsJoinEndedIsWokenSoonAfter) {
   wait_for_a_step();
   PostgresSession claiming(backend);  // as a claim does for a moment when it re-checks the row
-  claiming.run("select from " + infra + ".outbox where id = '" + wait.to_string() + "' for no key update");
+  claiming.run("select from " + infra + ".outbox where id = '" + wait.to_string() +
+               "' for no key update");
   EXPECT_EQ(platform.outbox().ack(owner, claims), 1U) << "the ack waits for nobody";
   EXPECT_EQ(joins.get(join)->status, JoinStatus::completed);
   EXPECT_EQ(missed(), 1);
@@ -92,7 +94,8 @@ TEST_F(PostgresJoinCatchUp, AWaitThatIsStillLockedStaysMissed) {
   wait_for_a_step();
   worker.reset();
   PostgresSession claiming(backend);
-  claiming.run("select from " + infra + ".outbox where id = '" + wait.to_string() + "' for no key update");
+  claiming.run("select from " + infra + ".outbox where id = '" + wait.to_string() +
+               "' for no key update");
   EXPECT_EQ(platform.outbox().ack(owner, claims), 1U);
   const auto catch_up = "select " + infra + ".outbox_join_catch_up()";
   EXPECT_EQ(backend.number(catch_up), 0);
@@ -106,10 +109,12 @@ TEST_F(PostgresJoinCatchUp, AWaitThatIsStillLockedStaysMissed) {
 TEST_F(PostgresJoinCatchUp, ADeadlineAndACancelMissNobodyEither) {
   wait_for_a_step();
   PostgresSession claiming(backend);
-  claiming.run("select from " + infra + ".outbox where id = '" + wait.to_string() + "' for no key update");
+  claiming.run("select from " + infra + ".outbox where id = '" + wait.to_string() +
+               "' for no key update");
   EXPECT_TRUE(joins.cancel(join));
   claiming.run("rollback");
-  EXPECT_TRUE(eventually([&] { return platform.outbox().find(wait)->status == OutboxStatus::done; }));
+  EXPECT_TRUE(
+      eventually([&] { return platform.outbox().find(wait)->status == MessageStatus::done; }));
 }
 
 TEST_F(PostgresJoinCatchUp, AnAckWithAnOldSnapshotIsCountedSoonAfter) {
@@ -159,7 +164,7 @@ TEST_F(PostgresJoinCatchUp, AnAckOfNoStepWorksAtEveryIsolationLevel) {
     ending.run("begin isolation level " + std::string{level});
     EXPECT_EQ(ending.run(ack()), "1");
     ending.run("commit");
-    EXPECT_EQ(platform.outbox().find(step)->status, OutboxStatus::done);
+    EXPECT_EQ(platform.outbox().find(step)->status, MessageStatus::done);
     EXPECT_EQ(backend.number("select " + infra + ".outbox_join_catch_up()"), 1);
     EXPECT_EQ(uncounted(), 0);
   }
@@ -178,14 +183,14 @@ TEST_F(PostgresJoinCatchUp, StepsOfALockedJoinAreCountedLater) {
   ending.run("commit");
   PostgresSession holding(backend);
   holding.run("select from " + infra + ".outbox_join for no key update");
-  EXPECT_EQ(backend.number("select " + infra + ".outbox_join_catch_up()"), 0) << "it waits for nobody";
+  EXPECT_EQ(backend.number("select " + infra + ".outbox_join_catch_up()"), 0)
+      << "it waits for nobody";
   holding.run("rollback");
   EXPECT_EQ(backend.number("select " + infra + ".outbox_join_catch_up()"), 1);
   EXPECT_EQ(joins.get(join)->status, JoinStatus::completed);
 }
 
 // --- answers of runs that were rolled back
-// -------------------------------------------------------------------
 
 /// Lets the first commit that changed rows of `table` fail as a deadlock's victim would.
 class PostgresRetriedAnswers : public PostgresJoinCatchUp {
@@ -194,10 +199,12 @@ class PostgresRetriedAnswers : public PostgresJoinCatchUp {
     backend.sql("create sequence " + infra + ".commits");
     backend.sql("create function " + infra +
                 ".fail_first() returns trigger language plpgsql as $$ begin if nextval('" + infra +
-                ".commits') = 1 then raise exception 'no luck' using errcode = 'serialization_failure'; end "
+                ".commits') = 1 then raise exception 'no luck' using errcode = "
+                "'serialization_failure'; end "
                 "if; return null; end $$");
-    backend.sql("create constraint trigger fail_first after " + event + " on " + infra + "." + table +
-                " deferrable initially deferred for each row execute function " + infra + ".fail_first()");
+    backend.sql("create constraint trigger fail_first after " + event + " on " + infra + "." +
+                table + " deferrable initially deferred for each row execute function " + infra +
+                ".fail_first()");
     auto options = backend.options();
     options.log_sink = watch;
     retrying.emplace(Platform::open(backend.url(), options));
@@ -236,7 +243,8 @@ TEST_F(PostgresRetriedAnswers, AMarkInTheInboxIsNotAnsweredForARunThatRolledBack
 }
 
 TEST_F(PostgresRetriedAnswers, AWaitThatHasToBeHandledAgainIsLoggedOnce) {
-  const auto fan = joins.fan_out({.steps = {{.topic = "t"}}, .wait = {{.on_complete_topic = "done"}}});
+  const auto fan =
+      joins.fan_out({.steps = {{.topic = "t"}}, .wait = {{.on_complete_topic = "done"}}});
   joins.report_step_completed(fan.join, fan.steps[0]);
   fail_first_commit("outbox_join_waiter", "delete");
   const auto log = std::make_shared<RecordedLines>();
@@ -244,10 +252,11 @@ TEST_F(PostgresRetriedAnswers, AWaitThatHasToBeHandledAgainIsLoggedOnce) {
   options.log_sink = log;
   options.worker.poll_interval = options.worker.idle_poll_interval = milliseconds{50};
   worker.emplace(Platform::open(backend.url(), options));
-  for (const auto* topic : {"t", "done"}) worker->on(topic, [](const OutboxMessage&, HandlerContext&) {});
+  for (const auto* topic : {"t", "done"}) worker->on(topic, [](const Message&, HandlerContext&) {});
   worker->start();
   EXPECT_TRUE(eventually([&] { return log->count("join.success_continued") > 0; }));
-  EXPECT_EQ(backend.number("select last_value from " + infra + ".commits"), 2) << "the first commit failed";
+  EXPECT_EQ(backend.number("select last_value from " + infra + ".commits"), 2)
+      << "the first commit failed";
   EXPECT_EQ(log->count("join.success_continued"), 1);
   EXPECT_EQ(log->count("join.ended"), 1);
 }

@@ -1,5 +1,6 @@
-// Attach and the end of a message at the same time: every order of the two ends in the right count. And the ways of
-// writing it that look right and are not: each is put in place of the real one, and the same tests must notice.
+// Attach and the end of a message at the same time: every order of the two ends in the right count.
+// And the ways of writing it that look right and are not: each is put in place of the real one, and
+// the same tests must notice.
 #include <future>
 #include <thread>
 
@@ -29,7 +30,8 @@ class PostgresJoinInterleavings : public ::testing::TestWithParam<bool> {
   }
   /// Its ack, or (by the parameter) its failure.
   std::string end() const {
-    const auto claim = "'" + owner.to_string() + "', array['" + message + "'::uuid], array[1::bigint]";
+    const auto claim =
+        "'" + owner.to_string() + "', array['" + message + "'::uuid], array[1::bigint]";
     return GetParam() ? "select " + infra + ".outbox_fail(" + claim + ", 'broken')"
                       : "select " + infra + ".outbox_ack(" + claim + ")";
   }
@@ -37,7 +39,8 @@ class PostgresJoinInterleavings : public ::testing::TestWithParam<bool> {
     return eventually(
         [&] {
           return backend.number(
-                     "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and pid = " +
+                     "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and pid "
+                     "= " +
                      std::to_string(session.pid())) == 1;
         },
         std::chrono::seconds{2});
@@ -182,7 +185,8 @@ TEST_P(PostgresJoinInterleavings, AReplayDuringAnAttachIsNoticed) {
   EXPECT_EQ(counted(), 1);
 }
 
-/// An end whose snapshot is older than the attach cannot see it. Whoever waits for the join finds it.
+/// An end whose snapshot is older than the attach cannot see it. Whoever waits for the join finds
+/// it.
 TEST_P(PostgresJoinInterleavings, AnEndWithAnOldSnapshotIsCountedByTheNextLook) {
   Session ending(backend);
   ending.run("commit; begin isolation level repeatable read");
@@ -195,19 +199,21 @@ TEST_P(PostgresJoinInterleavings, AnEndWithAnOldSnapshotIsCountedByTheNextLook) 
   EXPECT_EQ(ending.run(end()), "1");
   ending.run("commit");
   EXPECT_EQ(counted(), 0);
-  const auto look =
-      "select status from " + infra + ".outbox_join_wait('" + join + "', '" + Uuid::v7().to_string() + "')";
+  const auto look = "select status from " + infra + ".outbox_join_wait('" + join + "', '" +
+                    Uuid::v7().to_string() + "')";
   EXPECT_EQ(backend.number(look), 0) << "not at once: it may just be on its way";
   backend.advance(milliseconds{6'000});
   EXPECT_EQ(backend.number(look), GetParam() ? 2 : 1);
   EXPECT_EQ(counted(), 1);
 }
 
-/// A message that is attached before it is stored, and whose whole life passes before the attach commits.
+/// A message that is attached before it is stored, and whose whole life passes before the attach
+/// commits.
 TEST_P(PostgresJoinInterleavings, AWholeLifeDuringAnAttachIsCountedByTheNextLook) {
-  const auto id = OutboxMessageId::generate();
+  const auto id = MessageId::generate();
   Session attaching(backend);
-  attaching.run("select " + infra + ".outbox_join_attach('" + join + "', '" + id.to_string() + "')");
+  attaching.run("select " + infra + ".outbox_join_attach('" + join + "', '" + id.to_string() +
+                "')");
   platform.outbox().enqueue({.topic = "t", .message_id = id});
   const auto claimed = platform.outbox().claim({.owner = owner});
   ASSERT_EQ(claimed.size(), 1U);
@@ -215,35 +221,37 @@ TEST_P(PostgresJoinInterleavings, AWholeLifeDuringAnAttachIsCountedByTheNextLook
   attaching.run("commit");
   EXPECT_EQ(counted(), 0);
   backend.advance(milliseconds{6'000});
-  backend.sql("select from " + infra + ".outbox_join_wait('" + join + "', '" + Uuid::v7().to_string() + "')");
+  backend.sql("select from " + infra + ".outbox_join_wait('" + join + "', '" +
+              Uuid::v7().to_string() + "')");
   EXPECT_EQ(counted(), 1);
 }
 
 // --- the known-wrong ways
-// ------------------------------------------------------------------------------------
 
 /// Attach that does not lock its message: it neither waits for an end under way nor makes one wait.
 TEST_P(PostgresJoinInterleavings, WrongAttachWithoutALockIsNoticed) {
-  backend.sql(
-      "create or replace function " + infra +
-      ".outbox_join_attach(join_id uuid, message_id uuid) returns boolean language plpgsql as $$ begin "
-      "insert into " +
-      infra +
-      ".outbox_join_member (join_id, message_id) values ($1, $2) on conflict do nothing; return true; end "
-      "$$");
+  backend.sql("create or replace function " + infra +
+              ".outbox_join_attach(join_id uuid, message_id uuid) returns boolean language plpgsql "
+              "as $$ begin "
+              "insert into " +
+              infra +
+              ".outbox_join_member (join_id, message_id) values ($1, $2) on conflict do nothing; "
+              "return true; end "
+              "$$");
   end_during_attach();
   EXPECT_NE(counted(), 1);
 }
 
 /// Attach that counts nothing, as the specification's letter has it: the join waits for ever.
 TEST_P(PostgresJoinInterleavings, WrongAttachThatDoesNotLookIntoTheArchiveIsNoticed) {
-  backend.sql(
-      "create or replace function " + infra +
-      ".outbox_join_attach(join_id uuid, message_id uuid) returns boolean language plpgsql as $$ begin "
-      "perform from " +
-      infra + ".outbox o where o.id = $2 for key share; insert into " + infra +
-      ".outbox_join_member (join_id, message_id) values ($1, $2) on conflict do nothing; return true; end "
-      "$$");
+  backend.sql("create or replace function " + infra +
+              ".outbox_join_attach(join_id uuid, message_id uuid) returns boolean language plpgsql "
+              "as $$ begin "
+              "perform from " +
+              infra + ".outbox o where o.id = $2 for key share; insert into " + infra +
+              ".outbox_join_member (join_id, message_id) values ($1, $2) on conflict do nothing; "
+              "return true; end "
+              "$$");
   end_then_attach();
   EXPECT_NE(counted(), 1);
 }
@@ -254,25 +262,29 @@ TEST_P(PostgresJoinInterleavings, WrongEndInOneStatementIsNoticed) {
     return "create or replace function " + infra + "." + name + "(" + arguments +
            ") returns integer language sql as $$ with gone as (delete from " + infra +
            ".outbox o where o.id = any (ids) returning o.*), kept as (insert into " + infra +
-           ".outbox_archive (processed_at, created_at, claim_epoch, attempts, past_attempts, status, "
+           ".outbox_archive (processed_at, created_at, claim_epoch, attempts, past_attempts, "
+           "status, "
            "priority, id, topic, "
            "payload) select now(), created_at, claim_epoch, attempts, past_attempts, " +
-           std::to_string(status) + ", priority, id, topic, payload from gone), stepped as (update " + infra +
-           ".outbox_join_member m set status = 1 from gone where m.message_id = gone.id and m.status = 0 "
+           std::to_string(status) +
+           ", priority, id, topic, payload from gone), stepped as (update " + infra +
+           ".outbox_join_member m set status = 1 from gone where m.message_id = gone.id and "
+           "m.status = 0 "
            "returning "
            "m.join_id), counted as (update " +
            infra +
-           ".outbox_join j set completed_steps = completed_steps + 1 from stepped where j.join_id = "
+           ".outbox_join j set completed_steps = completed_steps + 1 from stepped where j.join_id "
+           "= "
            "stepped.join_id) "
            "select count(*)::integer from gone $$";
   };
+  backend.sql(wrong("outbox_ack",
+                    "owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true, "
+                    "rows tid[] default null",
+                    2));
   backend.sql(wrong(
-      "outbox_ack",
-      "owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true, rows tid[] default null",
-      2));
-  backend.sql(wrong("outbox_fail",
-                    "owner_token uuid, ids uuid[], epochs bigint[], error text, charge integer default 1",
-                    3));
+      "outbox_fail",
+      "owner_token uuid, ids uuid[], epochs bigint[], error text, charge integer default 1", 3));
   end_during_attach();
   EXPECT_NE(counted(), 1);
 }
@@ -280,15 +292,17 @@ TEST_P(PostgresJoinInterleavings, WrongEndInOneStatementIsNoticed) {
 /// Counts calls, not transitions: the second end of a step counts again.
 TEST_P(PostgresJoinInterleavings, WrongCountOfCallsIsNoticed) {
   backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
-  backend.sql("create or replace function " + infra +
-              "._outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language "
-              "plpgsql as $$ begin "
-              "update " +
-              infra + ".outbox_join_member m set status = outcome where m.message_id = any (ids); update " +
-              infra +
-              ".outbox_join j set completed_steps = completed_steps + cardinality(ids) where j.join_id = any "
-              "(joins); "
-              "return 1; end $$");
+  backend.sql(
+      "create or replace function " + infra +
+      "._outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language "
+      "plpgsql as $$ begin "
+      "update " +
+      infra + ".outbox_join_member m set status = outcome where m.message_id = any (ids); update " +
+      infra +
+      ".outbox_join j set completed_steps = completed_steps + cardinality(ids) where j.join_id = "
+      "any "
+      "(joins); "
+      "return 1; end $$");
   attach_then_end();
   backend.sql("select " + infra + ".outbox_join_report('" + join + "', '" + message + "', 1)");
   EXPECT_NE(counted(), 1);
@@ -299,23 +313,26 @@ TEST_P(PostgresJoinInterleavings, WrongReadAndWriteIsNoticed) {
   backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
   backend.sql(
       "create or replace function " + infra +
-      "._outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language plpgsql as $$ "
+      "._outbox_join_count(joins uuid[], ids uuid[], outcome integer) returns integer language "
+      "plpgsql as $$ "
       "declare v integer; begin update " +
       infra +
-      ".outbox_join_member m set status = outcome where m.message_id = any (ids) and m.status = 0; select "
+      ".outbox_join_member m set status = outcome where m.message_id = any (ids) and m.status = 0; "
+      "select "
       "completed_steps into v from " +
       infra + ".outbox_join j where j.join_id = joins[1]; perform pg_sleep(0.3); update " + infra +
       ".outbox_join j set completed_steps = v + 1 where j.join_id = joins[1]; return 1; end $$");
-  const auto other = platform.outbox().enqueue({.topic = "t", .joins = {*JoinId::parse(join)}}).to_string();
+  const auto other =
+      platform.outbox().enqueue({.topic = "t", .joins = {*JoinId::parse(join)}}).to_string();
   Session attaching(backend);
   attaching.run(attach());
   attaching.run("commit");
   Session first(backend);
   Session second(backend);
-  auto one =
-      first.start("select " + infra + ".outbox_join_report('" + join + "', '" + message + "', 1); commit");
-  auto two =
-      second.start("select " + infra + ".outbox_join_report('" + join + "', '" + other + "', 1); commit");
+  auto one = first.start("select " + infra + ".outbox_join_report('" + join + "', '" + message +
+                         "', 1); commit");
+  auto two = second.start("select " + infra + ".outbox_join_report('" + join + "', '" + other +
+                          "', 1); commit");
   one.get();
   two.get();
   EXPECT_NE(counted(), 2);
@@ -324,12 +341,14 @@ TEST_P(PostgresJoinInterleavings, WrongReadAndWriteIsNoticed) {
 /// The real one, under the same two reports.
 TEST_P(PostgresJoinInterleavings, TwoReportsAtTheSameTimeCountTwice) {
   backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
-  const auto other = platform.outbox().enqueue({.topic = "t", .joins = {*JoinId::parse(join)}}).to_string();
+  const auto other =
+      platform.outbox().enqueue({.topic = "t", .joins = {*JoinId::parse(join)}}).to_string();
   Session first(backend);
   Session second(backend);
   first.run(attach());
   first.run("select " + infra + ".outbox_join_report('" + join + "', '" + message + "', 1)");
-  auto two = second.start("select " + infra + ".outbox_join_report('" + join + "', '" + other + "', 1)");
+  auto two =
+      second.start("select " + infra + ".outbox_join_report('" + join + "', '" + other + "', 1)");
   EXPECT_TRUE(waits_for_a_lock(second));
   first.run("commit");
   two.get();
@@ -338,7 +357,6 @@ TEST_P(PostgresJoinInterleavings, TwoReportsAtTheSameTimeCountTwice) {
 }
 
 // --- locks
-// ---------------------------------------------------------------------------------------------------
 
 /// Two workers that settle in different ways lock the same joins in the same order.
 TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
@@ -373,16 +391,17 @@ TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
   workers.clear();
   // By our own log: other tests make deadlocks on this server meanwhile.
   EXPECT_THAT(log->all(), ::testing::Each(::testing::Not(::testing::HasSubstr("kind=deadlock"))));
-  EXPECT_EQ(
-      backend.number("select count(*) from " + infra +
-                     ".outbox_joins where completed_steps + failed_steps = " + std::to_string(rounds * 40)),
-      6);
+  EXPECT_EQ(backend.number("select count(*) from " + infra +
+                           ".outbox_joins where completed_steps + failed_steps = " +
+                           std::to_string(rounds * 40)),
+            6);
 }
 
-/// Whoever takes the locks in another order makes a deadlock; the ack that the server picks is made again.
+/// Whoever takes the locks in another order makes a deadlock; the ack that the server picks is made
+/// again.
 TEST_P(PostgresJoinInterleavings, JOIN_062_AnEndThatADeadlockUndidIsMadeAgain) {
-  platform.joins().attach(*JoinId::parse(join), *OutboxMessageId::parse(message));
-  const std::vector claims{Claim{*OutboxWorkItemId::parse(message), 1}};
+  platform.joins().attach(*JoinId::parse(join), *MessageId::parse(message));
+  const std::vector claims{Claim{*MessageId::parse(message), 1}};
   Session other(backend);
   other.run("select from " + infra + ".outbox_join for update");
   auto ended = std::async(std::launch::async, [&] {
@@ -391,7 +410,8 @@ TEST_P(PostgresJoinInterleavings, JOIN_062_AnEndThatADeadlockUndidIsMadeAgain) {
   });
   ASSERT_TRUE(eventually([&] {  // it has the message, and waits for the join
     return backend.number(
-               "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and application_name = "
+               "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and "
+               "application_name = "
                "'dovetail' and datname = current_database()") > 0;
   }));
   const auto before =
@@ -401,34 +421,40 @@ TEST_P(PostgresJoinInterleavings, JOIN_062_AnEndThatADeadlockUndidIsMadeAgain) {
   EXPECT_EQ(ended.get(), 1U);
   EXPECT_EQ(counted(), 1);
   EXPECT_TRUE(eventually([&] {  // statistics come late
-    return backend.number("select deadlocks from pg_stat_database where datname = current_database()") >
+    return backend.number(
+               "select deadlocks from pg_stat_database where datname = current_database()") >
            before;
   }));
 }
 
 /// A claim never waits: not for an attach, not for a join.
 TEST_P(PostgresJoinInterleavings, AClaimWaitsForNobody) {
-  const auto expires = platform.outbox().enqueue(
-      {.topic = "t", .expires_at = backend.now() + std::chrono::seconds{1}, .joins = {*JoinId::parse(join)}});
+  const auto expires =
+      platform.outbox().enqueue({.topic = "t",
+                                 .expires_at = backend.now() + std::chrono::seconds{1},
+                                 .joins = {*JoinId::parse(join)}});
   const auto fresh = platform.outbox().enqueue({.topic = "t"});
   backend.advance(milliseconds{1'500});
   Session holding(backend);
   holding.run("select from " + infra + ".outbox_join for update");
-  holding.run("select " + infra + ".outbox_join_attach('" + join + "', '" + fresh.to_string() + "')");
+  holding.run("select " + infra + ".outbox_join_attach('" + join + "', '" + fresh.to_string() +
+              "')");
   auto claimed = platform.outbox().claim({.owner = owner});
   ASSERT_EQ(claimed.size(), 1U);
   EXPECT_EQ(claimed[0].message.message_id, fresh);
-  EXPECT_EQ(platform.outbox().renew(owner, std::vector{claimed[0].claim}, std::chrono::seconds{60}), 1U);
+  EXPECT_EQ(platform.outbox().renew(owner, std::vector{claimed[0].claim}, std::chrono::seconds{60}),
+            1U);
   holding.run("commit");
   EXPECT_TRUE(platform.outbox().claim({.owner = owner}).empty());
-  EXPECT_EQ(platform.outbox().find(expires)->status, OutboxStatus::failed);
+  EXPECT_EQ(platform.outbox().find(expires)->status, MessageStatus::failed);
 }
 
-/// Steps that cannot be failed at this moment, because their join is locked, do not stand in the others' way.
+/// Steps that cannot be failed at this moment, because their join is locked, do not stand in the
+/// others' way.
 TEST_P(PostgresJoinInterleavings, ALockedJoinStarvesNobody) {
-  std::vector<EnqueueRequest> steps(
-      50,
-      {.topic = "t", .expires_at = backend.now() + std::chrono::seconds{1}, .joins = {*JoinId::parse(join)}});
+  std::vector<EnqueueRequest> steps(50, {.topic = "t",
+                                         .expires_at = backend.now() + std::chrono::seconds{1},
+                                         .joins = {*JoinId::parse(join)}});
   platform.outbox().enqueue_many(steps);
   const auto fresh = platform.outbox().enqueue({.topic = "t"});
   backend.advance(milliseconds{1'500});
@@ -439,13 +465,14 @@ TEST_P(PostgresJoinInterleavings, ALockedJoinStarvesNobody) {
   EXPECT_EQ(claimed[0].message.message_id, fresh);
 }
 
-/// A wait whose join is locked by somebody for long looks again later, instead of waiting for the lock.
+/// A wait whose join is locked by somebody for long looks again later, instead of waiting for the
+/// lock.
 TEST_P(PostgresJoinInterleavings, AWaitDoesNotWaitForALockForEver) {
   Session holding(backend);
   holding.run("select from " + infra + ".outbox_join for update");
   Session looking(backend);
-  const auto code = looking.error_of("select from " + infra + ".outbox_join_wait('" + join + "', '" +
-                                     Uuid::v7().to_string() + "')");
+  const auto code = looking.error_of("select from " + infra + ".outbox_join_wait('" + join +
+                                     "', '" + Uuid::v7().to_string() + "')");
   EXPECT_EQ(code, "55P03") << "lock not available";
 }
 

@@ -15,8 +15,8 @@ TEST(PostgresLeaseInterleavings, AnAcquireWaitsForARenewalThatIsNotCommitted) {
   ASSERT_TRUE(lease);
   UserConnection renewing(backend);
   renewing.execute("begin");
-  renewing.execute("select " + backend.schema() + ".lease_renew('job', 'a', " + std::to_string(lease->token) +
-                   ", '1 hour')");
+  renewing.execute("select " + backend.schema() + ".lease_renew('job', 'a', " +
+                   std::to_string(lease->token) + ", '1 hour')");
   backend.advance(std::chrono::seconds{31});  // without the renewal, it has ended
   auto other = std::async(std::launch::async,
                           [&] { return leases.try_acquire("job", "b", std::chrono::seconds{30}); });
@@ -35,8 +35,8 @@ TEST(PostgresLeaseInterleavings, ARenewalThatHadToWaitLooksAtTheTimeAfterwards) 
   UserConnection holding(backend);
   holding.execute("begin");
   holding.execute("select from " + backend.table("lease") + " for update");
-  auto renewed =
-      std::async(std::launch::async, [&] { return leases.renew(*lease, std::chrono::seconds{30}); });
+  auto renewed = std::async(std::launch::async,
+                            [&] { return leases.renew(*lease, std::chrono::seconds{30}); });
   EXPECT_EQ(renewed.wait_for(std::chrono::milliseconds{200}), std::future_status::timeout);
   backend.advance(std::chrono::seconds{31});
   holding.execute("rollback");

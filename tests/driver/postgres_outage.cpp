@@ -1,4 +1,5 @@
-// Servers that are down, frozen, locked or refuse: calls and stop() end in their time, with the reason.
+// Servers that are down, frozen, locked or refuse: calls and stop() end in their time, with the
+// reason.
 #include <future>
 
 #include "support/backend.hpp"
@@ -142,7 +143,7 @@ class PostgresStop : public PostgresOutage {
     stopping.retry_for = 60s;
     stopping.worker.drain = 200ms;
     platform.emplace(Platform::open(proxy->url(), stopping));
-    platform->on("t", [this](const OutboxMessage&, HandlerContext& context) {
+    platform->on("t", [this](const Message&, HandlerContext& context) {
       begun.set_value();
       may_end.get_future().wait();
       if (uses_transaction) context.transaction().execute("select 1");
@@ -201,15 +202,18 @@ TEST_F(PostgresOutage, AStatementThatTheFrozenServerDoesNotCancelIsGivenUp) {
     eventually([&] { return proxy.holds_something_back(); });
     source.request_stop();
   });
-  const auto error = failure_of([&] { platform.outbox().reap_expired({.stop = source.get_token()}); });
-  EXPECT_TRUE(error.is_in_doubt()) << error.what();  // a statement by itself: it took effect, or not
+  const auto error =
+      failure_of([&] { platform.outbox().reap_expired({.stop = source.get_token()}); });
+  EXPECT_TRUE(error.is_in_doubt())
+      << error.what();  // a statement by itself: it took effect, or not
   proxy.thaw();
   EXPECT_NO_THROW(platform.outbox().enqueue({.topic = "t"})) << "on a new connection";
 }
 
 TEST_F(PostgresOutage, AProcessThatEndsAtOnceStillWakesTheWorkers) {
   (void)backend.open();
-  const std::unique_ptr<PGconn, decltype(&PQfinish)> listener{PQconnectdb(backend.url().c_str()), &PQfinish};
+  const std::unique_ptr<PGconn, decltype(&PQfinish)> listener{PQconnectdb(backend.url().c_str()),
+                                                              &PQfinish};
   PQclear(PQexec(listener.get(), ("listen dovetail_" + backend.schema()).c_str()));
   for (int i = 0; i < 5; ++i) {
     backend.open().timers().schedule({.topic = "t", .due_at = backend.now() + 1h});

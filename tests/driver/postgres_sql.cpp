@@ -30,19 +30,22 @@ class PostgresSql : public ::testing::Test {
 };
 
 TEST_F(PostgresSql, AMessageIsEnqueuedClaimedAndAckedByPlainSql) {
-  const auto id = answer("select " + infra + ".outbox_enqueue(topic => 'email.send', payload => '{}');");
+  const auto id =
+      answer("select " + infra + ".outbox_enqueue(topic => 'email.send', payload => '{}');");
   const auto owner = OwnerToken::generate().to_string();
-  EXPECT_EQ(answer("select id, topic, claim_epoch from " + infra + ".outbox_claim(owner_token => '" + owner +
-                   "', batch_size => 5, lease => '1 minute');"),
-            id + "|email.send|1");
-  const auto ack =
-      "select " + infra + ".outbox_ack('" + owner + "', array['" + id + "'::uuid], array[1::bigint]);";
+  EXPECT_EQ(
+      answer("select id, topic, claim_epoch from " + infra + ".outbox_claim(owner_token => '" +
+             owner + "', batch_size => 5, lease => '1 minute');"),
+      id + "|email.send|1");
+  const auto ack = "select " + infra + ".outbox_ack('" + owner + "', array['" + id +
+                   "'::uuid], array[1::bigint]);";
   EXPECT_EQ(answer(ack), "1");
   EXPECT_EQ(answer(ack), "0");
 }
 
 TEST_F(PostgresSql, AnAckWalksNoQueueWhateverTheStatisticsSay) {
-  // One message at the end of a long empty table: so few rows, and so many pages, is what misleads a planner.
+  // One message at the end of a long empty table: so few rows, and so many pages, is what misleads
+  // a planner.
   answer("insert into " + infra + ".outbox (id, topic, payload) select " + infra +
          ".uuid_v7(), 't', repeat('x', 100) from generate_series(1, 5000);");
   answer("delete from " + infra + ".outbox where ready_at < (select max(ready_at) from " + infra +
@@ -64,28 +67,31 @@ TEST_F(PostgresSql, AnAckWalksNoQueueWhateverTheStatisticsSay) {
 }
 
 TEST_F(PostgresSql, EveryFunctionPinsItsSearchPath) {
-  EXPECT_EQ(answer("select string_agg(p.proname, ', ') from pg_proc p join pg_language l on l.oid = p.prolang"
-                   " where p.pronamespace = '" +
-                   infra +
-                   "'::regnamespace and l.lanname = 'plpgsql'"
-                   " and not coalesce(p.proconfig, '{}') @> array['search_path=pg_catalog, pg_temp'];"),
-            "");
+  EXPECT_EQ(
+      answer("select string_agg(p.proname, ', ') from pg_proc p join pg_language l on l.oid = "
+             "p.prolang"
+             " where p.pronamespace = '" +
+             infra +
+             "'::regnamespace and l.lanname = 'plpgsql'"
+             " and not coalesce(p.proconfig, '{}') @> array['search_path=pg_catalog, pg_temp'];"),
+      "");
 }
 
 TEST_F(PostgresSql, ExactlyWhatIsPublicHasAComment) {
   const auto functions =
-      "select string_agg(distinct p.proname, ', ') from pg_proc p where p.pronamespace = '" + infra +
-      "'::regnamespace and ";
-  EXPECT_EQ(answer(functions + "p.proname not like '\\_%' and obj_description(p.oid, 'pg_proc') is null;"),
+      "select string_agg(distinct p.proname, ', ') from pg_proc p where p.pronamespace = '" +
+      infra + "'::regnamespace and ";
+  EXPECT_EQ(answer(functions +
+                   "p.proname not like '\\_%' and obj_description(p.oid, 'pg_proc') is null;"),
             "")
       << "a public function needs a comment; the name of an internal one begins with _";
-  EXPECT_EQ(answer(functions + "p.proname like '\\_%' and obj_description(p.oid, 'pg_proc') is not null;"),
+  EXPECT_EQ(answer(functions +
+                   "p.proname like '\\_%' and obj_description(p.oid, 'pg_proc') is not null;"),
             "");
-  EXPECT_EQ(
-      answer(
-          "select string_agg(c.relname, ', ') from pg_class c where c.relkind = 'v' and c.relnamespace = '" +
-          infra + "'::regnamespace and obj_description(c.oid, 'pg_class') is null;"),
-      "");
+  EXPECT_EQ(answer("select string_agg(c.relname, ', ') from pg_class c where c.relkind = 'v' and "
+                   "c.relnamespace = '" +
+                   infra + "'::regnamespace and obj_description(c.oid, 'pg_class') is null;"),
+            "");
   EXPECT_THAT(answer("select obj_description('" + infra + "'::regnamespace, 'pg_namespace');"),
               HasSubstr("Dovetail"));
 }
@@ -160,7 +166,7 @@ TEST_F(PostgresSql, AMessageFollowsTheCallersTransaction) {
 }
 
 TEST_F(PostgresSql, DefaultsAndNamedArgumentsWork) {
-  const auto id = OutboxMessageId::generate();
+  const auto id = MessageId::generate();
   const auto call = "select " + infra +
                     ".outbox_enqueue(payload => 'p', topic => 't', correlation_id => '', " +
                     "message_id => '" + id.to_string() + "', due_at => now() - interval '1 day');";
@@ -174,7 +180,8 @@ TEST_F(PostgresSql, DefaultsAndNamedArgumentsWork) {
 
 TEST_F(PostgresSql, OBX_004_OBX_005_BadArgumentsAreRefusedByTheDatabaseToo) {
   for (const auto& call :
-       {"outbox_enqueue(topic => '', payload => '')", "outbox_enqueue(topic => null, payload => '')",
+       {"outbox_enqueue(topic => '', payload => '')",
+        "outbox_enqueue(topic => null, payload => '')",
         "outbox_enqueue(topic => 't', payload => null)",
         "outbox_enqueue(topic => repeat('x', 256), payload => '')",
         "outbox_enqueue(topic => 't', payload => '', correlation_id => repeat('x', 256))",
@@ -206,7 +213,8 @@ TEST_F(PostgresSql, OBX_112_OBX_120_EveryStepOfAMessagesLifeIsAFunction) {
       "outbox_enqueue(topic => 't', payload => 'p', headers => '{\"traceparent\": \"00-1\"}', "
       "priority => 2, unique_key => 'k', expires_at => now() + interval '1 day')");
   EXPECT_EQ(call("outbox_enqueue(topic => 't', payload => 'p', unique_key => 'k')"), id);
-  EXPECT_EQ(answer("select id, stored from " + infra + ".outbox_try_enqueue('t', 'p', unique_key => 'k');"),
+  EXPECT_EQ(answer("select id, stored from " + infra +
+                   ".outbox_try_enqueue('t', 'p', unique_key => 'k');"),
             id + "|f");
   const auto claim = [&] {
     return answer("select claim_epoch, attempts, priority, headers->>'traceparent' from " + infra +
@@ -254,25 +262,30 @@ TEST_F(PostgresSql, TheDocumentedExamplesRunAsTheyStand) {
 
 TEST_F(PostgresSql, TheViewShowsTheSpecificationsColumns) {
   const std::string columns =
-      "id, topic, payload, created_at, status, locked_until, owner_token, is_processed, processed_at, "
+      "id, topic, payload, created_at, status, locked_until, owner_token, is_processed, "
+      "processed_at, "
       "processed_by, "
       "retry_count, last_error, next_attempt_at, message_id, correlation_id, due_time_utc";
-  answer("select " + infra + ".outbox_enqueue(topic => 't', payload => 'p', correlation_id => 'c');");
+  answer("select " + infra +
+         ".outbox_enqueue(topic => 't', payload => 'p', correlation_id => 'c');");
   EXPECT_EQ(
-      answer("select topic, payload, status, is_processed, retry_count, correlation_id, id = message_id, "
-             "next_attempt_at = created_at, locked_until is null, due_time_utc is null from (select " +
-             columns + " from " + infra + ".outbox_messages) m;"),
+      answer(
+          "select topic, payload, status, is_processed, retry_count, correlation_id, id = "
+          "message_id, "
+          "next_attempt_at = created_at, locked_until is null, due_time_utc is null from (select " +
+          columns + " from " + infra + ".outbox_messages) m;"),
       "t|p|0|f|0|c|t|t|t|t");
   const auto owner = OwnerToken::generate().to_string();
   answer("select * from " + infra + ".outbox_claim('" + owner + "');");
   EXPECT_EQ(answer("select status, is_processed, owner_token, locked_until > now() from " + infra +
                    ".outbox_messages;"),
             "1|f|" + owner + "|t");
-  answer("select " + infra + ".outbox_ack('" + owner + "', array_agg(id), array[1::bigint]) from " + infra +
-         ".outbox_messages;");
-  EXPECT_EQ(answer("select status, is_processed, processed_by, processed_at <= clock_timestamp() from " +
-                   infra + ".outbox_messages;"),
-            "2|t|" + owner + "|t");
+  answer("select " + infra + ".outbox_ack('" + owner + "', array_agg(id), array[1::bigint]) from " +
+         infra + ".outbox_messages;");
+  EXPECT_EQ(
+      answer("select status, is_processed, processed_by, processed_at <= clock_timestamp() from " +
+             infra + ".outbox_messages;"),
+      "2|t|" + owner + "|t");
 }
 
 TEST_F(PostgresSql, BadArgumentsOfTheRestAreRefusedToo) {
@@ -318,16 +331,19 @@ TEST_F(PostgresSql, OBX_123_OBX_124_AUserNeedsTheTablesAndTheFunctionsAndNothing
     backend.sql("drop owned by " + role);
     backend.sql("drop role " + role);
   });
-  const auto as_role = [&](const std::string& sql) { return psql("set role " + role + ";\n" + sql); };
+  const auto as_role = [&](const std::string& sql) {
+    return psql("set role " + role + ";\n" + sql);
+  };
   const auto enqueue = "select " + infra + ".outbox_enqueue('t', 'p');";
   EXPECT_NE(as_role(enqueue).code, 0) << "without any right";
   backend.sql("grant usage on schema " + infra + " to " + role);
   EXPECT_NE(as_role(enqueue).code, 0) << "without the tables";
-  backend.sql("grant select, insert, update, delete on all tables in schema " + infra + " to " + role);
-  const auto life =
-      enqueue + "with c as (select * from " + infra +
-      ".outbox_claim('0190163d-8694-439b-aea5-966c26f8ad91')) select " + infra +
-      ".outbox_ack('0190163d-8694-439b-aea5-966c26f8ad91', array_agg(id), array_agg(claim_epoch)) from c;";
+  backend.sql("grant select, insert, update, delete on all tables in schema " + infra + " to " +
+              role);
+  const auto life = enqueue + "with c as (select * from " + infra +
+                    ".outbox_claim('0190163d-8694-439b-aea5-966c26f8ad91')) select " + infra +
+                    ".outbox_ack('0190163d-8694-439b-aea5-966c26f8ad91', array_agg(id), "
+                    "array_agg(claim_epoch)) from c;";
   EXPECT_EQ(as_role(life).code, 0) << as_role(life).err;
   backend.sql("revoke execute on all functions in schema " + infra + " from public");
   EXPECT_NE(as_role(enqueue).code, 0) << "without the functions";
@@ -378,8 +394,8 @@ TEST_F(PostgresSql, OBX_119_TheCostOfAClaimDependsNeitherOnTheQueueNorOnHistory)
            std::to_string(count) + ");");
   };
   const auto pages = [&] {
-    const auto plan = answer("begin; explain (analyze, buffers, format json) select * from " + infra +
-                             ".outbox_claim(gen_random_uuid(), 50); rollback;");
+    const auto plan = answer("begin; explain (analyze, buffers, format json) select * from " +
+                             infra + ".outbox_claim(gen_random_uuid(), 50); rollback;");
     const std::string key = "\"Shared Hit Blocks\": ";
     const std::string read = "\"Shared Read Blocks\": ";
     return std::stol(plan.substr(plan.find(key) + key.size())) +
@@ -391,23 +407,26 @@ TEST_F(PostgresSql, OBX_119_TheCostOfAClaimDependsNeitherOnTheQueueNorOnHistory)
   fill(60'000);
   answer("insert into " + infra +
          ".outbox_archive (processed_at, created_at, claim_epoch, attempts, past_attempts, "
-         "status, priority, id, topic, payload) select now(), now(), 1, 0, 0, 2, 0, gen_random_uuid(), 't', "
+         "status, priority, id, topic, payload) select now(), now(), 1, 0, 0, 2, 0, "
+         "gen_random_uuid(), 't', "
          "'p' from "
          "generate_series(1, 60000);");
   answer("insert into " + infra +
          ".outbox (id, topic, payload, ready_at) select gen_random_uuid(), 't', 'p', now() + "
          "interval '1 day' from generate_series(1, 20000);");
-  // Each call reads the catalog anew, which varies with what other tests create meanwhile. The 60,000 messages fill more
-  // than 1,500 pages.
+  // Each call reads the catalog anew, which varies with what other tests create meanwhile. The
+  // 60,000 messages fill more than 1,500 pages.
   (void)pages();
   EXPECT_LE(std::min({pages(), pages(), pages()}), small + 500) << small << " with a short queue";
 }
 
 TEST_F(PostgresSql, WhenTheNextComesDueIsFoundAtOnceHoweverManyAreDue) {
   answer("insert into " + infra +
-         ".outbox (id, topic, payload) select gen_random_uuid(), 't', 'p' from generate_series(1, 50000);");
-  const auto plan = answer("select " + infra + ".outbox_next_due(); explain (analyze, buffers) select " +
-                           infra + ".outbox_next_due();");
+         ".outbox (id, topic, payload) select gen_random_uuid(), 't', 'p' from generate_series(1, "
+         "50000);");
+  const auto plan =
+      answer("select " + infra + ".outbox_next_due(); explain (analyze, buffers) select " + infra +
+             ".outbox_next_due();");
   const std::string key = "shared hit=";
   ASSERT_NE(plan.find(key), std::string::npos) << plan;
   EXPECT_LT(std::stol(plan.substr(plan.find(key) + key.size())), 200) << plan;
@@ -417,20 +436,21 @@ TEST_F(PostgresSql, WhenTheNextComesDueIsFoundAtOnceHoweverManyAreDue) {
 TEST_F(PostgresSql, APlanMadeForASmallTableServesALargeOne) {
   const auto owner = "'" + OwnerToken::generate().to_string() + "'::uuid";
   const auto claim =
-      "claimed as materialized (select array_agg(id order by id) as ids, array_agg(claim_epoch order by id) "
+      "claimed as materialized (select array_agg(id order by id) as ids, array_agg(claim_epoch "
+      "order by id) "
       "as epochs, "
       "array_agg(row_at order by id) as rows from " +
       infra + ".outbox_claim(" + owner + ", 5))";
   const std::string by_rows = ", ids, epochs, true, rows";
   std::string warm;
   for (int i = 0; i < 8; ++i) {
-    for (const auto& [call, arguments] :
-         std::initializer_list<std::pair<const char*, std::string>>{{"outbox_renew", ", ids, epochs"},
-                                                                    {"outbox_snooze", ", ids, epochs"},
-                                                                    {"outbox_ack", ", ids, epochs"},
-                                                                    {"outbox_ack", by_rows}}) {
-      warm += "with " + claim + " select count(*) from claimed, lateral " + infra + "." + call + "(" + owner +
-              arguments + ") x;\n";
+    for (const auto& [call, arguments] : std::initializer_list<std::pair<const char*, std::string>>{
+             {"outbox_renew", ", ids, epochs"},
+             {"outbox_snooze", ", ids, epochs"},
+             {"outbox_ack", ", ids, epochs"},
+             {"outbox_ack", by_rows}}) {
+      warm += "with " + claim + " select count(*) from claimed, lateral " + infra + "." + call +
+              "(" + owner + arguments + ") x;\n";
     }
   }
   const auto fill = [&](int count) {
@@ -441,18 +461,20 @@ TEST_F(PostgresSql, APlanMadeForASmallTableServesALargeOne) {
   };
   const auto claim_into = [&](const std::string& table) {
     return "with " + claim + " select 1 from claimed;\ncreate temporary table " + table +
-           " as select array_agg(id order by id) as ids, array_agg(claim_epoch order by id) as epochs, "
+           " as select array_agg(id order by id) as ids, array_agg(claim_epoch order by id) as "
+           "epochs, "
            "array_agg(ctid order by id) as rows from " +
            infra + ".outbox where owner_token = " + owner + ";\n";
   };
   const auto measure = [&](const std::string& table, const std::string& call) {
-    return "explain (analyze, buffers, timing off) select x from " + table + ", lateral " + infra + "." +
-           call + " x;\n";
+    return "explain (analyze, buffers, timing off) select x from " + table + ", lateral " + infra +
+           "." + call + " x;\n";
   };
-  const auto measured = answer(fill(100) + "vacuum analyze " + infra + ".outbox;\n" + warm + fill(50'000) +
-                               claim_into("c") + measure("c", "outbox_renew(" + owner + ", ids, epochs)") +
-                               measure("c", "outbox_ack(" + owner + ", ids, epochs)") + claim_into("d") +
-                               measure("d", "outbox_ack(" + owner + by_rows + ")"));
+  const auto measured =
+      answer(fill(100) + "vacuum analyze " + infra + ".outbox;\n" + warm + fill(50'000) +
+             claim_into("c") + measure("c", "outbox_renew(" + owner + ", ids, epochs)") +
+             measure("c", "outbox_ack(" + owner + ", ids, epochs)") + claim_into("d") +
+             measure("d", "outbox_ack(" + owner + by_rows + ")"));
   int looked_at = 0;
   for (std::size_t at = 0; (at = measured.find("Function Scan", at)) != std::string::npos; ++at) {
     const auto buffers = measured.find("shared hit=", at);
@@ -463,12 +485,12 @@ TEST_F(PostgresSql, APlanMadeForASmallTableServesALargeOne) {
   EXPECT_EQ(looked_at, 3) << measured;
 }
 
-// An old snapshot does not see that a message is done: enqueued anew, it must not stand in the way of the
-// others.
+// An old snapshot does not see that a message is done: enqueued anew, it must not stand in the way
+// of the others.
 TEST_F(PostgresSql, AMessageEnqueuedTwiceUnderAnOldSnapshotIsSettledLikeAnyOther) {
   auto& outbox = platform.outbox();
   const auto owner = OwnerToken::generate();
-  const auto id = OutboxMessageId::generate();
+  const auto id = MessageId::generate();
   UserConnection user(backend);
   user.execute("begin isolation level repeatable read");
   user.execute("select 1 from " + infra + ".outbox_messages");
@@ -505,13 +527,14 @@ TEST_F(PostgresSql, OBX_017_OBX_026_NoPlanMakesAClaimExceedItsBatch) {
                                           "enable_memoize = off",
                                           "default_statistics_target = 1"};
   // Statistics of a table that was empty once: the planner believes in one row.
-  backend.sql("update pg_class set reltuples = 1, relpages = 1 where oid = '" + infra + ".outbox'::regclass");
+  backend.sql("update pg_class set reltuples = 1, relpages = 1 where oid = '" + infra +
+              ".outbox'::regclass");
   int expected = 0;
   for (const auto& setting : settings) {
     expected += 2;
-    EXPECT_EQ(
-        answer("set " + setting + "; select count(*) from " + infra + ".outbox_claim(gen_random_uuid(), 2);"),
-        "2");
+    EXPECT_EQ(answer("set " + setting + "; select count(*) from " + infra +
+                     ".outbox_claim(gen_random_uuid(), 2);"),
+              "2");
     EXPECT_EQ(answer("select count(*) from " + infra + ".outbox where lease_until is not null;"),
               std::to_string(expected))
         << setting;

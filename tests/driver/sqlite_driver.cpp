@@ -1,4 +1,5 @@
-// What the SQLite driver does: the single writer, group commit, checkpoints, several processes on one file.
+// What the SQLite driver does: the single writer, group commit, checkpoints, several processes on
+// one file.
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -27,14 +28,16 @@ class SqliteDriver : public ::testing::Test {
     cursor.step();
     return cursor.integer(0);
   }
-  std::unique_ptr<Writer> open_writer(std::chrono::milliseconds patience = std::chrono::seconds{10}) const {
+  std::unique_ptr<Writer> open_writer(std::chrono::milliseconds patience = std::chrono::seconds{
+                                          10}) const {
     auto writer = std::make_unique<Writer>(path, patience, Logger{});
     writer->submit([](Connection& connection) {
       connection.script("t", "create table if not exists t (id integer primary key, fill blob)");
     });
     return writer;
   }
-  /// Many at once, each in a submission of its own; half of them are refused, and take nobody else along.
+  /// Many at once, each in a submission of its own; half of them are refused, and take nobody else
+  /// along.
   void write_every_key_twice(const std::function<void(Connection&, int)>& write) const {
     auto writer = open_writer();
     std::atomic<int> failures{0};
@@ -95,8 +98,9 @@ TEST_F(SqliteDriver, CallersThatWaitTogetherShareCommits) {
   }
   threads.clear();
   EXPECT_EQ(number("select count(*) from t"), 800);
-  EXPECT_LT(commits,
-            800);  // far fewer on a disk; a file system in memory leaves little time to wait together
+  EXPECT_LT(
+      commits,
+      800);  // far fewer on a disk; a file system in memory leaves little time to wait together
 }
 
 TEST_F(SqliteDriver, AFailingSubmissionDoesNotTouchItsNeighbours) {
@@ -144,7 +148,8 @@ TEST_F(SqliteDriver, WhatIsGatheredIsWrittenBeforeOtherStatementsAndBeforeTheCom
                std::runtime_error);
   EXPECT_TRUE(some.ids.empty());
   Writer::Hold hold(*writer);
-  EXPECT_FALSE(hold.connection().gathering()) << "whoever holds a transaction is gone before it ends";
+  EXPECT_FALSE(hold.connection().gathering())
+      << "whoever holds a transaction is gone before it ends";
 }
 
 TEST_F(SqliteDriver, WhatIsGatheredAndCannotBeWrittenSpoilsNothingForOthers) {
@@ -183,8 +188,8 @@ TEST_F(SqliteDriver, TheWalStartsOverInsteadOfGrowingForEver) {
   auto writer = open_writer();
   for (int i = 0; i < 6'000; ++i) {
     writer->submit([&](Connection& connection) {
-      connection.script("fill", "insert or replace into t (id, fill) values (" + std::to_string(i % 500) +
-                                    ", randomblob(6000))");
+      connection.script("fill", "insert or replace into t (id, fill) values (" +
+                                    std::to_string(i % 500) + ", randomblob(6000))");
     });
   }
   // 6,000 commits of three pages or more are at least 70 MiB of WAL.
@@ -230,8 +235,9 @@ TEST_F(SqliteDriver, SeveralProcessesShareOneFile) {
       for (int thread = 0; thread < 3; ++thread) {
         threads.emplace_back([&, thread] {
           for (int i = 0; i < 100; ++i) {
-            writer.submit(
-                [&](Connection& connection) { insert(connection, process * 1000 + thread * 100 + i); });
+            writer.submit([&](Connection& connection) {
+              insert(connection, process * 1000 + thread * 100 + i);
+            });
           }
         });
       }

@@ -19,8 +19,9 @@ using testing::TemporaryDirectory;
 class Plain {
  public:
   Plain(const std::string& path, const char* vfs) {
-    EXPECT_EQ(sqlite3_open_v2(path.c_str(), &native_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, vfs),
-              SQLITE_OK);
+    EXPECT_EQ(
+        sqlite3_open_v2(path.c_str(), &native_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, vfs),
+        SQLITE_OK);
     run("pragma journal_mode = wal; pragma wal_autocheckpoint = 0");
   }
   Plain(const Plain&) = delete;
@@ -59,9 +60,11 @@ TEST_F(SqliteWalVfs, WhatWasRolledBackDoesNotReachTheFileAfterOthersHaveWritten)
     writer.submit([&](Connection& connection) { connection.script("test", sql); });
   };
   write(
-      "create table t (id integer primary key, fill blob); create table other (fill blob); insert into t "
+      "create table t (id integer primary key, fill blob); create table other (fill blob); insert "
+      "into t "
       "(fill) "
-      "select zeroblob(1000) from (with recursive n(i) as (select 1 union all select i + 1 from n where i < "
+      "select zeroblob(1000) from (with recursive n(i) as (select 1 union all select i + 1 from n "
+      "where i < "
       "500) select "
       "i from n)");
   Plain other(path, nullptr);
@@ -69,7 +72,8 @@ TEST_F(SqliteWalVfs, WhatWasRolledBackDoesNotReachTheFileAfterOthersHaveWritten)
   for (int round = 0; round < 10; ++round) {
     {
       Writer::Hold hold(writer);
-      hold.connection().script("test", "pragma cache_size = 10; update t set fill = randomblob(1000)");
+      hold.connection().script("test",
+                               "pragma cache_size = 10; update t set fill = randomblob(1000)");
     }  // rolled back, after more than the cache holds
     other.run("insert into other select randomblob(3000) from t");
     write("update t set fill = fill where id = 1");
@@ -99,7 +103,8 @@ TEST_F(SqliteWalVfs, ATransactionLargerThanTheCacheReadsWhatItWrote) {
   Plain reader(path, nullptr);
   writer.run("pragma cache_size = 10; create table t (id integer primary key, fill blob)");
   const std::string many =
-      "insert into t (fill) select randomblob(1000) from (with recursive n(i) as (select 1 union all select "
+      "insert into t (fill) select randomblob(1000) from (with recursive n(i) as (select 1 union "
+      "all select "
       "i + 1 "
       "from n where i < 2000) select i from n)";
   writer.run("begin; " + many);
@@ -119,7 +124,8 @@ TEST_F(SqliteWalVfs, TheFramesOfACommitAreOneWrite) {
   FullDisk disk;
   Plain writer(path, wal_vfs());
   writer.run(
-      "create table t (id integer primary key, fill blob); insert into t (fill) values (randomblob(1000))");
+      "create table t (id integer primary key, fill blob); insert into t (fill) values "
+      "(randomblob(1000))");
   const int before = disk.writes();
   writer.run("insert into t (fill) values (randomblob(60000))");
   EXPECT_EQ(disk.writes() - before, 1);
@@ -130,11 +136,13 @@ TEST_F(SqliteWalVfs, AFullDiskSpoilsNoMoreThanTheTransaction) {
   Plain writer(path, wal_vfs());
   Plain reader(path, nullptr);
   writer.run(
-      "create table t (id integer primary key, fill blob); insert into t (fill) values (randomblob(1000))");
+      "create table t (id integer primary key, fill blob); insert into t (fill) values "
+      "(randomblob(1000))");
   for (const int size : {100, 100'000, 1'000'000}) {  // fails at the commit, or before
     disk.fill(true);
-    EXPECT_NE(writer.try_run("insert into t (fill) values (randomblob(" + std::to_string(size) + "))"),
-              SQLITE_OK);
+    EXPECT_NE(
+        writer.try_run("insert into t (fill) values (randomblob(" + std::to_string(size) + "))"),
+        SQLITE_OK);
     disk.fill(false);
     EXPECT_EQ(writer.answer("select count(*) from t"), "1");
     EXPECT_EQ(reader.answer("select count(*) from t"), "1");

@@ -22,9 +22,9 @@ class CrashFault : public BackendTest {
     std::multiset<Uuid> ids;
     auto database = backend.open_database();
     database->read([&](storage::ReadSession& session) {
-      const auto rows = session.query(
-          "select id from " + backend.table("outbox_messages") + " where status = " + std::to_string(status),
-          {});
+      const auto rows = session.query("select id from " + backend.table("outbox_messages") +
+                                          " where status = " + std::to_string(status),
+                                      {});
       for (const auto& row : rows) ids.insert(row.get<Uuid>(0));
     });
     return ids;
@@ -53,7 +53,8 @@ TEST_P(CrashFault, AnAcknowledgedEnqueueSurvivesTheDeathOfItsProcess) {
       for (int i = 0; i < 4; ++i) {
         threads.emplace_back([&] {
           for (;;)
-            ledger.note(platform.outbox().enqueue({.topic = "t", .payload = std::string(500, 'x')}).uuid());
+            ledger.note(
+                platform.outbox().enqueue({.topic = "t", .payload = std::string(500, 'x')}).uuid());
         });
       }
     });
@@ -116,23 +117,25 @@ TEST_P(CrashFault, KilledWorkersNeverLoseAMessageAndNoClaimIsAckedTwice) {
 }
 
 // --- PostgreSQL alone
-// ------------------------------------------------------------------------------------------------
 
 TEST(PostgresFault, EnqueuesGoOnWhileConnectionsAreTerminated) {
   Backend backend(BackendKind::postgres);
   auto options = backend.options();
   options.max_connections = 4;
-  auto platform = Platform::open(backend.url() + "?application_name=victim_" + backend.schema(), options);
+  auto platform =
+      Platform::open(backend.url() + "?application_name=victim_" + backend.schema(), options);
   std::atomic<bool> done{false};
   std::jthread killer([&] {
     while (!done) {
-      backend.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'victim_" +
-                  backend.schema() + "'");
+      backend.sql(
+          "select pg_terminate_backend(pid) from pg_stat_activity where application_name = "
+          "'victim_" +
+          backend.schema() + "'");
       ::usleep(20'000);
     }
   });
   std::mutex mutex;
-  std::set<OutboxMessageId> acknowledged;
+  std::set<MessageId> acknowledged;
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i) {
@@ -161,16 +164,18 @@ TEST(PostgresFault, TheLibraryComesBackAfterTheServerWasRestarted) {
   const auto started = run_command({script, "start", cluster});
   ASSERT_EQ(started.code, 0) << started.err;
   const auto url = started.out.substr(0, started.out.find('\n'));
-  std::vector<OutboxMessageId> acknowledged;
+  std::vector<MessageId> acknowledged;
   {
     auto platform = Platform::open(url, {.deploy_schema = true, .log_sink = null_log_sink()});
     for (int round = 0; round < 3; ++round) {
-      for (int i = 0; i < 20; ++i) acknowledged.push_back(platform.outbox().enqueue({.topic = "t"}));
+      for (int i = 0; i < 20; ++i)
+        acknowledged.push_back(platform.outbox().enqueue({.topic = "t"}));
       const auto restarted = run_command({script, "restart", cluster});
       ASSERT_EQ(restarted.code, 0) << restarted.err;
     }
-    std::set<OutboxMessageId> found;
-    for (const auto& each : platform.outbox().claim({.owner = OwnerToken::generate(), .batch_size = 1'000})) {
+    std::set<MessageId> found;
+    for (const auto& each :
+         platform.outbox().claim({.owner = OwnerToken::generate(), .batch_size = 1'000})) {
       found.insert(each.message.message_id);
     }
     for (const auto& id : acknowledged) EXPECT_TRUE(found.contains(id)) << "lost in the crash";

@@ -1,5 +1,6 @@
-// The inbox under fire: sixteen threads deliver messages of which a third are duplicates, while connections are cut inside
-// COMMIT and processes are killed. Whatever way a message takes, it has exactly one effect.
+// The inbox under fire: sixteen threads deliver messages of which a third are duplicates, while
+// connections are cut inside COMMIT and processes are killed. Whatever way a message takes, it has
+// exactly one effect.
 //
 // DOVETAIL_CHAOS_MESSAGES says how many messages; a few by default.
 #include <signal.h>
@@ -62,7 +63,8 @@ class InboxFault : public BackendTest {
     }
     return order;
   }
-  /// Delivers one message in the way that is its own; answers false when it must be delivered again.
+  /// Delivers one message in the way that is its own; answers false when it must be delivered
+  /// again.
   bool deliver(Platform& platform, int number) const {
     const auto id = std::to_string(number);
     auto& inbox = platform.inbox();
@@ -147,7 +149,8 @@ TEST_P(InboxFault, EachKeyHasOneEffectThoughProcessesAreKilled) {
     victim.signal(SIGKILL);
     victim.wait();
   }
-  EXPECT_GT(backend.number("select count(*) from " + table()), 0) << "none of them came to anything";
+  EXPECT_GT(backend.number("select count(*) from " + table()), 0)
+      << "none of them came to anything";
   auto platform = Platform::open(backend.url(), options());
   handle(platform);
   deliver_all(platform, messages, 99);
@@ -180,16 +183,17 @@ TEST_P(InboxFault, AMessageThatKillsItsProcessIsDeadAfterItsLastAttempt) {
   auto& inbox = platform.inbox();
   EXPECT_EQ(inbox.process("s", "in process", [](Transaction&) { FAIL(); }), ProcessOutcome::dead);
   EXPECT_EQ(inbox.try_begin("s", "in process").outcome, BeginOutcome::dead);
-  EXPECT_TRUE(eventually([&] { return inbox.try_begin("s", "begun").outcome == BeginOutcome::dead; }));
+  EXPECT_TRUE(
+      eventually([&] { return inbox.try_begin("s", "begun").outcome == BeginOutcome::dead; }));
   EXPECT_EQ(inbox.find("s", "in process")->attempts, 3);
   EXPECT_EQ(inbox.find("s", "begun")->attempts, 3);
 }
 
 // --- PostgreSQL alone: an embedded engine has no connection to cut
-// ----------------------------------------------------------------------------------------
 
 class PostgresInboxFault : public InboxFault {};
-INSTANTIATE_TEST_SUITE_P(Engines, PostgresInboxFault, ::testing::Values(BackendKind::postgres), backend_name);
+INSTANTIATE_TEST_SUITE_P(Engines, PostgresInboxFault, ::testing::Values(BackendKind::postgres),
+                         backend_name);
 
 TEST_P(PostgresInboxFault, EachKeyHasOneEffectThoughConnectionsAreCutInsideCommit) {
   prepare();
@@ -199,8 +203,9 @@ TEST_P(PostgresInboxFault, EachKeyHasOneEffectThoughConnectionsAreCutInsideCommi
   handle(platform);
   {
     const std::jthread cutter([&](const std::stop_token& stop) {
-      const std::vector<std::string> moments{"commit", "inbox_try_begin", "commit",   "inbox_enqueue",
-                                             "commit", "inbox_claim",     "inbox_ack"};
+      const std::vector<std::string> moments{"commit",        "inbox_try_begin", "commit",
+                                             "inbox_enqueue", "commit",          "inbox_claim",
+                                             "inbox_ack"};
       for (std::size_t i = 0; !stop.stop_requested(); ++i) {
         proxy.cut_answer_to(moments[i % moments.size()]);
         std::this_thread::sleep_for(milliseconds{15});

@@ -1,6 +1,7 @@
-// Joins under fire: steps are attached before, while and after they end, and handled by processes that are killed and start
-// over; some fail, some are tried again, some outlive their lease, some are reported twice, some joins are cancelled. In the end every
-// counter is the truth, every join has ended, and each has exactly the continuation it should have.
+// Joins under fire: steps are attached before, while and after they end, and handled by processes
+// that are killed and start over; some fail, some are tried again, some outlive their lease, some
+// are reported twice, some joins are cancelled. In the end every counter is the truth, every join
+// has ended, and each has exactly the continuation it should have.
 //
 // DOVETAIL_CHAOS_JOINS says how many joins; a few by default.
 #include <signal.h>
@@ -35,8 +36,9 @@ int wanted_joins() {
 class SharedCounter {
  public:
   SharedCounter()
-      : value_(static_cast<std::atomic<int>*>(::mmap(
-            nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+      : value_(static_cast<std::atomic<int>*>(::mmap(nullptr, sizeof(std::atomic<int>),
+                                                     PROT_READ | PROT_WRITE,
+                                                     MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
   ~SharedCounter() { ::munmap(value_, sizeof(std::atomic<int>)); }
   SharedCounter(const SharedCounter&) = delete;
   SharedCounter& operator=(const SharedCounter&) = delete;
@@ -51,7 +53,7 @@ class JoinFault : public BackendTest {
  protected:
   struct Plan {
     JoinId join;
-    std::vector<OutboxMessageId> steps;
+    std::vector<MessageId> steps;
     bool cancelled = false;
   };
 
@@ -65,24 +67,26 @@ class JoinFault : public BackendTest {
     return options;
   }
 
-  /// A worker as a process: most steps are done, the others are what a bad day brings. `calm`: none outlives its lease.
+  /// A worker as a process: most steps are done, the others are what a bad day brings. `calm`: none
+  /// outlives its lease.
   void work(Platform& platform, bool calm) const {
-    platform.on("step",
-                [calm](const OutboxMessage& message, HandlerContext& context) {
-                  // Decided by the message and its attempt, so that a later try has a chance.
-                  std::mt19937 dice(static_cast<unsigned>(std::hash<Uuid>{}(message.message_id.uuid()) +
-                                                          static_cast<std::size_t>(message.attempts)));
-                  const auto roll = dice() % 100;
-                  if (roll < 4) throw PermanentFailure("bad luck");
-                  if (roll < 12) throw std::runtime_error("try again");
-                  if (roll < 15) return context.snooze(milliseconds{5});
-                  if (roll < 17 && !calm)
-                    std::this_thread::sleep_for(milliseconds{400});  // a zombie when it wakes
-                  if (roll < 40)
-                    (void)context.transaction().query("select 1");  // acks in its own transaction
-                },
-                {.backoff = [](int) { return milliseconds{5}; }});
-    platform.on("continued", [](const OutboxMessage&, HandlerContext&) {});
+    platform.on(
+        "step",
+        [calm](const Message& message, HandlerContext& context) {
+          // Decided by the message and its attempt, so that a later try has a chance.
+          std::mt19937 dice(static_cast<unsigned>(std::hash<Uuid>{}(message.message_id.uuid()) +
+                                                  static_cast<std::size_t>(message.attempts)));
+          const auto roll = dice() % 100;
+          if (roll < 4) throw PermanentFailure("bad luck");
+          if (roll < 12) throw std::runtime_error("try again");
+          if (roll < 15) return context.snooze(milliseconds{5});
+          if (roll < 17 && !calm)
+            std::this_thread::sleep_for(milliseconds{400});  // a zombie when it wakes
+          if (roll < 40)
+            (void)context.transaction().query("select 1");  // acks in its own transaction
+        },
+        {.backoff = [](int) { return milliseconds{5}; }});
+    platform.on("continued", [](const Message&, HandlerContext&) {});
     platform.start();
   }
 
@@ -104,8 +108,8 @@ DOVETAIL_CONTRACT(JoinFault);
 TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
   const int total = wanted_joins();
   Platform::migrate(backend.url(), options());
-  // Workers that are killed again and again, from the beginning: the doing of another process, so that this one has no
-  // threads when it forks.
+  // Workers that are killed again and again, from the beginning: the doing of another process, so
+  // that this one has no threads when it forks.
   const SharedCounter kills;
   ChildProcess killer([&] {
     std::mt19937 dice(4711);
@@ -124,8 +128,8 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
   });
   auto platform = Platform::open(backend.url(), options());
   std::vector<Plan> plans;
-  std::vector<std::pair<JoinId, OutboxMessageId>> late;  // to be attached by and by
-  std::set<OutboxMessageId> reported;
+  std::vector<std::pair<JoinId, MessageId>> late;  // to be attached by and by
+  std::set<MessageId> reported;
 
   for (int i = 0; i < total; ++i) {
     Plan plan;
@@ -189,7 +193,8 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
   auto last = Platform::open(backend.url(), options());
   work(last, true);
   const auto unfinished = [&] {
-    return backend.number("select count(*) from " + backend.table("outbox_messages") + " where status < 2");
+    return backend.number("select count(*) from " + backend.table("outbox_messages") +
+                          " where status < 2");
   };
   EXPECT_TRUE(eventually([&] { return unfinished() == 0; }, seconds{60 + total / 10}))
       << unfinished() << " are stuck";
@@ -197,10 +202,12 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
   killer.signal(SIGKILL);
   killer.wait();
 
-  const auto completed = counts("select join_id, count(*) from " + backend.table("outbox_join_members") +
-                                " where status = 1 group by join_id");
-  const auto failed = counts("select join_id, count(*) from " + backend.table("outbox_join_members") +
-                             " where status = 2 group by join_id");
+  const auto completed =
+      counts("select join_id, count(*) from " + backend.table("outbox_join_members") +
+             " where status = 1 group by join_id");
+  const auto failed =
+      counts("select join_id, count(*) from " + backend.table("outbox_join_members") +
+             " where status = 2 group by join_id");
   std::int64_t cancelled = 0;
   for (const auto& plan : plans) {
     const auto join = platform.joins().get(plan.join);
@@ -219,7 +226,8 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
     }
     EXPECT_EQ(join->completed_steps, of(completed)) << id;
     EXPECT_EQ(join->failed_steps, of(failed)) << id;
-    EXPECT_EQ(join->status, join->failed_steps > 0 ? JoinStatus::failed : JoinStatus::completed) << id;
+    EXPECT_EQ(join->status, join->failed_steps > 0 ? JoinStatus::failed : JoinStatus::completed)
+        << id;
   }
   // Each member says what its message says, unless somebody had reported otherwise.
   for (const auto& plan : plans) {
@@ -227,7 +235,7 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
       if (reported.contains(member.message)) continue;
       const auto message = platform.outbox().find(member.message);
       ASSERT_TRUE(message);
-      EXPECT_EQ(member.status == StepStatus::completed, message->status == OutboxStatus::done);
+      EXPECT_EQ(member.status == StepStatus::completed, message->status == MessageStatus::done);
     }
   }
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +

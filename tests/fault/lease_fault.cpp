@@ -1,5 +1,5 @@
-// Contenders for one lease, killed and stopped at random: by the database's clock it never has two holders, tokens grow, and
-// nobody believes to hold what is another's.
+// Contenders for one lease, killed and stopped at random: by the database's clock it never has two
+// holders, tokens grow, and nobody believes to hold what is another's.
 //
 // DOVETAIL_LEASE_ROUNDS says how many grants; a few by default.
 #include <fcntl.h>
@@ -28,11 +28,13 @@ int wanted_grants() {
   return text != nullptr ? std::max(1, std::atoi(text)) : 20;
 }
 
-/// What a contender says, through a pipe that survives it. The monotonic clock is one for all processes of a machine.
+/// What a contender says, through a pipe that survives it. The monotonic clock is one for all
+/// processes of a machine.
 struct Word {
   enum class Kind : std::int64_t { granted, holds } kind;
   std::int64_t token;
-  std::int64_t at;  // of the monotonic clock: granted: when the answer had come; holds: just before it looked
+  std::int64_t at;  // of the monotonic clock: granted: when the answer had come; holds: just before
+                    // it looked
 };
 
 class LeaseFault : public BackendTest {
@@ -51,10 +53,12 @@ class LeaseFault : public BackendTest {
     while (::read(ends[0], &word, sizeof word) == sizeof word) words.push_back(word);
   }
   [[noreturn]] void contend(unsigned seed) const {
-    auto platform = Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
+    auto platform =
+        Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
     std::mt19937 dice(seed);
     for (;;) {
-      if (auto runner = LeaseRunner::try_start(platform.leases(), "crown", {.duration = duration})) {
+      if (auto runner =
+              LeaseRunner::try_start(platform.leases(), "crown", {.duration = duration})) {
         say(Word::Kind::granted, runner->token(), Steady::now());
         const auto until = Steady::now() + milliseconds{dice() % 400};
         while (Steady::now() < until) {
@@ -68,24 +72,27 @@ class LeaseFault : public BackendTest {
     }
   }
   std::size_t grants() const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(words, [](const Word& word) { return word.kind == Word::Kind::granted; }));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        words, [](const Word& word) { return word.kind == Word::Kind::granted; }));
   }
   /// Everything that ever became of the lease, by the database's own clock.
   void keep_history() {
     if (backend.is_postgres()) {
+      backend.sql("create table " + backend.table("history") +
+                  " (place bigint generated always as identity, token bigint, until_us bigint, "
+                  "at_us bigint)");
       backend.sql(
-          "create table " + backend.table("history") +
-          " (place bigint generated always as identity, token bigint, until_us bigint, at_us bigint)");
-      backend.sql("create function " + backend.table("note") +
-                  "() returns trigger language plpgsql as $$ begin insert into " + backend.table("history") +
-                  " (token, until_us, at_us) values (coalesce(new.token, old.token), case when tg_op <> "
-                  "'DELETE' then (extract(epoch "
-                  "from new.lease_until) * 1000000)::bigint end, (extract(epoch from clock_timestamp()) * "
-                  "1000000)::bigint); "
-                  "return null; end $$");
-      backend.sql("create trigger note after insert or update or delete on " + backend.table("lease") +
-                  " for each row execute function " + backend.table("note") + "()");
+          "create function " + backend.table("note") +
+          "() returns trigger language plpgsql as $$ begin insert into " +
+          backend.table("history") +
+          " (token, until_us, at_us) values (coalesce(new.token, old.token), case when tg_op <> "
+          "'DELETE' then (extract(epoch "
+          "from new.lease_until) * 1000000)::bigint end, (extract(epoch from clock_timestamp()) * "
+          "1000000)::bigint); "
+          "return null; end $$");
+      backend.sql("create trigger note after insert or update or delete on " +
+                  backend.table("lease") + " for each row execute function " +
+                  backend.table("note") + "()");
       return;
     }
     backend.sql("create table " + backend.table("history") +
@@ -93,9 +100,9 @@ class LeaseFault : public BackendTest {
     for (const std::string event : {"insert", "update", "delete"}) {
       const auto until = event == "delete" ? std::string{"null"} : std::string{"new.lease_until"};
       const auto token = event == "delete" ? std::string{"old.token"} : std::string{"new.token"};
-      backend.sql("create trigger note_" + event + " after " + event + " on " + backend.table("lease") +
-                  " begin insert into " + backend.table("history") + " (token, until_us, at_us) values (" +
-                  token + ", " + until +
+      backend.sql("create trigger note_" + event + " after " + event + " on " +
+                  backend.table("lease") + " begin insert into " + backend.table("history") +
+                  " (token, until_us, at_us) values (" + token + ", " + until +
                   ", cast((julianday('now') - 2440587.5) * 86400000000 as integer)); end");
     }
   }
@@ -127,7 +134,8 @@ TEST_P(LeaseFault, KilledAndStoppedContendersNeverShareALease) {
       return true;
     });
     const auto victim = random() % contenders.size();
-    if (std::ranges::any_of(stopped, [&](const auto& each) { return each.first == victim; })) continue;
+    if (std::ranges::any_of(stopped, [&](const auto& each) { return each.first == victim; }))
+      continue;
     if (random() % 4 == 0) {
       contenders[victim].signal(SIGSTOP);
       stopped.emplace_back(victim, Steady::now() + milliseconds{random() % 700});
@@ -181,7 +189,8 @@ TEST_P(LeaseFault, AKilledLeaderIsFollowedWithinItsLeaseAndOneRenewal) {
   Platform::migrate(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
   const auto candidate = [&] {
     return ChildProcess([&] {
-      auto mine = Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
+      auto mine =
+          Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
       run_while_leader(
           mine.leases(), "leader",
           [](LeaseRunner&) {
@@ -191,12 +200,14 @@ TEST_P(LeaseFault, AKilledLeaderIsFollowedWithinItsLeaseAndOneRenewal) {
     });
   };
   auto first = candidate();
-  auto platform = Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
+  auto platform =
+      Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
   ASSERT_TRUE(eventually([&] { return platform.leases().get("leader").has_value(); }));
   const auto token = platform.leases().get("leader")->token;
   std::optional<Lease> next;
   std::jthread second([&] {
-    auto mine = Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
+    auto mine =
+        Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
     run_while_leader(
         mine.leases(), "leader", [&](LeaseRunner& runner) { next = runner.lease(); }, options);
   });

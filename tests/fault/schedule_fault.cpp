@@ -1,5 +1,5 @@
-// Schedulers that are killed again and again: every time of every job has exactly one run, and every timer fires exactly
-// once.
+// Schedulers that are killed again and again: every time of every job has exactly one run, and
+// every timer fires exactly once.
 //
 // DOVETAIL_SCHEDULER_KILLS says how often; a few times by default.
 #include <signal.h>
@@ -40,7 +40,7 @@ class ScheduleFault : public BackendTest {
     return backend.is_postgres() ? backend.schema() + ".effects" : "effects";
   }
   void work(Platform& platform) const {
-    platform.on("tick", [this](const OutboxMessage& message, HandlerContext& context) {
+    platform.on("tick", [this](const Message& message, HandlerContext& context) {
       context.transaction().execute("insert into " + table() + " (message) values ($1)",
                                     message.message_id.to_string());
     });
@@ -51,7 +51,8 @@ DOVETAIL_CONTRACT(ScheduleFault);
 
 TEST_P(ScheduleFault, NoRunIsMissedOrDoneTwiceThoughSchedulersAreKilled) {
   Platform::migrate(backend.url(), options());
-  backend.sql("create table " + table() + " (message text)");  // without a key: a second effect would be seen
+  backend.sql("create table " + table() +
+              " (message text)");  // without a key: a second effect would be seen
   const int kills = wanted_kills();
   // Two that live and one that does not, each a process, and started before this one has threads.
   const auto scheduler = [&] {
@@ -90,8 +91,10 @@ TEST_P(ScheduleFault, NoRunIsMissedOrDoneTwiceThoughSchedulersAreKilled) {
   const auto until = backend.now();
   platform.jobs().disable("j");
   const auto unfinished = [&] {
-    return backend.number("select count(*) from " + backend.table("outbox_messages") + " where status < 2") +
-           backend.number("select count(*) from " + backend.table("timers_messages") + " where status < 2");
+    return backend.number("select count(*) from " + backend.table("outbox_messages") +
+                          " where status < 2") +
+           backend.number("select count(*) from " + backend.table("timers_messages") +
+                          " where status < 2");
   };
   EXPECT_TRUE(eventually([&] { return unfinished() == 0; }, seconds{60}));
 

@@ -1,5 +1,5 @@
-// Bad days of workers. After each, a ledger: what was enqueued has been handled and acked, its effects are
-// there exactly once, and nothing is stuck.
+// Bad days of workers. After each, a ledger: what was enqueued has been handled and acked, its
+// effects are there exactly once, and nothing is stuck.
 #include <signal.h>
 
 #include <list>
@@ -32,7 +32,8 @@ bool eventually(const std::function<bool()>& condition, seconds patience = secon
 class WorkerFault : public BackendTest {
  protected:
   PlatformOptions options(milliseconds lease = milliseconds{400}) const {
-    PlatformOptions options{.schema = backend.schema(), .deploy_schema = true, .log_sink = null_log_sink()};
+    PlatformOptions options{
+        .schema = backend.schema(), .deploy_schema = true, .log_sink = null_log_sink()};
     options.worker = {.threads = 4,
                       .batch_size = 10,
                       .lease = lease,
@@ -40,20 +41,24 @@ class WorkerFault : public BackendTest {
                       .idle_poll_interval = milliseconds{50}};
     return options;
   }
-  Platform open(milliseconds lease = milliseconds{400}) const { return Platform::open(url, options(lease)); }
+  Platform open(milliseconds lease = milliseconds{400}) const {
+    return Platform::open(url, options(lease));
+  }
   void prepare() {
     Platform::migrate(backend.url(), options());
     backend.sql("create table " + backend.table("effects") + " (message text)");
   }
   /// A handler whose effect happens exactly once, or it is not exactly once.
   HandlerFunction writes_effect() const {
-    return [table = backend.table("effects")](const OutboxMessage& message, HandlerContext& context) {
-      context.transaction().execute("insert into " + table + " (message) values ($1)", message.payload);
+    return [table = backend.table("effects")](const Message& message, HandlerContext& context) {
+      context.transaction().execute("insert into " + table + " (message) values ($1)",
+                                    message.payload);
     };
   }
   static std::vector<EnqueueRequest> numbered(int count, const std::string& topic = "effect") {
     std::vector<EnqueueRequest> requests;
-    for (int i = 0; i < count; ++i) requests.push_back({.topic = topic, .payload = std::to_string(i)});
+    for (int i = 0; i < count; ++i)
+      requests.push_back({.topic = topic, .payload = std::to_string(i)});
     return requests;
   }
   std::int64_t with_status(int status) const {
@@ -65,7 +70,8 @@ class WorkerFault : public BackendTest {
     EXPECT_EQ(with_status(2), count) << "lost or stuck";
     EXPECT_EQ(backend.number("select count(*) from " + backend.table("effects")), count)
         << "an effect twice or never";
-    EXPECT_EQ(backend.number("select count(distinct message) from " + backend.table("effects")), count);
+    EXPECT_EQ(backend.number("select count(distinct message) from " + backend.table("effects")),
+              count);
     EXPECT_EQ(with_status(0) + with_status(1), 0);
     if (!backend.is_postgres()) {
       EXPECT_EQ(backend.sql("pragma integrity_check").at(0).get<std::string>(0), "ok");
@@ -161,7 +167,7 @@ TEST_P(WorkerFault, AStoppedDispatcherComesBackAsAZombieAndDoesNothingTwice) {
   ChildProcess sleeper([&] {
     auto platform = open();
     platform.on("effect",
-                [&](const OutboxMessage& message, HandlerContext& context) {
+                [&](const Message& message, HandlerContext& context) {
                   std::this_thread::sleep_for(milliseconds{5});
                   writes_effect()(message, context);
                 },
@@ -199,7 +205,7 @@ TEST_P(WorkerFault, AHandlerThatCrashesItsProcessEndsAsADeadLetterAndTheOthersAr
   for (int round = 0; round < 60 && (with_status(2) < 40 || with_status(3) < 2); ++round) {
     ChildProcess worker([&] {
       auto platform = open(milliseconds{150});
-      platform.on("crash", [](const OutboxMessage&, HandlerContext&) { ::raise(SIGKILL); });
+      platform.on("crash", [](const Message&, HandlerContext&) { ::raise(SIGKILL); });
       platform.on("effect", writes_effect());
       platform.start();
       std::this_thread::sleep_for(milliseconds{700});
@@ -207,7 +213,8 @@ TEST_P(WorkerFault, AHandlerThatCrashesItsProcessEndsAsADeadLetterAndTheOthersAr
     });
     crashes += worker.wait() == -SIGKILL ? 1 : 0;
   }
-  EXPECT_EQ(with_status(3), 2) << "poison that is tried for ever, or that took its neighbours along";
+  EXPECT_EQ(with_status(3), 2)
+      << "poison that is tried for ever, or that took its neighbours along";
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
                            " where status = 3 and topic = 'crash' and retry_count = 10"),
             2);
@@ -223,19 +230,21 @@ TEST_P(WorkerFault, APoisonMessageDoesNotTakeItsBatchAlong) {
     requests.insert(requests.begin() + 10, {.topic = "crash"});
     platform.outbox().enqueue_many(requests);
     // All of them have been claimed together before, by a worker that died of it.
-    ASSERT_THAT(platform.outbox().claim({.owner = OwnerToken::generate(), .lease = milliseconds{1}}),
-                SizeIs(31));
+    ASSERT_THAT(
+        platform.outbox().claim({.owner = OwnerToken::generate(), .lease = milliseconds{1}}),
+        SizeIs(31));
   }
   int crashes = 0;
   for (int round = 0; round < 60 && (with_status(2) < 30 || with_status(3) < 1); ++round) {
-    // The leases have all ended when the next worker comes, so that it could claim them together again.
+    // The leases have all ended when the next worker comes, so that it could claim them together
+    // again.
     std::this_thread::sleep_for(milliseconds{250});
     ChildProcess worker([&] {
       auto settings = options(milliseconds{200});
       settings.worker.threads = 1;
       settings.worker.batch_size = 50;
       auto platform = Platform::open(url, settings);
-      platform.on("crash", [](const OutboxMessage&, HandlerContext&) { ::raise(SIGKILL); });
+      platform.on("crash", [](const Message&, HandlerContext&) { ::raise(SIGKILL); });
       platform.on("effect", writes_effect());
       platform.start();
       std::this_thread::sleep_for(milliseconds{600});
@@ -257,9 +266,10 @@ TEST_P(WorkerFault, TwoThousandPoisonMessagesDoNotHoldUpTheHealthyOnes) {
     if (i % 20 == 0) requests.push_back({.topic = "effect", .payload = std::to_string(i)});
   }
   platform.outbox().enqueue_many(requests);
-  platform.on("throws", [](const OutboxMessage&, HandlerContext&) { throw std::runtime_error("poison"); },
+  platform.on("throws", [](const Message&, HandlerContext&) { throw std::runtime_error("poison"); },
               {.max_attempts = 3, .backoff = [](int) { return milliseconds{10}; }});
-  platform.on("permanent", [](const OutboxMessage&, HandlerContext&) { throw PermanentFailure("poison"); });
+  platform.on("permanent",
+              [](const Message&, HandlerContext&) { throw PermanentFailure("poison"); });
   platform.on("effect", writes_effect());
   platform.start();
   EXPECT_TRUE(eventually([&] { return with_status(3) == 2'000 && with_status(2) == 100; }));
@@ -269,7 +279,6 @@ TEST_P(WorkerFault, TwoThousandPoisonMessagesDoNotHoldUpTheHealthyOnes) {
 }
 
 // --- PostgreSQL alone
-// ----------------------------------------------------------------------------------------
 
 class PostgresWorkerFault : public WorkerFault {};
 INSTANTIATE_TEST_SUITE_P(Engines, PostgresWorkerFault, ::testing::Values(BackendKind::postgres),
@@ -286,8 +295,9 @@ TEST_P(PostgresWorkerFault, WorkGoesOnWhileBackendsAreTerminatedTenTimesASecond)
   platform.start();
   std::jthread killer([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      backend.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = '" + name +
-                  "'");
+      backend.sql(
+          "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '" +
+          name + "'");
       std::this_thread::sleep_for(milliseconds{100});
     }
   });
@@ -310,7 +320,7 @@ TEST_P(PostgresWorkerFault, AConnectionCutInsideCommitNeitherLosesNorRepeatsAnyt
   auto platform = open(milliseconds{600});
   platform.on("effect", writes_effect(),
               {.max_attempts = 1'000, .backoff = [](int) { return milliseconds{20}; }});
-  platform.on("plain", [](const OutboxMessage&, HandlerContext&) {}, {.max_attempts = 1'000});
+  platform.on("plain", [](const Message&, HandlerContext&) {}, {.max_attempts = 1'000});
   platform.start();
   for (int i = 0; i < messages; ++i) {
     if (i % 6 == 0) proxy.cut_answer_to("commit");
@@ -337,13 +347,14 @@ TEST_P(PostgresWorkerFault, TheListenerComesBackAndPollingCoversForIt) {
   platform.start();
   auto other = Platform::open(backend.url(), options());
   const auto listeners = [&] {
-    return backend.number("select count(*) from pg_stat_activity where application_name = '" + name +
-                          "' and query like 'listen%'");
+    return backend.number("select count(*) from pg_stat_activity where application_name = '" +
+                          name + "' and query like 'listen%'");
   };
   ASSERT_TRUE(eventually([&] { return listeners() == 1; }));
   for (int i = 0; i < 3; ++i) {
-    backend.sql("select pg_terminate_backend(pid) from pg_stat_activity where application_name = '" + name +
-                "' and query like 'listen%'");
+    backend.sql(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = '" + name +
+        "' and query like 'listen%'");
     other.outbox().enqueue({.topic = "effect", .payload = std::to_string(i)});
     EXPECT_TRUE(eventually([&] { return with_status(2) == i + 1; }))
         << "nothing polled while nobody listened";
@@ -371,8 +382,9 @@ TEST(PostgresRestartFault, WorkersComeBackAfterTheServerWasRestarted) {
     transaction.commit();
   }
   platform.on("effect",
-              [](const OutboxMessage& message, HandlerContext& context) {
-                context.transaction().execute("insert into effects (message) values ($1)", message.payload);
+              [](const Message& message, HandlerContext& context) {
+                context.transaction().execute("insert into effects (message) values ($1)",
+                                              message.payload);
               },
               {.max_attempts = 1'000, .backoff = [](int) { return milliseconds{20}; }});
   platform.start();
@@ -388,15 +400,16 @@ TEST(PostgresRestartFault, WorkersComeBackAfterTheServerWasRestarted) {
   EXPECT_TRUE(platform.stop());
   auto transaction = platform.begin();
   EXPECT_EQ(transaction.query("select count(*) from effects").at(0).get<std::int64_t>(0), messages);
-  EXPECT_EQ(transaction.query("select count(distinct message) from effects").at(0).get<std::int64_t>(0),
-            messages);
+  EXPECT_EQ(
+      transaction.query("select count(distinct message) from effects").at(0).get<std::int64_t>(0),
+      messages);
 }
 
 // --- SQLite alone
-// --------------------------------------------------------------------------------------------
 
 class SqliteWorkerFault : public WorkerFault {};
-INSTANTIATE_TEST_SUITE_P(Engines, SqliteWorkerFault, ::testing::Values(BackendKind::sqlite), backend_name);
+INSTANTIATE_TEST_SUITE_P(Engines, SqliteWorkerFault, ::testing::Values(BackendKind::sqlite),
+                         backend_name);
 
 TEST_P(SqliteWorkerFault, AFullDiskIsAnErrorThatLosesNothing) {
   FullDisk disk;

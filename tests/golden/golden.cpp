@@ -1,4 +1,5 @@
-// What users see and scripts rely on, word for word. DOVETAIL_UPDATE_GOLDEN=1 writes the files anew.
+// What users see and scripts rely on, word for word. DOVETAIL_UPDATE_GOLDEN=1 writes the files
+// anew.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +24,8 @@ std::string contents(const std::filesystem::path& path) {
 
 void expect_golden(const std::string& name, const std::string& actual) {
   const auto path = source_dir / "tests" / "golden" / name;
-  if (std::getenv("DOVETAIL_UPDATE_GOLDEN") != nullptr) std::ofstream{path, std::ios::binary} << actual;
+  if (std::getenv("DOVETAIL_UPDATE_GOLDEN") != nullptr)
+    std::ofstream{path, std::ios::binary} << actual;
   EXPECT_EQ(actual, contents(path)) << "differs from " << path;
 }
 
@@ -52,9 +54,9 @@ TEST(Golden, HelpOfEveryCommand) {
                                              {"dead-letters", "purge"},
                                              {"inbox"},
                                              {"inbox", "status"},
-                                             {"inbox", "dead"},
+                                             {"inbox", "dead-letters"},
                                              {"inbox", "show"},
-                                             {"inbox", "revive"},
+                                             {"inbox", "replay"},
                                              {"inbox", "purge"},
                                              {"joins"},
                                              {"joins", "list"},
@@ -99,8 +101,8 @@ TEST(Golden, MigrationsAreAppendOnly) {
   std::string list;
   const auto add = [&](const std::string& engine, std::span<const storage::Migration> migrations) {
     for (const auto& migration : migrations) {
-      list += engine + " " + std::to_string(migration.number) + " " + std::string{migration.name} + " " +
-              std::string{migration.checksum} + "\n";
+      list += engine + " " + std::to_string(migration.number) + " " + std::string{migration.name} +
+              " " + std::string{migration.checksum} + "\n";
     }
   };
   add("postgres", postgres::migrations());
@@ -119,22 +121,24 @@ TEST(Golden, VersionIsTheFilesVersion) {
 }
 
 TEST(Golden, WrongCallsExitWithTwoAndSayWhy) {
-  const auto without_database = run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, "status"});
+  const auto without_database =
+      run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, "status"});
   EXPECT_EQ(without_database.code, 2);
   EXPECT_THAT(without_database.err, HasSubstr("--database is required"));
   EXPECT_THAT(without_database.err, HasSubstr("DOVETAIL_DATABASE"));
   const auto unknown = run_command({DOVETAIL_COMMAND, "status", "-d", "mysql:x"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("a database URL starts with one of"));
-  const auto schema = run_command({DOVETAIL_COMMAND, "status", "-d", "sqlite:x.db", "--schema", "a;b"});
+  const auto schema =
+      run_command({DOVETAIL_COMMAND, "status", "-d", "sqlite:x.db", "--schema", "a;b"});
   EXPECT_EQ(schema.code, 2);
   EXPECT_THAT(schema.err, HasSubstr("schema must match"));
 }
 
 TEST(Golden, TheQuickstartPrintsWhatItHandled) {
   const TemporaryDirectory directory;
-  const auto result =
-      run_command({"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/quickstart"});
+  const auto result = run_command(
+      {"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/quickstart"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "email.send {\"order\": \"a chisel\"}\n");
 }
@@ -151,16 +155,17 @@ TEST(Golden, TheOrderServiceShipsEveryOrderExactlyOnce) {
 TEST(Golden, TheExamplesOfJoinsDoWhatTheySay) {
   const TemporaryDirectory directory;
   const auto run = [&](const std::string& example) {
-    const auto result =
-        run_command({"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/" + example});
+    const auto result = run_command(
+        {"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/" + example});
     EXPECT_EQ(result.code, 0) << example << result.out << result.err;
     return result.out;
   };
   EXPECT_EQ(run("join_etl"), "transforming CUST-123 after 3 extractions\n");
   EXPECT_EQ(run("join_report"),
             "assembling RPT-456 from 4 of 5 sections\nthe join is failed: 4 completed, 1 failed\n");
-  EXPECT_EQ(run("join_workflow"),
-            "workflow-7: 3 sources ingested, validating\nworkflow-7: 2 validations passed, published\n");
+  EXPECT_EQ(
+      run("join_workflow"),
+      "workflow-7: 3 sources ingested, validating\nworkflow-7: 2 validations passed, published\n");
 }
 
 }  // namespace

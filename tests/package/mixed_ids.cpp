@@ -1,19 +1,19 @@
 #include "dovetail/ids.hpp"
 
-void use(dovetail::OutboxMessageId);
+void use(dovetail::MessageId);
 
 bool mix() {
-  const auto message = dovetail::OutboxMessageId::generate();
-  const auto item = dovetail::OutboxWorkItemId::generate();
+  const auto message = dovetail::MessageId::generate();
+  const auto join = dovetail::JoinId::generate();
   use(message);
 #ifdef MISTAKE_convert
-  use(item);
+  use(join);
 #endif
 #ifdef MISTAKE_compare
-  return message == item;
+  return message == join;
 #endif
 #ifdef MISTAKE_construct_from_uuid
   use(dovetail::Uuid::v7());
 #endif
-  return message.uuid() == item.uuid();
+  return message.uuid() == join.uuid();
 }

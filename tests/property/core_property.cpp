@@ -19,7 +19,6 @@ namespace {
 using namespace dovetail;
 namespace gen = rc::gen;
 
-// -----------------------------------------------------------------------------------------------------------
 // Identifiers
 
 rc::Gen<Uuid> any_uuid() {
@@ -68,12 +67,12 @@ RC_GTEST_PROP(UuidProperty, ParseOfADamagedTextIsRefusedOrTakenLiterally, ()) {
 
 RC_GTEST_PROP(UuidProperty, ParseRefusesEveryOtherLength, ()) {
   auto text = (*any_uuid()).to_string();
-  const auto length = *gen::suchThat(gen::inRange<std::size_t>(0, 100), [](auto n) { return n != 36; });
+  const auto length =
+      *gen::suchThat(gen::inRange<std::size_t>(0, 100), [](auto n) { return n != 36; });
   text.resize(length, '0');
   RC_ASSERT(!Uuid::parse(text));
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Backoff
 
 constexpr std::int64_t a_day_in_ms = 24 * 60 * 60 * 1'000;
@@ -118,21 +117,22 @@ RC_GTEST_PROP(BackoffProperty, FullJitterDelayIsBetweenZeroAndTheCap, (int attem
   RC_ASSERT(delay <= backoff.cap);
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // UTF-8
 
 using CodePoints = std::vector<std::uint32_t>;
 
 /// Every code point but NUL and the surrogates, all lengths alike often.
 rc::Gen<CodePoints> any_code_points() {
-  return gen::container<CodePoints>(
-      gen::oneOf(gen::inRange<std::uint32_t>(0x1, 0x80), gen::inRange<std::uint32_t>(0x80, 0x800),
-                 gen::inRange<std::uint32_t>(0x800, 0xD800), gen::inRange<std::uint32_t>(0xE000, 0x10000),
-                 gen::inRange<std::uint32_t>(0x10000, 0x110000)));
+  return gen::container<CodePoints>(gen::oneOf(
+      gen::inRange<std::uint32_t>(0x1, 0x80), gen::inRange<std::uint32_t>(0x80, 0x800),
+      gen::inRange<std::uint32_t>(0x800, 0xD800), gen::inRange<std::uint32_t>(0xE000, 0x10000),
+      gen::inRange<std::uint32_t>(0x10000, 0x110000)));
 }
 
 std::string encoded(std::uint32_t point) {
-  const auto tail = [point](int shift) { return static_cast<char>(0x80 | (point >> shift & 0x3F)); };
+  const auto tail = [point](int shift) {
+    return static_cast<char>(0x80 | (point >> shift & 0x3F));
+  };
   if (point < 0x80) return {static_cast<char>(point)};
   if (point < 0x800) return {static_cast<char>(0xC0 | point >> 6), tail(0)};
   if (point < 0x10000) return {static_cast<char>(0xE0 | point >> 12), tail(6), tail(0)};
@@ -158,8 +158,8 @@ RC_GTEST_PROP(Utf8Property, TextThatEndsInsideACharacterIsRefused, ()) {
 
 RC_GTEST_PROP(Utf8Property, SurrogatesAreRefusedAmongAnything, ()) {
   const auto surrogate = *gen::inRange<std::uint32_t>(0xD800, 0xE000);
-  RC_ASSERT(
-      !core::utf8_length(encoded(*any_code_points()) + encoded(surrogate) + encoded(*any_code_points())));
+  RC_ASSERT(!core::utf8_length(encoded(*any_code_points()) + encoded(surrogate) +
+                               encoded(*any_code_points())));
 }
 
 RC_GTEST_PROP(Utf8Property, TrimmedTextIsAValidPrefixWithinTheLimit, ()) {
@@ -177,20 +177,21 @@ RC_GTEST_PROP(Utf8Property, TrimmingTakesNoMoreThanTheCharacterThatDoesNotFit, (
   RC_ASSERT(core::trimmed(text, limit).size() + 3 >= std::min(limit, text.size()));
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Text with a mark
 
 /// Text that comes close to a mark without having one.
 rc::Gen<std::string> any_text_without_mark() {
-  const auto piece =
-      gen::oneOf(gen::element<std::string>("{", "}", "schema", "{schema", "schema}", "{schem", "a}"),
-                 gen::arbitrary<std::string>());
-  const auto text = gen::map(gen::container<std::vector<std::string>>(piece), [](const auto& pieces) {
-    std::string joined;
-    for (const auto& part : pieces) joined += part;
-    return joined;
-  });
-  return gen::suchThat(text, [](const std::string& s) { return s.find("{schema}") == std::string::npos; });
+  const auto piece = gen::oneOf(
+      gen::element<std::string>("{", "}", "schema", "{schema", "schema}", "{schem", "a}"),
+      gen::arbitrary<std::string>());
+  const auto text =
+      gen::map(gen::container<std::vector<std::string>>(piece), [](const auto& pieces) {
+        std::string joined;
+        for (const auto& part : pieces) joined += part;
+        return joined;
+      });
+  return gen::suchThat(
+      text, [](const std::string& s) { return s.find("{schema}") == std::string::npos; });
 }
 
 RC_GTEST_PROP(WithSchemaProperty, LeavesTextWithoutAMarkAlone, ()) {

@@ -29,7 +29,6 @@ using std::chrono::year;
 using std::chrono::year_month_day;
 namespace gen = rc::gen;
 
-// -----------------------------------------------------------------------------------------------------------
 // A second opinion on what an expression means, which asks each second of each day
 
 struct Date {
@@ -42,7 +41,8 @@ struct Date {
 Date date_of(local_days day) {
   const year_month_day date{day};
   const auto last = (date.year() / date.month() / std::chrono::last).day();
-  return {static_cast<int>(static_cast<unsigned>(date.day())), static_cast<int>(static_cast<unsigned>(last)),
+  return {static_cast<int>(static_cast<unsigned>(date.day())),
+          static_cast<int>(static_cast<unsigned>(last)),
           static_cast<int>(static_cast<unsigned>(date.month())),
           static_cast<int>(std::chrono::weekday{day}.c_encoding())};
 }
@@ -56,7 +56,8 @@ bool is_working_day(const Date& date, int day) {
 bool is_nearest_working_day(const Date& date, int target) {
   if (target < 1 || target > date.last || !is_working_day(date, date.day)) return false;
   for (int other = 1; other <= date.last; ++other) {
-    if (is_working_day(date, other) && std::abs(other - target) < std::abs(date.day - target)) return false;
+    if (is_working_day(date, other) && std::abs(other - target) < std::abs(date.day - target))
+      return false;
   }
   return true;
 }
@@ -93,8 +94,8 @@ struct Model {
   Field second, minute, hour, day, month, weekday;
 
   [[nodiscard]] std::string text() const {
-    return second.text + " " + minute.text + " " + hour.text + " " + day.text + " " + month.text + " " +
-           weekday.text;
+    return second.text + " " + minute.text + " " + hour.text + " " + day.text + " " + month.text +
+           " " + weekday.text;
   }
 
   [[nodiscard]] bool matches(const Date& date) const {
@@ -113,14 +114,14 @@ struct Model {
     std::vector<bool> found(86'400);
     for (const int h : hour.values) {
       for (const int m : minute.values) {
-        for (const int s : second.values) found[static_cast<std::size_t>(h * 3'600 + m * 60 + s)] = true;
+        for (const int s : second.values)
+          found[static_cast<std::size_t>(h * 3'600 + m * 60 + s)] = true;
       }
     }
     return found;
   }
 };
 
-// -----------------------------------------------------------------------------------------------------------
 // Expressions at random
 
 std::string in_some_case(std::string text) {
@@ -132,7 +133,8 @@ std::string in_some_case(std::string text) {
 
 using Names = std::vector<std::string>;
 const Names no_names{};
-const Names month_names{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"};
+const Names month_names{"JAN", "FEB", "MAR", "APR", "MAY", "JUN",
+                        "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"};
 const Names weekday_names{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"};
 
 struct Range {
@@ -143,7 +145,8 @@ struct Range {
 
 std::string value_text(const Range& range, int value) {
   const auto index = static_cast<std::size_t>(value - range.low);
-  if (index < range.names.size() && *gen::arbitrary<bool>()) return in_some_case(range.names[index]);
+  if (index < range.names.size() && *gen::arbitrary<bool>())
+    return in_some_case(range.names[index]);
   return (*gen::weightedElement<bool>({{9, false}, {1, true}}) ? "0" : "") + std::to_string(value);
 }
 
@@ -187,14 +190,19 @@ Element any_day_element(const Range& range) {
     case 0:
       return {in_some_case("L"), {}, [](const Date& d) { return d.day == d.last; }};
     case 1:
-      return {in_some_case("L-") + text, {}, [=](const Date& d) { return d.day == d.last - number; }};
-    case 2:
-      return {text + in_some_case("W"), {}, [=](const Date& d) { return is_nearest_working_day(d, number); }};
-    case 3:
-      return {in_some_case("LW"), {}, [](const Date& d) { return is_nearest_working_day(d, d.last); }};
-    case 4:
       return {
-          "L-" + text + "W", {}, [=](const Date& d) { return is_nearest_working_day(d, d.last - number); }};
+          in_some_case("L-") + text, {}, [=](const Date& d) { return d.day == d.last - number; }};
+    case 2:
+      return {text + in_some_case("W"), {}, [=](const Date& d) {
+                return is_nearest_working_day(d, number);
+              }};
+    case 3:
+      return {
+          in_some_case("LW"), {}, [](const Date& d) { return is_nearest_working_day(d, d.last); }};
+    case 4:
+      return {"L-" + text + "W", {}, [=](const Date& d) {
+                return is_nearest_working_day(d, d.last - number);
+              }};
     default:
       return any_plain_element(range);
   }
@@ -208,7 +216,9 @@ Element any_weekday_element(const Range& range) {
     case 0:
       return {in_some_case("L"), {6}, {}};
     case 1:
-      return {text + "L", {}, [=](const Date& d) { return d.weekday == weekday && d.day > d.last - 7; }};
+      return {text + "L", {}, [=](const Date& d) {
+                return d.weekday == weekday && d.day > d.last - 7;
+              }};
     case 2:
       return {text + "#" + std::to_string(nth), {}, [=](const Date& d) {
                 return d.weekday == weekday && d.day > 7 * nth - 7 && d.day <= 7 * nth;
@@ -239,12 +249,14 @@ Model any_model() {
   const Range months{1, 12, month_names};
   const Range weekdays{0, 6, weekday_names};
   const auto open = [] { return *gen::arbitrary<bool>(); };
-  return {.second = any_field(sixty, any_plain_element),
-          .minute = any_field(sixty, any_plain_element),
-          .hour = any_field(hours, any_plain_element),
-          .day = open() ? star(month_days, open() ? "*" : "?") : any_field(month_days, any_day_element),
-          .month = open() ? star(months, "*") : any_field(months, any_plain_element),
-          .weekday = open() ? star(weekdays, open() ? "*" : "?") : any_field(weekdays, any_weekday_element)};
+  return {
+      .second = any_field(sixty, any_plain_element),
+      .minute = any_field(sixty, any_plain_element),
+      .hour = any_field(hours, any_plain_element),
+      .day = open() ? star(month_days, open() ? "*" : "?") : any_field(month_days, any_day_element),
+      .month = open() ? star(months, "*") : any_field(months, any_plain_element),
+      .weekday =
+          open() ? star(weekdays, open() ? "*" : "?") : any_field(weekdays, any_weekday_element)};
 }
 
 /// Runs on any day, few times in a minute.
@@ -266,10 +278,10 @@ std::optional<CronExpression> parsed(const std::string& text) {
 }
 
 LocalTime any_local_time() {
-  return local_days{year{1995} / 1 / 1} + seconds{*gen::inRange<std::int64_t>(0, 60LL * 366 * 86'400)};
+  return local_days{year{1995} / 1 / 1} +
+         seconds{*gen::inRange<std::int64_t>(0, 60LL * 366 * 86'400)};
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Any text
 
 RC_GTEST_PROP(CronProperty, ParseOfAnyBytesThrowsNothingButACronError, (const std::string& text)) {
@@ -280,7 +292,8 @@ RC_GTEST_PROP(CronProperty, ParseOfAnyBytesThrowsNothingButACronError, (const st
 
 RC_GTEST_PROP(CronProperty, ParseOfNearlyAnExpressionPointsIntoIt, ()) {
   const auto letters = gen::elementOf(std::string{"0123456789*?/-,#LW @MONFRIJANaz\t\x01\x80"});
-  std::string text = *gen::arbitrary<bool>() ? (*gen::exec(any_model)).text() : std::string{"0 0 1 1 * *"};
+  std::string text =
+      *gen::arbitrary<bool>() ? (*gen::exec(any_model)).text() : std::string{"0 0 1 1 * *"};
   for (int edits = *gen::inRange(1, 5); edits > 0; --edits) {
     const auto at = *gen::inRange<std::size_t>(0, text.size() + 1);
     if (*gen::arbitrary<bool>()) {
@@ -294,11 +307,11 @@ RC_GTEST_PROP(CronProperty, ParseOfNearlyAnExpressionPointsIntoIt, ()) {
   } catch (const CronError& e) {
     RC_ASSERT(e.position() >= 1U);
     RC_ASSERT(e.position() <= text.size() + 1);
-    RC_ASSERT(std::string{e.what()}.find("position " + std::to_string(e.position())) != std::string::npos);
+    RC_ASSERT(std::string{e.what()}.find("position " + std::to_string(e.position())) !=
+              std::string::npos);
   }
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Against the second opinion
 
 constexpr days window{400};
@@ -316,7 +329,8 @@ std::optional<LocalTime> oracle_next(const Model& model, LocalTime after) {
 }
 
 bool occurs_ever(const Model& model) {
-  for (auto day = local_days{year{2000} / 1 / 1}; day < local_days{year{2400} / 1 / 1}; day += days{1}) {
+  for (auto day = local_days{year{2000} / 1 / 1}; day < local_days{year{2400} / 1 / 1};
+       day += days{1}) {
     if (model.matches(date_of(day))) return true;
   }
   return false;
@@ -342,7 +356,8 @@ RC_GTEST_PROP(CronProperty, NextIsWhatAskingEverySecondFinds, ()) {
 
 RC_GTEST_PROP(CronProperty, OnlyWhatNeverOccursIsRefused, ()) {
   const auto model = *gen::exec(any_model);
-  if (model.text().size() <= CronExpression::longest && !parsed(model.text())) RC_ASSERT(!occurs_ever(model));
+  if (model.text().size() <= CronExpression::longest && !parsed(model.text()))
+    RC_ASSERT(!occurs_ever(model));
 }
 
 RC_GTEST_PROP(CronProperty, PreviousIsTheMirrorOfNext, ()) {
@@ -384,7 +399,6 @@ RC_GTEST_PROP(CronProperty, DescriptionsTellDifferentSchedulesApart, ()) {
   }
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Every clock change of every zone
 
 /// The zones of the system's time zone files, without those that are another name of one.
@@ -466,8 +480,10 @@ Times runs_backwards(const CronExpression& job, const TimeZone& zone, WallTime f
   return found;
 }
 
-/// `clocks` are seconds of the day. One run a day for each, fewer where a gap makes some of them one.
-Times expected_daily(const Change& change, const std::vector<seconds>& clocks, WallTime from, WallTime to) {
+/// `clocks` are seconds of the day. One run a day for each, fewer where a gap makes some of them
+/// one.
+Times expected_daily(const Change& change, const std::vector<seconds>& clocks, WallTime from,
+                     WallTime to) {
   std::set<WallTime> expected;
   const auto today = std::chrono::floor<days>(change.at.time_since_epoch());
   for (auto day = today - days{5}; day <= today + days{5}; day += days{1}) {
@@ -481,8 +497,8 @@ Times expected_daily(const Change& change, const std::vector<seconds>& clocks, W
 
 std::string daily_at(seconds clock) {
   const std::chrono::hh_mm_ss time{clock};
-  return std::to_string(time.seconds().count()) + " " + std::to_string(time.minutes().count()) + " " +
-         std::to_string(time.hours().count()) + " * * *";
+  return std::to_string(time.seconds().count()) + " " + std::to_string(time.minutes().count()) +
+         " " + std::to_string(time.hours().count()) + " * * *";
 }
 
 seconds time_of_day(seconds clock) {
@@ -508,7 +524,8 @@ TEST(EveryClockChange, GivesADailyJobOneRunADay) {
   const auto count = for_each_change([](const TimeZone& zone, const Change& change) {
     const auto low = change.at.time_since_epoch() + std::min(change.before, change.after);
     const auto high = change.at.time_since_epoch() + std::max(change.before, change.after);
-    for (const auto clock : {low - 1s, low, (low + high) / 2, high - 1s, WallTime::duration{high}}) {
+    for (const auto clock :
+         {low - 1s, low, (low + high) / 2, high - 1s, WallTime::duration{high}}) {
       expect_one_run_a_day(zone, change, time_of_day(std::chrono::floor<seconds>(clock)));
     }
     expect_one_run_a_day(zone, change, 2h + 30min);
@@ -595,23 +612,25 @@ TEST(EveryClockChange, IsWhatTheCLibrarySays) {
     const auto zone = TimeZone::find(name);
     const CLibraryZone other{name};
     for (const auto& change : changes_of(zone)) {
-      ASSERT_EQ(other.offset_at(change.at - 1s), change.before) << name << " " << to_string(change.at);
+      ASSERT_EQ(other.offset_at(change.at - 1s), change.before)
+          << name << " " << to_string(change.at);
       ASSERT_EQ(other.offset_at(change.at), change.after) << name << " " << to_string(change.at);
     }
     for (auto time = first_instant; time < last_instant; time += days{11}) {
-      ASSERT_EQ(other.offset_at(time), zone.period_at(time).offset) << name << " " << to_string(time);
+      ASSERT_EQ(other.offset_at(time), zone.period_at(time).offset)
+          << name << " " << to_string(time);
     }
   }
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Any job in any zone
 
 /// Shortly before a clock change, where the zone has any.
 WallTime any_instant(const TimeZone& zone) {
   const auto changes = changes_of(zone);
   const auto anywhere = WallTime{any_local_time().time_since_epoch()};
-  return changes.empty() ? anywhere : (*gen::elementOf(changes)).at - seconds{*gen::inRange(-7'200, 7'200)};
+  return changes.empty() ? anywhere
+                         : (*gen::elementOf(changes)).at - seconds{*gen::inRange(-7'200, 7'200)};
 }
 
 RC_GTEST_PROP(CronZoneProperty, WalkingForthAndBackMeetsTheSameRuns, ()) {
@@ -647,7 +666,8 @@ RC_GTEST_PROP(CronZoneProperty, NoRunLiesBetweenPreviousAndNext, ()) {
   }
 }
 
-/// The one change of clocks near an instant, and a job with its days left open: a second opinion again.
+/// The one change of clocks near an instant, and a job with its days left open: a second opinion
+/// again.
 RC_GTEST_PROP(CronZoneProperty, RunsAreWhatAskingEverySecondFinds, ()) {
   static const auto names = zone_names();
   const auto zone = TimeZone::find(*gen::elementOf(names));
@@ -662,10 +682,14 @@ RC_GTEST_PROP(CronZoneProperty, RunsAreWhatAskingEverySecondFinds, ()) {
   auto greatest = change.local_clock(change.at - 3h - 1s);
   for (auto time = change.at - 3h; time < change.at + 3h; time += 1s) {
     const auto now = change.local_clock(time);
-    const auto matches = [&](seconds t) { return clock[static_cast<std::size_t>(time_of_day(t).count())]; };
+    const auto matches = [&](seconds t) {
+      return clock[static_cast<std::size_t>(time_of_day(t).count())];
+    };
     bool runs = !expression.is_fixed_hour() && matches(now);
-    // What the clock has newly reached: one second, many after a gap, none in the second pass of an overlap.
-    for (; expression.is_fixed_hour() && greatest < now; greatest += 1s) runs |= matches(greatest + 1s);
+    // What the clock has newly reached: one second, many after a gap, none in the second pass of an
+    // overlap.
+    for (; expression.is_fixed_hour() && greatest < now; greatest += 1s)
+      runs |= matches(greatest + 1s);
     if (runs) expected.push_back(time);
   }
   RC_ASSERT(runs_between(expression, zone, change.at - 3h, change.at + 3h) == expected);

@@ -38,8 +38,8 @@ PGconn* connect_postgres(const std::string& url) {
 sqlite3* connect_sqlite(const std::string& url) {
   sqlite3* connection = nullptr;
   const auto path = url.substr(url.find(':') + 1);
-  check(sqlite3_open_v2(path.c_str(), &connection, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr) ==
-            SQLITE_OK,
+  check(sqlite3_open_v2(path.c_str(), &connection, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
+                        nullptr) == SQLITE_OK,
         "cannot open " + path);
   sqlite3_busy_timeout(connection, 10'000);
   sqlite3_db_config(connection, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
@@ -77,7 +77,8 @@ Value postgres_value(const PGresult* result, int row, int column) {
 }
 
 Rows run_postgres(PGconn* connection, const std::string& text) {
-  const std::unique_ptr<PGresult, decltype(&PQclear)> result{PQexec(connection, text.c_str()), &PQclear};
+  const std::unique_ptr<PGresult, decltype(&PQclear)> result{PQexec(connection, text.c_str()),
+                                                             &PQclear};
   const auto status = PQresultStatus(result.get());
   check(status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK, PQerrorMessage(connection));
   Rows rows;
@@ -168,13 +169,15 @@ void Backend::advance(std::chrono::milliseconds by) {
 
 WallTime Backend::now() const {
   if (!is_postgres()) return clock_->wall();
-  const auto micros = number("select (extract(epoch from " + schema_ + ".clock()) * 1000000)::bigint");
+  const auto micros =
+      number("select (extract(epoch from " + schema_ + ".clock()) * 1000000)::bigint");
   return WallTime{std::chrono::microseconds{micros}};
 }
 
 Rows Backend::sql(const std::string& text) const {
   if (is_postgres()) {
-    const std::unique_ptr<PGconn, decltype(&PQfinish)> connection{connect_postgres(url_), &PQfinish};
+    const std::unique_ptr<PGconn, decltype(&PQfinish)> connection{connect_postgres(url_),
+                                                                  &PQfinish};
     return run_postgres(connection.get(), text);
   }
   const std::unique_ptr<sqlite3, decltype(&sqlite3_close_v2)> connection{connect_sqlite(url_),

@@ -1,8 +1,8 @@
 // A fresh database of either engine for one test, with a time that the test moves.
 //
-// PostgreSQL: a schema of its own in the cluster that DOVETAIL_TEST_POSTGRES names (tools/pg-cluster run);
-// its clock() function is replaced to shift the time. SQLite: a file in a temporary directory, and a
-// ManualClock.
+// PostgreSQL: a schema of its own in the cluster that DOVETAIL_TEST_POSTGRES names
+// (tools/pg-cluster run); its clock() function is replaced to shift the time. SQLite: a file in a
+// temporary directory, and a ManualClock.
 #pragma once
 
 #include <libpq-fe.h>
@@ -52,7 +52,8 @@ class Backend {
   /// Options that lead to this backend: its schema, its clock, deployment on.
   [[nodiscard]] PlatformOptions options() const;
   [[nodiscard]] Platform open() const { return Platform::open(url_, options()); }
-  [[nodiscard]] std::unique_ptr<storage::Database> open_database(storage::DatabaseOptions options = {}) const;
+  [[nodiscard]] std::unique_ptr<storage::Database> open_database(
+      storage::DatabaseOptions options = {}) const;
 
   /// The database's time.
   [[nodiscard]] WallTime now() const;

@@ -77,7 +77,8 @@ class CliTest : public BackendTest {
   }
 
   /// A worker that runs while the test goes on. What it prints is lost.
-  [[nodiscard]] ChildProcess work_in_background(const std::string& command, const Words& more = {}) const {
+  [[nodiscard]] ChildProcess work_in_background(const std::string& command,
+                                                const Words& more = {}) const {
     Words arguments{"work", "--exec", command};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return ChildProcess([arguments = call(arguments)] {

@@ -39,7 +39,8 @@ CuttingProxy::CuttingProxy(const std::string& url) {
   listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   auto address = loopback(0);
   socklen_t length = sizeof address;
-  if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), length) != 0 || ::listen(listener_, 64) != 0 ||
+  if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      ::listen(listener_, 64) != 0 ||
       ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
     throw std::runtime_error("the proxy cannot listen");
   }
@@ -99,7 +100,8 @@ void CuttingProxy::serve(int client) {
         continue;
       }
       open = got > 0 && send_all(fds[1 - side].fd, buffer.data(), static_cast<std::size_t>(got));
-      if (open && side == 0) cut = cut || takes_the_cut({buffer.data(), static_cast<std::size_t>(got)});
+      if (open && side == 0)
+        cut = cut || takes_the_cut({buffer.data(), static_cast<std::size_t>(got)});
     }
   }
   ::close(server);

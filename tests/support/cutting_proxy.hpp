@@ -1,5 +1,5 @@
-// A TCP proxy in front of PostgreSQL that cuts a connection at the worst moment: the server has executed what
-// was sent and has answered, and the answer never arrives.
+// A TCP proxy in front of PostgreSQL that cuts a connection at the worst moment: the server has
+// executed what was sent and has answered, and the answer never arrives.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,8 @@ class CuttingProxy {
   void cut_answer_to(const std::string& text);
   [[nodiscard]] int cuts() const { return cuts_; }
 
-  /// Forwards nothing any more, neither on old connections nor on new ones, like a server that was frozen.
+  /// Forwards nothing any more, neither on old connections nor on new ones, like a server that was
+  /// frozen.
   void freeze() { frozen_ = true; }
   void thaw() { frozen_ = false; }
   /// True once the frozen proxy has kept something from a client or the server.

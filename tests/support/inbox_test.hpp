@@ -28,8 +28,10 @@ class InboxTest : public BackendTest {
   InboxStatus status_of(const std::string& id, const std::string& source = "s") {
     return found(id, source).status;
   }
-  InboxEnqueued put(const std::string& id, const std::string& topic = "t", const std::string& source = "s") {
-    return inbox.enqueue({.topic = topic, .source = source, .message_id = id, .payload = "payload of " + id});
+  InboxEnqueued put(const std::string& id, const std::string& topic = "t",
+                    const std::string& source = "s") {
+    return inbox.enqueue(
+        {.topic = topic, .source = source, .message_id = id, .payload = "payload of " + id});
   }
   std::vector<ClaimedMessage> claim(int batch_size = 100) {
     return inbox.queue().claim({.owner = owner, .batch_size = batch_size});
@@ -40,7 +42,8 @@ class InboxTest : public BackendTest {
     return result;
   }
   /// A dead letter of the queue.
-  void kill(const std::string& id, const std::string& topic = "t", const std::string& error = "broken") {
+  void kill(const std::string& id, const std::string& topic = "t",
+            const std::string& error = "broken") {
     put(id, topic);
     EXPECT_EQ(inbox.queue().fail(owner, claims(), error), 1U);
   }

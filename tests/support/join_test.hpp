@@ -12,7 +12,7 @@ class JoinTest : public OutboxTest {
  protected:
   JoinId started(int expected_steps) { return joins.start({.expected_steps = expected_steps}); }
   /// A message that is a step of `join`.
-  OutboxMessageId step(JoinId join, const std::string& topic = "step") {
+  MessageId step(JoinId join, const std::string& topic = "step") {
     return outbox.enqueue({.topic = topic, .joins = {join}});
   }
   /// Claims these messages, which must be due, and nothing else.
@@ -29,8 +29,9 @@ class JoinTest : public OutboxTest {
   /// "completed/failed of expected, status"
   std::string state(JoinId join) {
     const auto found = got(join);
-    return std::to_string(found.completed_steps) + "/" + std::to_string(found.failed_steps) + " of " +
-           std::to_string(found.expected_steps) + ", " + std::string{to_string(found.status)};
+    return std::to_string(found.completed_steps) + "/" + std::to_string(found.failed_steps) +
+           " of " + std::to_string(found.expected_steps) + ", " +
+           std::string{to_string(found.status)};
   }
   std::vector<StepStatus> steps_of(JoinId join) {
     std::vector<StepStatus> steps;

@@ -1,5 +1,5 @@
-// main() of every test program. With DOVETAIL_STATEMENTS_RUN set it leaves a note there of the statements
-// that ran.
+// main() of every test program. With DOVETAIL_STATEMENTS_RUN set it leaves a note there of the
+// statements that ran.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -1,4 +1,5 @@
-// The base of contracts about the outbox: a platform, an owner, and what the tests ask again and again.
+// The base of contracts about the outbox: a platform, an owner, and what the tests ask again and
+// again.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -33,17 +34,19 @@ class OutboxTest : public BackendTest {
     return claims;
   }
   /// A dead letter of `topic`.
-  OutboxMessageId failed_one(const std::string& topic = "t", const std::string& error = "broken") {
+  MessageId failed_one(const std::string& topic = "t", const std::string& error = "broken") {
     const auto claims = claimed_one(topic);
     EXPECT_EQ(outbox.fail(owner, claims, error), 1U);
-    return OutboxMessageId{claims.at(0).id.uuid()};
+    return MessageId{claims.at(0).id.uuid()};
   }
-  std::int64_t stored() { return backend.number("select count(*) from " + backend.table("outbox_messages")); }
-  std::int64_t with_status(OutboxStatus status) {
+  std::int64_t stored() {
+    return backend.number("select count(*) from " + backend.table("outbox_messages"));
+  }
+  std::int64_t with_status(MessageStatus status) {
     return backend.number("select count(*) from " + backend.table("outbox_messages") +
                           " where status = " + std::to_string(static_cast<int>(status)));
   }
-  StoredMessage found(OutboxMessageId id) {
+  StoredMessage found(MessageId id) {
     const auto message = outbox.find(id);
     EXPECT_TRUE(message.has_value());
     return message.value_or(StoredMessage{});

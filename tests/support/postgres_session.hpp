@@ -14,7 +14,8 @@ namespace dovetail::testing {
 /// A session of its own, with a transaction that the test drives.
 class PostgresSession {
  public:
-  explicit PostgresSession(const Backend& backend) : connection_(PQconnectdb(backend.url().c_str())) {
+  explicit PostgresSession(const Backend& backend)
+      : connection_(PQconnectdb(backend.url().c_str())) {
     run("begin");
   }
   ~PostgresSession() { PQfinish(connection_); }
@@ -24,7 +25,8 @@ class PostgresSession {
   std::string run(const std::string& sql) {
     PGresult* result = PQexec(connection_, sql.c_str());
     const auto status = PQresultStatus(result);
-    std::string answer = PQntuples(result) > 0 && PQnfields(result) > 0 ? PQgetvalue(result, 0, 0) : "";
+    std::string answer =
+        PQntuples(result) > 0 && PQnfields(result) > 0 ? PQgetvalue(result, 0, 0) : "";
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
       ADD_FAILURE() << sql << ": " << PQerrorMessage(connection_);
     PQclear(result);

@@ -9,8 +9,8 @@
 
 namespace dovetail::testing {
 
-/// Runs `body` in a forked child, which ends without returning to the test; the code is 0 unless `body`
-/// throws. Fork before opening any database in the parent, or let `body` exec.
+/// Runs `body` in a forked child, which ends without returning to the test; the code is 0 unless
+/// `body` throws. Fork before opening any database in the parent, or let `body` exec.
 class ChildProcess {
  public:
   explicit ChildProcess(const std::function<void()>& body);

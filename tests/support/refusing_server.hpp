@@ -31,7 +31,8 @@ class RefusingServer {
         ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
       throw std::runtime_error("the server cannot listen");
     }
-    url_ = "postgresql://someone@127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/database";
+    url_ =
+        "postgresql://someone@127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/database";
     acceptor_ = std::jthread([this](const std::stop_token& stop) { accept_until(stop); });
   }
   ~RefusingServer() {

@@ -17,7 +17,8 @@ constexpr double almost_one = 1.0 - 1e-12;
 
 /// The formula of the specification, in milliseconds.
 std::chrono::milliseconds specified(int attempt) {
-  return std::chrono::milliseconds{static_cast<long>(std::min(std::pow(2.0, attempt), 60.0) * 1'000)};
+  return std::chrono::milliseconds{
+      static_cast<long>(std::min(std::pow(2.0, attempt), 60.0) * 1'000)};
 }
 
 TEST(ExponentialBackoff, OBX_062_DefaultDelayDoublesUpToOneMinute) {
@@ -51,7 +52,8 @@ TEST(ExponentialBackoff, CountsANegativeAttemptAsNone) {
 TEST(ExponentialBackoff, StaysAtTheCapForHugeAttempts) {
   EXPECT_EQ(ExponentialBackoff{}.delay(64, 0.0), 60s);
   EXPECT_EQ(ExponentialBackoff{}.delay(huge, 0.0), 60s);
-  const ExponentialBackoff years{.initial = 1ms, .cap = std::chrono::hours{24 * 365 * 100}, .jitter = 0.0};
+  const ExponentialBackoff years{
+      .initial = 1ms, .cap = std::chrono::hours{24 * 365 * 100}, .jitter = 0.0};
   EXPECT_EQ(years.delay(huge, 0.0), years.cap);
 }
 
@@ -68,8 +70,6 @@ TEST(ExponentialBackoff, ReachesACapThatIsNoPowerOfTwo) {
   EXPECT_EQ(backoff.delay(2, 0.0), 3ms);
   EXPECT_EQ(backoff.delay(3, 0.0), 3ms);
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(FullJitterBackoff, SpreadsFromZeroToTheDoubledDelay) {
   const FullJitterBackoff backoff;

@@ -22,11 +22,11 @@ void wait_for_sleepers(const ManualClock& clock, int count) {
   while (clock.sleepers() != count) std::this_thread::yield();
 }
 
-std::future<bool> sleep_in_background(Clock& clock, MonoDuration duration, std::stop_token stop = {}) {
-  return std::async(std::launch::async, [&clock, duration, stop] { return clock.sleep_for(duration, stop); });
+std::future<bool> sleep_in_background(Clock& clock, MonoDuration duration,
+                                      std::stop_token stop = {}) {
+  return std::async(std::launch::async,
+                    [&clock, duration, stop] { return clock.sleep_for(duration, stop); });
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(ManualClock, StandsStillUntilItIsMoved) {
   const WallTime start{5s};
@@ -123,8 +123,6 @@ TEST(SystemClock, DoesNotReturnBeforeTheDeadline) {
   EXPECT_GE(clock->mono(), deadline);
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST(MonoDeadline, CountsDownToZeroAndNeverBelow) {
   ManualClock clock;
   const MonoDeadline deadline{clock, 10s};
@@ -162,10 +160,9 @@ TEST(MonoDeadline, IsNotMovedByTheWallClock) {
   EXPECT_EQ(deadline.remaining(), 1s);
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 WallTime midnight(int year, unsigned month, unsigned day) {
-  return std::chrono::sys_days{std::chrono::year{year} / std::chrono::month{month} / std::chrono::day{day}};
+  return std::chrono::sys_days{std::chrono::year{year} / std::chrono::month{month} /
+                               std::chrono::day{day}};
 }
 
 TEST(WallTimeToString, IsIso8601WithSixDecimals) {

@@ -18,9 +18,10 @@ class Flaky {
   };
   explicit Flaky(std::deque<Run> runs) : runs_(std::move(runs)) {}
 
-  void write(const storage::WriteOptions& options, const std::function<void(storage::WriteSession&)>& body) {
-    storage::run_with_retry(*system_clock(), Logger{null_log_sink()}, {.backoff = {.initial = {}, .cap = {}}},
-                            options, [&] {
+  void write(const storage::WriteOptions& options,
+             const std::function<void(storage::WriteSession&)>& body) {
+    storage::run_with_retry(*system_clock(), Logger{null_log_sink()},
+                            {.backoff = {.initial = {}, .cap = {}}}, options, [&] {
                               const auto run = runs_.empty() ? Run{} : runs_.front();
                               if (!runs_.empty()) runs_.pop_front();
                               body(session_);
@@ -64,9 +65,12 @@ TEST(ConfirmedWrite, ForgetsARunThatCertainlyRolledBack) {
 TEST(ConfirmedWrite, KeepsARunThatMayHaveCommittedIfItsEffectIsThere) {
   EXPECT_TRUE(answered({{ErrorKind::commit_in_doubt}}, {true, false}));
   EXPECT_FALSE(answered({{ErrorKind::commit_in_doubt}}, {true, false}, false));
-  EXPECT_FALSE(answered({{ErrorKind::commit_in_doubt}}, {false, false})) << "it had changed nothing";
-  EXPECT_TRUE(answered({{ErrorKind::commit_in_doubt}, {ErrorKind::deadlock}}, {true, false, false}));
-  EXPECT_FALSE(answered({{ErrorKind::deadlock}, {ErrorKind::commit_in_doubt}}, {true, false, false}));
+  EXPECT_FALSE(answered({{ErrorKind::commit_in_doubt}}, {false, false}))
+      << "it had changed nothing";
+  EXPECT_TRUE(
+      answered({{ErrorKind::commit_in_doubt}, {ErrorKind::deadlock}}, {true, false, false}));
+  EXPECT_FALSE(
+      answered({{ErrorKind::deadlock}, {ErrorKind::commit_in_doubt}}, {true, false, false}));
 }
 
 }  // namespace

@@ -24,7 +24,9 @@ LocalTime local(const std::string& text) {
   int hour = 0;
   int minute = 0;
   int second = 0;
-  EXPECT_EQ(std::sscanf(text.c_str(), "%d-%u-%u %d:%d:%d", &year, &month, &day, &hour, &minute, &second), 6)
+  EXPECT_EQ(
+      std::sscanf(text.c_str(), "%d-%u-%u %d:%d:%d", &year, &month, &day, &hour, &minute, &second),
+      6)
       << text;
   const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{month},
                                          std::chrono::day{day}};
@@ -70,7 +72,6 @@ std::vector<std::string> preceding(const CronExpression& expression, const std::
   return found;
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Occurrences on a clock that is never changed
 
 struct Table {
@@ -82,7 +83,8 @@ struct Table {
 void expect_occurrences(const Table& row) {
   SCOPED_TRACE(row.expression);
   const auto expression = cron(row.expression);
-  EXPECT_THAT(following(expression, row.after, row.expected.size()), ElementsAreArray(row.expected));
+  EXPECT_THAT(following(expression, row.after, row.expected.size()),
+              ElementsAreArray(row.expected));
   const auto last = shown(local(row.expected.back()) + 1s);
   EXPECT_THAT(preceding(expression, last, row.expected.size()), ElementsAreArray(row.expected));
 }
@@ -97,7 +99,8 @@ TEST(CronExpression, FindsTheOccurrencesOfEveryKindOfField) {
         "2026-01-01 01:05:00"}},
       {"10-50/20 * * * *",
        "2026-01-01 00:00:00",
-       {"2026-01-01 00:10:00", "2026-01-01 00:30:00", "2026-01-01 00:50:00", "2026-01-01 01:10:00"}},
+       {"2026-01-01 00:10:00", "2026-01-01 00:30:00", "2026-01-01 00:50:00",
+        "2026-01-01 01:10:00"}},
       {"0 22-2 * * *",
        "2026-01-01 02:00:00",
        {"2026-01-01 22:00:00", "2026-01-01 23:00:00", "2026-01-02 00:00:00", "2026-01-02 01:00:00",
@@ -143,17 +146,20 @@ TEST(CronExpression, KnowsLastDaysWorkingDaysAndNthWeekdays) {
   const std::vector<Table> rows{
       {"0 0 L * *",
        "2027-12-31 00:00:00",
-       {"2028-01-31 00:00:00", "2028-02-29 00:00:00", "2028-03-31 00:00:00", "2028-04-30 00:00:00"}},
+       {"2028-01-31 00:00:00", "2028-02-29 00:00:00", "2028-03-31 00:00:00",
+        "2028-04-30 00:00:00"}},
       {"0 0 L-3 * *", "2026-01-01 00:00:00", {"2026-01-28 00:00:00", "2026-02-25 00:00:00"}},
       {"0 0 L-30 * *", "2026-01-02 00:00:00", {"2026-03-01 00:00:00", "2026-05-01 00:00:00"}},
       // The 15th of August 2026 is a Saturday, the 15th of November a Sunday.
       {"0 0 15W * *",
        "2026-08-01 00:00:00",
-       {"2026-08-14 00:00:00", "2026-09-15 00:00:00", "2026-10-15 00:00:00", "2026-11-16 00:00:00"}},
+       {"2026-08-14 00:00:00", "2026-09-15 00:00:00", "2026-10-15 00:00:00",
+        "2026-11-16 00:00:00"}},
       // Saturday the 1st and Sunday the 1st stay in their months.
       {"0 0 1W * *",
        "2026-07-02 00:00:00",
-       {"2026-08-03 00:00:00", "2026-09-01 00:00:00", "2026-10-01 00:00:00", "2026-11-02 00:00:00"}},
+       {"2026-08-03 00:00:00", "2026-09-01 00:00:00", "2026-10-01 00:00:00",
+        "2026-11-02 00:00:00"}},
       // So do Saturday the 31st and Sunday the 31st.
       {"0 0 31W * *",
        "2026-01-31 00:00:00",
@@ -236,7 +242,6 @@ TEST(CronExpression, EqualityIsOfMeaning) {
   EXPECT_EQ(cron(" 0  0 9\t* * 1 ").text(), "0  0 9\t* * 1");
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // The specification's examples
 
 TEST(CronExpression, RunsTheExamplesOfTheSpecification) {
@@ -247,14 +252,22 @@ TEST(CronExpression, RunsTheExamplesOfTheSpecification) {
       {"0 30 2 * * *", thursday, {"2026-01-01 02:30:00", "2026-01-02 02:30:00"}},
       {"0 0 9 * * 1", thursday, {"2026-01-05 09:00:00", "2026-01-12 09:00:00"}},
       {"0 0 0 1 * *", thursday, {"2026-02-01 00:00:00", "2026-03-01 00:00:00"}},
-      {"0 0 18 * * 1-5", thursday, {"2026-01-01 18:00:00", "2026-01-02 18:00:00", "2026-01-05 18:00:00"}},
-      {"0 15 10,14 * * *", thursday, {"2026-01-01 10:15:00", "2026-01-01 14:15:00", "2026-01-02 10:15:00"}},
+      {"0 0 18 * * 1-5",
+       thursday,
+       {"2026-01-01 18:00:00", "2026-01-02 18:00:00", "2026-01-05 18:00:00"}},
+      {"0 15 10,14 * * *",
+       thursday,
+       {"2026-01-01 10:15:00", "2026-01-01 14:15:00", "2026-01-02 10:15:00"}},
       {"0 0 8-17/2 * * *",
        thursday,
        {"2026-01-01 08:00:00", "2026-01-01 10:00:00", "2026-01-01 12:00:00", "2026-01-01 14:00:00",
         "2026-01-01 16:00:00", "2026-01-02 08:00:00"}},
-      {"0 0 0 * * 6,0", thursday, {"2026-01-03 00:00:00", "2026-01-04 00:00:00", "2026-01-10 00:00:00"}},
-      {"0 0 8 * * 1-5", thursday, {"2026-01-01 08:00:00", "2026-01-02 08:00:00", "2026-01-05 08:00:00"}},
+      {"0 0 0 * * 6,0",
+       thursday,
+       {"2026-01-03 00:00:00", "2026-01-04 00:00:00", "2026-01-10 00:00:00"}},
+      {"0 0 8 * * 1-5",
+       thursday,
+       {"2026-01-01 08:00:00", "2026-01-02 08:00:00", "2026-01-05 08:00:00"}},
       {"*/10 * * * *", thursday, {"2026-01-01 00:10:00", "2026-01-01 00:20:00"}},
       // Every 4 minutes, whatever the comment next to it says.
       {"0 */4 * * * *", thursday, {"2026-01-01 00:04:00", "2026-01-01 00:08:00"}},
@@ -262,7 +275,6 @@ TEST(CronExpression, RunsTheExamplesOfTheSpecification) {
   for (const auto& row : rows) expect_occurrences(row);
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Descriptions
 
 TEST(CronExpression, DescribesItselfInPlainEnglish) {
@@ -297,15 +309,16 @@ TEST(CronExpression, DescribesItselfInPlainEnglish) {
       {"0 0 ? * MON#2", "at 00:00 on the second Monday of the month"},
       {"0 0 1 * MON", "at 00:00 on day 1 of the month, or on Monday"},
       {"0 0 1 6 MON", "at 00:00 on day 1 of the month, or on Monday, only in June"},
-      {"0 0 */2 * MON", "at 00:00 on every 2nd day from 1 to 31 of the month, but only when that is Monday"},
+      {"0 0 */2 * MON",
+       "at 00:00 on every 2nd day from 1 to 31 of the month, but only when that is Monday"},
       {"0 0 1 NOV-FEB *", "at 00:00 on day 1 of the month in November to February"},
       {"* * * 6 *", "every minute in June"},
       {"@yearly", "at 00:00 on day 1 of the month in January"},
   };
-  for (const auto& [text, description] : rows) EXPECT_EQ(cron(text).describe(), description) << text;
+  for (const auto& [text, description] : rows)
+    EXPECT_EQ(cron(text).describe(), description) << text;
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Refusals
 
 struct Refusal {
@@ -376,7 +389,8 @@ TEST(CronExpression, SaysWhatIsWrongAndWhere) {
       {"0 0 * * MON-FRIL", 16, "unexpected 'L'"},
       {"", 1, "got 0"},
       {"   ", 4, "got 0"},
-      {"* * * *", 8, "expected 5 fields (minute hour day month weekday) or 6 (second first), got 4"},
+      {"* * * *", 8,
+       "expected 5 fields (minute hour day month weekday) or 6 (second first), got 4"},
       {"* * * * * * *", 13, "got 7"},
       {"@reboot", 1, "not a time"},
       {" @every 5m", 11, "got 2"},
@@ -392,13 +406,13 @@ TEST(CronExpression, SaysWhatIsWrongAndWhere) {
 }
 
 TEST(CronExpression, RefusesAtOnceWhatNeverOccurs) {
-  for (const auto* text : {"0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 30W 2 *", "0 0 31W 4 ?", "0 0 L-30 2 *",
-                           "0 0 L-30 4 *", "0 0 L-29W 2 *", "0 0 30,31 FEB *"}) {
+  for (const auto* text : {"0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 30W 2 *", "0 0 31W 4 ?",
+                           "0 0 L-30 2 *", "0 0 L-30 4 *", "0 0 L-29W 2 *", "0 0 30,31 FEB *"}) {
     expect_refused({text, 5, "never"});
   }
   // Within the 28 days that all have, or in leap years at least.
-  for (const auto* text : {"0 0 29 2 *", "0 0 29W 2 *", "0 0 * 2 MON#5", "0 0 L-28 2 *", "0 0 30 2 MON",
-                           "0 0 29 2 */7", "0 0 31 4,5 *"}) {
+  for (const auto* text : {"0 0 29 2 *", "0 0 29W 2 *", "0 0 * 2 MON#5", "0 0 L-28 2 *",
+                           "0 0 30 2 MON", "0 0 29 2 */7", "0 0 31 4,5 *"}) {
     EXPECT_NO_THROW((void)cron(text)) << text;
   }
 }
@@ -408,19 +422,19 @@ TEST(CronExpression, QuotesAnOddExpressionHarmlessly) {
     (void)cron(std::string("0 0 \0\x1B * *", 10));
     ADD_FAILURE();
   } catch (const CronError& e) {
-    EXPECT_STREQ(e.what(),
-                 "cron expression \"0 0 ?? * *\", position 5: a character that no cron expression has");
+    EXPECT_STREQ(
+        e.what(),
+        "cron expression \"0 0 ?? * *\", position 5: a character that no cron expression has");
   }
 }
 
-// -----------------------------------------------------------------------------------------------------------
 // Clock changes
 
-std::vector<std::string> runs(const std::string& expression, const TimeZone& zone, const std::string& from,
-                              const std::string& to) {
+std::vector<std::string> runs(const std::string& expression, const TimeZone& zone,
+                              const std::string& from, const std::string& to) {
   std::vector<std::string> found;
-  for (auto next = next_occurrence(cron(expression), zone, utc(from) - 1us); next && *next < utc(to);
-       next = next_occurrence(cron(expression), zone, *next)) {
+  for (auto next = next_occurrence(cron(expression), zone, utc(from) - 1us);
+       next && *next < utc(to); next = next_occurrence(cron(expression), zone, *next)) {
     found.push_back(shown(*next));
   }
   std::vector<std::string> backwards;
@@ -452,9 +466,9 @@ TEST(CronOccurrence, OfSeveralTimesInOneGapIsOne) {
   // 03:00 is a time of its own, and still there is one run.
   EXPECT_EQ(runs("0,30 2-3 * * *", berlin, "2026-03-29 00:00:00", "2026-03-30 00:00:00"),
             (Runs{"2026-03-29 01:00:00", "2026-03-29 01:30:00"}));
-  EXPECT_EQ(
-      runs("0 0-23 * * *", berlin, "2026-03-28 23:00:00", "2026-03-29 03:00:00"),
-      (Runs{"2026-03-28 23:00:00", "2026-03-29 00:00:00", "2026-03-29 01:00:00", "2026-03-29 02:00:00"}));
+  EXPECT_EQ(runs("0 0-23 * * *", berlin, "2026-03-28 23:00:00", "2026-03-29 03:00:00"),
+            (Runs{"2026-03-28 23:00:00", "2026-03-29 00:00:00", "2026-03-29 01:00:00",
+                  "2026-03-29 02:00:00"}));
 }
 
 TEST(CronOccurrence, OfAFixedHourInAnOverlapIsTheFirst) {
@@ -462,47 +476,50 @@ TEST(CronOccurrence, OfAFixedHourInAnOverlapIsTheFirst) {
   // 2026-11-01: 02:00 becomes 01:00 at 06:00 UTC.
   EXPECT_EQ(runs("30 1 * * *", new_york, "2026-10-31 00:00:00", "2026-11-03 00:00:00"),
             (Runs{"2026-10-31 05:30:00", "2026-11-01 05:30:00", "2026-11-02 06:30:00"}));
-  EXPECT_EQ(
-      runs("0,30 1-2 * * *", new_york, "2026-11-01 00:00:00", "2026-11-02 00:00:00"),
-      (Runs{"2026-11-01 05:00:00", "2026-11-01 05:30:00", "2026-11-01 07:00:00", "2026-11-01 07:30:00"}));
+  EXPECT_EQ(runs("0,30 1-2 * * *", new_york, "2026-11-01 00:00:00", "2026-11-02 00:00:00"),
+            (Runs{"2026-11-01 05:00:00", "2026-11-01 05:30:00", "2026-11-01 07:00:00",
+                  "2026-11-01 07:30:00"}));
 }
 
 TEST(CronOccurrence, FromWithinTheSecondPassOfAnOverlapLooksPastIt) {
   const auto new_york = TimeZone::find("America/New_York");
   const auto half_past_one = cron("30 1 * * *");
-  EXPECT_EQ(next_occurrence(half_past_one, new_york, utc("2026-11-01 06:10:00")), utc("2026-11-02 06:30:00"));
+  EXPECT_EQ(next_occurrence(half_past_one, new_york, utc("2026-11-01 06:10:00")),
+            utc("2026-11-02 06:30:00"));
   EXPECT_EQ(previous_occurrence(half_past_one, new_york, utc("2026-11-01 06:10:00")),
             utc("2026-11-01 05:30:00"));
 }
 
 TEST(CronOccurrence, OfEveryHourGoesByElapsedTime) {
   const auto berlin = TimeZone::find("Europe/Berlin");
-  EXPECT_EQ(
-      runs("0 * * * *", berlin, "2026-03-29 00:00:00", "2026-03-29 04:00:00"),
-      (Runs{"2026-03-29 00:00:00", "2026-03-29 01:00:00", "2026-03-29 02:00:00", "2026-03-29 03:00:00"}));
+  EXPECT_EQ(runs("0 * * * *", berlin, "2026-03-29 00:00:00", "2026-03-29 04:00:00"),
+            (Runs{"2026-03-29 00:00:00", "2026-03-29 01:00:00", "2026-03-29 02:00:00",
+                  "2026-03-29 03:00:00"}));
   // 2026-10-25: 03:00 becomes 02:00 at 01:00 UTC.
-  EXPECT_EQ(
-      runs("30 * * * *", berlin, "2026-10-24 23:00:00", "2026-10-25 03:00:00"),
-      (Runs{"2026-10-24 23:30:00", "2026-10-25 00:30:00", "2026-10-25 01:30:00", "2026-10-25 02:30:00"}));
+  EXPECT_EQ(runs("30 * * * *", berlin, "2026-10-24 23:00:00", "2026-10-25 03:00:00"),
+            (Runs{"2026-10-24 23:30:00", "2026-10-25 00:30:00", "2026-10-25 01:30:00",
+                  "2026-10-25 02:30:00"}));
   // A gap skips 02:00, which every second hour has; an overlap has it twice.
   EXPECT_EQ(runs("0 */2 * * *", berlin, "2026-03-28 22:00:00", "2026-03-29 06:00:00"),
             (Runs{"2026-03-28 23:00:00", "2026-03-29 02:00:00", "2026-03-29 04:00:00"}));
-  EXPECT_EQ(
-      runs("0 */2 * * *", berlin, "2026-10-24 22:00:00", "2026-10-25 04:00:00"),
-      (Runs{"2026-10-24 22:00:00", "2026-10-25 00:00:00", "2026-10-25 01:00:00", "2026-10-25 03:00:00"}));
+  EXPECT_EQ(runs("0 */2 * * *", berlin, "2026-10-24 22:00:00", "2026-10-25 04:00:00"),
+            (Runs{"2026-10-24 22:00:00", "2026-10-25 00:00:00", "2026-10-25 01:00:00",
+                  "2026-10-25 03:00:00"}));
 }
 
 TEST(CronOccurrence, OfEverySecondMissesNoneAtAClockChange) {
   const auto berlin = TimeZone::find("Europe/Berlin");
   for (const auto* const day : {"2026-03-29", "2026-10-25"}) {
     const std::string date{day};
-    EXPECT_EQ(runs("* * * * * *", berlin, date + " 00:59:58", date + " 01:00:02"),
-              (Runs{date + " 00:59:58", date + " 00:59:59", date + " 01:00:00", date + " 01:00:01"}));
+    EXPECT_EQ(
+        runs("* * * * * *", berlin, date + " 00:59:58", date + " 01:00:02"),
+        (Runs{date + " 00:59:58", date + " 00:59:59", date + " 01:00:00", date + " 01:00:01"}));
   }
 }
 
 TEST(CronOccurrence, KnowsOddZones) {
-  // Half an hour: 2026-04-05 at 15:00 UTC, 02:00 becomes 01:30; 2026-10-03 at 15:30 UTC, 02:00 becomes 02:30.
+  // Half an hour: 2026-04-05 at 15:00 UTC, 02:00 becomes 01:30; 2026-10-03 at 15:30 UTC, 02:00
+  // becomes 02:30.
   const auto lord_howe = TimeZone::find("Australia/Lord_Howe");
   EXPECT_EQ(runs("15,45 1 * * *", lord_howe, "2026-04-04 12:00:00", "2026-04-05 12:00:00"),
             (Runs{"2026-04-04 14:15:00", "2026-04-04 14:45:00"}));
@@ -514,24 +531,27 @@ TEST(CronOccurrence, KnowsOddZones) {
             (Runs{"2018-11-03 03:00:00", "2018-11-04 03:00:00", "2018-11-05 02:00:00"}));
   // A whole day is skipped: after 2011-12-29 comes 2011-12-31, at 10:00 UTC.
   const auto apia = TimeZone::find("Pacific/Apia");
-  EXPECT_EQ(
-      runs("0 12 * * *", apia, "2011-12-29 00:00:00", "2012-01-01 00:00:00"),
-      (Runs{"2011-12-29 22:00:00", "2011-12-30 10:00:00", "2011-12-30 22:00:00", "2011-12-31 22:00:00"}));
+  EXPECT_EQ(runs("0 12 * * *", apia, "2011-12-29 00:00:00", "2012-01-01 00:00:00"),
+            (Runs{"2011-12-29 22:00:00", "2011-12-30 10:00:00", "2011-12-30 22:00:00",
+                  "2011-12-31 22:00:00"}));
 }
 
 TEST(CronOccurrence, IsStrictlyAfterAndStrictlyBefore) {
   const auto utc_zone = TimeZone::utc();
   const auto noon = cron("0 12 * * *");
-  EXPECT_EQ(next_occurrence(noon, utc_zone, utc("2026-01-01 12:00:00")), utc("2026-01-02 12:00:00"));
-  EXPECT_EQ(next_occurrence(noon, utc_zone, utc("2026-01-01 12:00:00") - 1us), utc("2026-01-01 12:00:00"));
-  EXPECT_EQ(previous_occurrence(noon, utc_zone, utc("2026-01-01 12:00:00")), utc("2025-12-31 12:00:00"));
+  EXPECT_EQ(next_occurrence(noon, utc_zone, utc("2026-01-01 12:00:00")),
+            utc("2026-01-02 12:00:00"));
+  EXPECT_EQ(next_occurrence(noon, utc_zone, utc("2026-01-01 12:00:00") - 1us),
+            utc("2026-01-01 12:00:00"));
+  EXPECT_EQ(previous_occurrence(noon, utc_zone, utc("2026-01-01 12:00:00")),
+            utc("2025-12-31 12:00:00"));
   EXPECT_EQ(previous_occurrence(noon, utc_zone, utc("2026-01-01 12:00:00") + 1us),
             utc("2026-01-01 12:00:00"));
 }
 
 TEST(CronOccurrence, EndsQuietlyAtTheEndsOfTime) {
-  for (const auto& zone :
-       {TimeZone::utc(), TimeZone::find("Pacific/Kiritimati"), TimeZone::find("Pacific/Pago_Pago")}) {
+  for (const auto& zone : {TimeZone::utc(), TimeZone::find("Pacific/Kiritimati"),
+                           TimeZone::find("Pacific/Pago_Pago")}) {
     for (const auto* text : {"* * * * * *", "0 12 * * *", "0 0 29 2 MON"}) {
       SCOPED_TRACE(zone.name() + " " + text);
       EXPECT_EQ(next_occurrence(cron(text), zone, WallTime::max()), std::nullopt);
@@ -548,9 +568,11 @@ TEST(CronOccurrence, MayBeFortyYearsAway) {
   const auto rare = cron("0 0 ? 2 MON#5");
   const auto berlin = TimeZone::find("Europe/Berlin");
   EXPECT_EQ(next_occurrence(rare, berlin, utc("2072-03-01 00:00:00")), utc("2112-02-28 23:00:00"));
-  EXPECT_EQ(previous_occurrence(rare, berlin, utc("2112-02-28 00:00:00")), utc("2072-02-28 23:00:00"));
+  EXPECT_EQ(previous_occurrence(rare, berlin, utc("2112-02-28 00:00:00")),
+            utc("2072-02-28 23:00:00"));
   const auto rare_every_hour = cron("0 * ? 2 MON#5");
-  EXPECT_EQ(next_occurrence(rare_every_hour, berlin, utc("2072-03-01 00:00:00")), utc("2112-02-28 23:00:00"));
+  EXPECT_EQ(next_occurrence(rare_every_hour, berlin, utc("2072-03-01 00:00:00")),
+            utc("2112-02-28 23:00:00"));
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace testing {
 /// `other` is the last one.
 inline std::vector<ErrorKind> all_error_kinds() {
   std::vector<ErrorKind> kinds;
-  for (int i = 0; i <= static_cast<int>(ErrorKind::other); ++i) kinds.push_back(static_cast<ErrorKind>(i));
+  for (int i = 0; i <= static_cast<int>(ErrorKind::other); ++i)
+    kinds.push_back(static_cast<ErrorKind>(i));
   return kinds;
 }
 

@@ -77,8 +77,6 @@ TEST(Error, WithoutNativeCodeSaysNoEmptyBrackets) {
   EXPECT_THAT(error.what(), Not(HasSubstr("[")));
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 /// Native codes, and the kind that each of them means wherever it comes up.
 template <class Code>
 using Meanings = std::map<ErrorKind, std::vector<Code>>;
@@ -114,8 +112,8 @@ TEST(PostgresClassify, KnowsWhatASqlstateMeans) {
 
 TEST(PostgresClassify, ABrokenConnectionIsLostBeforeCommitAndInDoubtAtIt) {
   // Nothing said, connection exceptions, and the server's ways of ending a session.
-  for (const auto* code :
-       {"", "08000", "08001", "08003", "08006", "08P01", "57P01", "57P02", "57P03", "57P04", "57P05"}) {
+  for (const auto* code : {"", "08000", "08001", "08003", "08006", "08P01", "57P01", "57P02",
+                           "57P03", "57P04", "57P05"}) {
     EXPECT_EQ(postgres::classify(code, !decides), ErrorKind::connection_lost) << code;
     EXPECT_EQ(postgres::classify(code, decides), ErrorKind::commit_in_doubt) << code;
   }
@@ -127,25 +125,26 @@ TEST(PostgresClassify, UnknownCodesAreOther) {
   }
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST(SqliteClassify, KnowsWhatAResultCodeMeans) {
   expect_meanings<int>(
       &sqlite::classify,
       {{ErrorKind::transient,
-        {SQLITE_BUSY, SQLITE_BUSY_RECOVERY, SQLITE_BUSY_TIMEOUT, SQLITE_LOCKED, SQLITE_LOCKED_SHAREDCACHE,
-         SQLITE_PROTOCOL, SQLITE_NOMEM, SQLITE_IOERR_NOMEM}},
+        {SQLITE_BUSY, SQLITE_BUSY_RECOVERY, SQLITE_BUSY_TIMEOUT, SQLITE_LOCKED,
+         SQLITE_LOCKED_SHAREDCACHE, SQLITE_PROTOCOL, SQLITE_NOMEM, SQLITE_IOERR_NOMEM}},
        {ErrorKind::constraint,
-        {SQLITE_CONSTRAINT, SQLITE_CONSTRAINT_UNIQUE, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_CHECK,
-         SQLITE_CONSTRAINT_NOTNULL, SQLITE_CONSTRAINT_FOREIGNKEY}},
+        {SQLITE_CONSTRAINT, SQLITE_CONSTRAINT_UNIQUE, SQLITE_CONSTRAINT_PRIMARYKEY,
+         SQLITE_CONSTRAINT_CHECK, SQLITE_CONSTRAINT_NOTNULL, SQLITE_CONSTRAINT_FOREIGNKEY}},
        {ErrorKind::serialization, {SQLITE_BUSY_SNAPSHOT}},
        {ErrorKind::disk_full, {SQLITE_FULL}},
-       {ErrorKind::read_only, {SQLITE_READONLY, SQLITE_READONLY_DIRECTORY, SQLITE_READONLY_DBMOVED}},
+       {ErrorKind::read_only,
+        {SQLITE_READONLY, SQLITE_READONLY_DIRECTORY, SQLITE_READONLY_DBMOVED}},
        {ErrorKind::permission, {SQLITE_PERM, SQLITE_AUTH, SQLITE_AUTH_USER}},
        {ErrorKind::cancelled, {SQLITE_INTERRUPT}},
        {ErrorKind::invalid, {SQLITE_TOOBIG, SQLITE_MISMATCH, SQLITE_RANGE}},
-       {ErrorKind::corrupt, {SQLITE_CORRUPT, SQLITE_CORRUPT_INDEX, SQLITE_CORRUPT_VTAB, SQLITE_NOTADB}},
-       // A missing table is SQLITE_ERROR too: no code tells it from a typing error, so `schema` has none.
+       {ErrorKind::corrupt,
+        {SQLITE_CORRUPT, SQLITE_CORRUPT_INDEX, SQLITE_CORRUPT_VTAB, SQLITE_NOTADB}},
+       // A missing table is SQLITE_ERROR too: no code tells it from a typing error, so `schema` has
+       // none.
        {ErrorKind::other, {SQLITE_ERROR, SQLITE_MISUSE, SQLITE_INTERNAL, SQLITE_CANTOPEN, 0xFF}}});
 }
 
@@ -182,8 +181,6 @@ TEST(SqliteRaise, TakesTheExtendedCodeOfTheConnection) {
   EXPECT_EQ(error.native_code(), std::to_string(SQLITE_CONSTRAINT_UNIQUE));
   EXPECT_THAT(error.what(), HasSubstr("insert_twice"));
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(SchemaMismatch, IsAnInvalidOperationAndNoError) {
   static_assert(std::is_base_of_v<InvalidOperation, SchemaMismatch>);

@@ -15,7 +15,8 @@ TEST(HeadersJson, IsReadBackAsItWasWritten) {
 }
 
 TEST(HeadersJson, WhatSomebodyElseWroteIsReadAsFarAsItGoes) {
-  EXPECT_EQ(core::headers_from_json(R"({"a": "b", "n": 1, "o": {}, "z": null})"), (Headers{{"a", "b"}}));
+  EXPECT_EQ(core::headers_from_json(R"({"a": "b", "n": 1, "o": {}, "z": null})"),
+            (Headers{{"a", "b"}}));
   for (const auto* text : {"", "[]", "nonsense", "{\"a\":", "\"text\""})
     EXPECT_EQ(core::headers_from_json(text), Headers{});
 }

@@ -59,8 +59,6 @@ bool grows_strictly(const std::vector<Uuid>& ids) {
   return std::ranges::adjacent_find(ids, std::greater_equal<>{}) == ids.end();
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST(Uuid, VersionSevenCarriesVersionAndVariant) {
   for (const auto& id : draw_ordered(1'000)) {
     ASSERT_EQ(version_of(id), 7);
@@ -136,8 +134,6 @@ TEST(Uuid, RandomOnesDiffer) {
   EXPECT_EQ(seen.size(), 1'000U);
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 /// What a forked child draws, sent home through a pipe that holds all of it.
 std::vector<Uuid> draw_in_child(std::size_t count, const std::function<void()>& meanwhile) {
   std::array<int, 2> ends{};
@@ -150,7 +146,8 @@ std::vector<Uuid> draw_in_child(std::size_t count, const std::function<void()>& 
   ::close(ends[1]);
   meanwhile();
   std::vector<Uuid> ids;
-  for (Uuid::Bytes bytes{}; ::read(ends[0], bytes.data(), bytes.size()) == 16;) ids.emplace_back(bytes);
+  for (Uuid::Bytes bytes{}; ::read(ends[0], bytes.data(), bytes.size()) == 16;)
+    ids.emplace_back(bytes);
   ::close(ends[0]);
   if (child.wait() != 0) throw std::runtime_error("the child failed");
   return ids;
@@ -173,16 +170,15 @@ TEST(Uuid, AForkedChildGoesOnAboveItsParentsLastId) {
   EXPECT_GT(theirs.front(), last);
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST(Uuid, PrintsItsBytesInOrderAndLowerCase) {
-  const Uuid id{Uuid::Bytes{0x01, 0x90, 0xB8, 0xA2, 0x7C, 0x3D, 0x7E, 0x4F, 0x81, 0x23, 0x45, 0x67, 0x89,
-                            0xAB, 0xCD, 0xEF}};
+  const Uuid id{Uuid::Bytes{0x01, 0x90, 0xB8, 0xA2, 0x7C, 0x3D, 0x7E, 0x4F, 0x81, 0x23, 0x45, 0x67,
+                            0x89, 0xAB, 0xCD, 0xEF}};
   EXPECT_EQ(id.to_string(), sample_text);
 }
 
 TEST(Uuid, ParseReadsWhatToStringWrote) {
-  for (const auto& id : {Uuid{}, Uuid::v7(), Uuid::random()}) EXPECT_EQ(Uuid::parse(id.to_string()), id);
+  for (const auto& id : {Uuid{}, Uuid::v7(), Uuid::random()})
+    EXPECT_EQ(Uuid::parse(id.to_string()), id);
 }
 
 TEST(Uuid, ParseAcceptsUpperAndMixedCase) {
@@ -210,10 +206,11 @@ TEST(Uuid, ParseRefusesOtherFormsOfAUuid) {
 }
 
 TEST(Uuid, ParseRefusesAHyphenInTheWrongPlace) {
-  for (const auto* text : {"0190b8a27-c3d-7e4f-8123-456789abcdef", "0190b8a2-7c3d7-e4f-8123-456789abcdef",
-                           "0190b8a2-7c3d-7e4f8-123-456789abcdef", "0190b8a2-7c3d-7e4f-81234-56789abcdef",
-                           "0190b8a2-7c3d-7e4f-8123-4567-9abcdef", "-190b8a2-7c3d-7e4f-8123-456789abcdef",
-                           "0190b8a2-7c3d-7e4f-8123-456789abcde-"}) {
+  for (const auto* text :
+       {"0190b8a27-c3d-7e4f-8123-456789abcdef", "0190b8a2-7c3d7-e4f-8123-456789abcdef",
+        "0190b8a2-7c3d-7e4f8-123-456789abcdef", "0190b8a2-7c3d-7e4f-81234-56789abcdef",
+        "0190b8a2-7c3d-7e4f-8123-4567-9abcdef", "-190b8a2-7c3d-7e4f-8123-456789abcdef",
+        "0190b8a2-7c3d-7e4f-8123-456789abcde-"}) {
     EXPECT_EQ(Uuid::parse(text), std::nullopt) << text;
   }
 }
@@ -236,8 +233,6 @@ TEST(Uuid, ParseRefusesADigitInPlaceOfAHyphen) {
     EXPECT_EQ(Uuid::parse(text), std::nullopt) << text;
   }
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(Uuid, NilIsAllZeroAndTheLeast) {
   EXPECT_TRUE(Uuid{}.is_nil());
@@ -266,9 +261,7 @@ TEST(Uuid, HashDependsOnBothHalves) {
   EXPECT_EQ(hashes.size(), 3U);
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
-using AllIds = std::tuple<OutboxWorkItemId, OutboxMessageId, JoinId, TimerId, JobId, JobRunId, StreamId,
+using AllIds = std::tuple<MessageId, JoinId, TimerId, JobId, JobRunId, StreamId,
                           OwnerToken, InstanceId>;
 
 template <class A, class B>
@@ -277,9 +270,10 @@ constexpr bool strangers =
     !std::is_assignable_v<A&, B> && !std::equality_comparable_with<A, B>;
 
 template <class Id>
-constexpr bool wraps_uuid_explicitly = std::is_constructible_v<Id, Uuid> &&
-                                       !std::is_convertible_v<Uuid, Id> && !std::is_convertible_v<Id, Uuid> &&
-                                       !std::is_constructible_v<Uuid, Id> && !std::is_assignable_v<Id&, Uuid>;
+constexpr bool wraps_uuid_explicitly =
+    std::is_constructible_v<Id, Uuid> && !std::is_convertible_v<Uuid, Id> &&
+    !std::is_convertible_v<Id, Uuid> && !std::is_constructible_v<Uuid, Id> &&
+    !std::is_assignable_v<Id&, Uuid>;
 
 template <class... Ids>
 constexpr bool explicit_all(std::type_identity<std::tuple<Ids...>>) {
@@ -298,9 +292,12 @@ constexpr bool strangers_all(std::type_identity<std::tuple<Ids...>> ids) {
 }
 
 static_assert(strangers<JoinId, TimerId>);
-static_assert(strangers_all(std::type_identity<AllIds>{}), "an id type converts into another, or is another");
-static_assert(explicit_all(std::type_identity<AllIds>{}), "an id type converts from or into a bare Uuid");
-static_assert(!std::is_constructible_v<JoinId, const char*> && !std::is_constructible_v<JoinId, std::string>);
+static_assert(strangers_all(std::type_identity<AllIds>{}),
+              "an id type converts into another, or is another");
+static_assert(explicit_all(std::type_identity<AllIds>{}),
+              "an id type converts from or into a bare Uuid");
+static_assert(!std::is_constructible_v<JoinId, const char*> &&
+              !std::is_constructible_v<JoinId, std::string>);
 
 TEST(Id, KeepsTheUuidItWasMadeFrom) {
   const auto value = Uuid::v7();
@@ -312,17 +309,17 @@ TEST(Id, KeepsTheUuidItWasMadeFrom) {
 }
 
 TEST(Id, OfARowIsOrderedAndOfAWorkerUnpredictable) {
-  EXPECT_EQ(version_of(OutboxWorkItemId::generate().uuid()), 7);
-  EXPECT_EQ(version_of(OutboxMessageId::generate().uuid()), 7);
+  EXPECT_EQ(version_of(MessageId::generate().uuid()), 7);
+  EXPECT_EQ(version_of(MessageId::generate().uuid()), 7);
   EXPECT_EQ(version_of(OwnerToken::generate().uuid()), 4);
   EXPECT_EQ(version_of(InstanceId::generate().uuid()), 7);
 }
 
 TEST(Id, IsAKeyOfUnorderedContainers) {
-  const auto id = OutboxMessageId::generate();
-  std::unordered_set<OutboxMessageId> set{id, OutboxMessageId::generate(), id};
+  const auto id = MessageId::generate();
+  std::unordered_set<MessageId> set{id, MessageId::generate(), id};
   EXPECT_EQ(set.size(), 2U);
-  EXPECT_TRUE(set.contains(OutboxMessageId{id.uuid()}));
+  EXPECT_TRUE(set.contains(MessageId{id.uuid()}));
   std::unordered_map<Uuid, int> map{{id.uuid(), 1}};
   EXPECT_FALSE(map.contains(Uuid{}));
   EXPECT_EQ(map.at(id.uuid()), 1);

@@ -34,7 +34,8 @@ TEST(Instance, HandlesNothingWhileItDrainsOrIsStale) {
 }
 
 TEST(Instance, HandlersSurviveTheirWayThroughJson) {
-  const std::vector<InstanceQueue> queues{{"inbox", {}, true}, {"outbox", {"a", "b \"quoted\"", "ä"}, false}};
+  const std::vector<InstanceQueue> queues{{"inbox", {}, true},
+                                          {"outbox", {"a", "b \"quoted\"", "ä"}, false}};
   EXPECT_EQ(storage::queues_from_json(storage::handlers_json(queues)), queues);
   EXPECT_THAT(storage::queues_from_json(storage::handlers_json({})), IsEmpty());
 }
@@ -42,8 +43,9 @@ TEST(Instance, HandlersSurviveTheirWayThroughJson) {
 TEST(Instance, JsonThatSomebodyWroteByHandIsReadAsFarAsItGoes) {
   EXPECT_THAT(storage::queues_from_json("no json"), IsEmpty());
   EXPECT_THAT(storage::queues_from_json("[1]"), IsEmpty());
-  EXPECT_THAT(storage::queues_from_json(R"({"x":1,"outbox":{"topics":["b",2,"a"],"all_topics":"yes"}})"),
-              ElementsAre(InstanceQueue{"outbox", {"a", "b"}, false}));
+  EXPECT_THAT(
+      storage::queues_from_json(R"({"x":1,"outbox":{"topics":["b",2,"a"],"all_topics":"yes"}})"),
+      ElementsAre(InstanceQueue{"outbox", {"a", "b"}, false}));
 }
 
 TEST(Instance, StatesHaveNames) {

@@ -71,8 +71,6 @@ TEST(Logger, OfNobodyIsDisabledAtEveryLevel) {
   }
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 class ThrowingSink : public LogSink {
  public:
   [[nodiscard]] bool enabled(LogLevel) const override { return true; }
@@ -103,8 +101,6 @@ TEST(Logger, TakesASinkThatThrowsWhenAskedAsDisabled) {
   EXPECT_NO_THROW(log.write(LogLevel::error, "lost", {}));
   EXPECT_EQ(sink->writes, 0);
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(LogField, KeepsTheTypeOfItsValue) {
   using namespace std::string_literals;

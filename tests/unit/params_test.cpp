@@ -36,7 +36,8 @@ struct Wire {
 };
 
 void PrintTo(const Wire& wire, std::ostream* out) {
-  *out << "type " << wire.type << ", format " << wire.format << ", " << ::testing::PrintToString(wire.value);
+  *out << "type " << wire.type << ", format " << wire.format << ", "
+       << ::testing::PrintToString(wire.value);
 }
 
 /// What libpq is told about parameter `index`.
@@ -62,8 +63,6 @@ Wire binary(unsigned type, const std::string& bytes) {
 const Uuid sample = *Uuid::parse("0190b8a2-7c3d-7e4f-8123-456789abcdef");
 const auto sample_bytes = "\x01\x90\xB8\xA2\x7C\x3D\x7E\x4F\x81\x23\x45\x67\x89\xAB\xCD\xEF"s;
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST(Params, SendInt32InFourBytesMostSignificantFirst) {
   EXPECT_EQ(wire_of(std::int32_t{0x01020304}), binary(oid::int4, "\x01\x02\x03\x04"s));
   EXPECT_EQ(wire_of(std::int32_t{-2}), binary(oid::int4, "\xFF\xFF\xFF\xFE"s));
@@ -74,7 +73,8 @@ TEST(Params, SendInt64InEightBytesMostSignificantFirst) {
   EXPECT_EQ(wire_of(std::int64_t{0x0102030405060708}),
             binary(oid::int8, "\x01\x02\x03\x04\x05\x06\x07\x08"s));
   EXPECT_EQ(wire_of(std::int64_t{-1}), binary(oid::int8, std::string(8, '\xFF')));
-  EXPECT_EQ(wire_of(std::numeric_limits<std::int64_t>::min()), binary(oid::int8, "\x80\0\0\0\0\0\0\0"s));
+  EXPECT_EQ(wire_of(std::numeric_limits<std::int64_t>::min()),
+            binary(oid::int8, "\x80\0\0\0\0\0\0\0"s));
 }
 
 TEST(Params, SendDoubleAsItsIeeeBits) {
@@ -152,8 +152,6 @@ TEST(Params, KeepTheirOrderAndDoNotTouchEachOther) {
   EXPECT_EQ(wire_of(params, 104), wire_of(std::int64_t{99}));
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 /// One dimension, no NULLs, the element's type, the size, counted from 1.
 std::string array_header(const std::string& element_type, const std::string& size) {
   return "\0\0\0\x01"s + "\0\0\0\0"s + element_type + size + "\0\0\0\x01"s;
@@ -170,16 +168,15 @@ TEST(Params, SendUuidArraysWithHeaderAndLengths) {
 
 TEST(Params, SendInt8ArraysWithHeaderAndLengths) {
   const std::array<std::int64_t, 2> numbers{1, -1};
-  const auto expected = array_header(int8_type, "\0\0\0\x02"s) + "\0\0\0\x08"s + "\0\0\0\0\0\0\0\x01"s +
-                        "\0\0\0\x08"s + std::string(8, '\xFF');
+  const auto expected = array_header(int8_type, "\0\0\0\x02"s) + "\0\0\0\x08"s +
+                        "\0\0\0\0\0\0\0\x01"s + "\0\0\0\x08"s + std::string(8, '\xFF');
   EXPECT_EQ(wire_of(std::span<const std::int64_t>{numbers}), binary(oid::int8_array, expected));
 }
 
 TEST(Params, SendAnEmptyArrayAsAHeaderOfSizeZero) {
-  EXPECT_EQ(wire_of(std::span<const Uuid>{}), binary(oid::uuid_array, array_header(uuid_type, "\0\0\0\0"s)));
+  EXPECT_EQ(wire_of(std::span<const Uuid>{}),
+            binary(oid::uuid_array, array_header(uuid_type, "\0\0\0\0"s)));
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(PostgresTime, CountsMicrosecondsFromTheYear2000) {
   const WallTime millennium{std::chrono::sys_days{std::chrono::year{2000} / 1 / 1}};

@@ -99,8 +99,6 @@ ErrorKind kind_of_failure(Pool& pool, const std::stop_token& stop = {}) {
   throw std::logic_error("the pool had a connection");
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST_F(PoolTest, OpensNothingBeforeSomebodyAsks) {
   const auto pool = make({});
   EXPECT_EQ(tries, 0);
@@ -213,8 +211,6 @@ TEST_F(PoolTest, AMovedLeaseGivesItsPlaceBackOnce) {
   EXPECT_EQ(census.opened, 1);
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST_F(PoolTest, ThrowsTransientWhenAllStayInUseBeyondPatience) {
   auto pool = make({.max_size = 1, .patience = 1ms});
   const auto only = pool.acquire();
@@ -239,7 +235,8 @@ std::jthread start_waiting(std::function<void()> body) {
     body();
   });
   const auto status = "/proc/self/task/" + std::to_string(id.get()) + "/stat";
-  for (std::string line; line.find(") S ") == std::string::npos; std::getline(std::ifstream{status}, line)) {
+  for (std::string line; line.find(") S ") == std::string::npos;
+       std::getline(std::ifstream{status}, line)) {
     std::this_thread::yield();
   }
   return thread;
@@ -283,7 +280,8 @@ TEST_F(PoolTest, StopEndsWaitingForAPlace) {
   auto pool = make({.max_size = 1, .patience = 1h});
   const auto only = pool.acquire();
   std::stop_source stop;
-  auto waiting = std::async(std::launch::async, [&] { return kind_of_failure(pool, stop.get_token()); });
+  auto waiting =
+      std::async(std::launch::async, [&] { return kind_of_failure(pool, stop.get_token()); });
   stop.request_stop();
   EXPECT_EQ(waiting.get(), ErrorKind::cancelled);
 }
@@ -294,7 +292,8 @@ TEST_F(PoolTest, StopOfOneDoesNotBlockTheNextInLine) {
   std::stop_source stop;
   std::promise<ErrorKind> first;
   std::promise<void> second;
-  const auto impatient = start_waiting([&] { first.set_value(kind_of_failure(pool, stop.get_token())); });
+  const auto impatient =
+      start_waiting([&] { first.set_value(kind_of_failure(pool, stop.get_token())); });
   const auto patient = start_waiting([&] {
     const auto lease = pool.acquire();
     second.set_value();
@@ -305,8 +304,6 @@ TEST_F(PoolTest, StopOfOneDoesNotBlockTheNextInLine) {
   second.get_future().get();
   EXPECT_EQ(census.opened, 1);
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST_F(PoolTest, TriesToOpenAgainWhileTheFailureIsTransient) {
   auto pool = make({.backoff = no_pause}, [this] {
@@ -356,7 +353,8 @@ TEST_F(PoolTest, StopEndsThePauseBeforeTheNextTryToOpen) {
   auto pool = make({.patience = 1h, .backoff = {.initial = 1min, .cap = 1min}},
                    [] { throw connect_failure(ErrorKind::connection_lost); });
   std::stop_source stop;
-  auto opening = std::async(std::launch::async, [&] { return kind_of_failure(pool, stop.get_token()); });
+  auto opening =
+      std::async(std::launch::async, [&] { return kind_of_failure(pool, stop.get_token()); });
   while (clock->sleepers() == 0) std::this_thread::yield();
   stop.request_stop();
   EXPECT_EQ(opening.get(), ErrorKind::connection_lost);

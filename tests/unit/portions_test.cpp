@@ -12,7 +12,8 @@ using namespace std::chrono_literals;
 /// Counts transactions.
 struct Transactions {
   [[nodiscard]] bool transactions_exclude_writers() const { return one_writer; }
-  void write(const storage::WriteOptions&, const std::function<void(storage::WriteSession&)>& body) {
+  void write(const storage::WriteOptions&,
+             const std::function<void(storage::WriteSession&)>& body) {
     class Nothing final : public storage::WriteSession {
      public:
       Rows query(std::string_view, std::span<const Parameter>) override { return {}; }

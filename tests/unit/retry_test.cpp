@@ -63,8 +63,8 @@ TEST_F(Retry, LeavesASuccessAlone) {
 }
 
 TEST_F(Retry, RunsAgainAfterWhatAnotherTryMayMend) {
-  for (const auto kind :
-       {ErrorKind::transient, ErrorKind::serialization, ErrorKind::deadlock, ErrorKind::connection_lost}) {
+  for (const auto kind : {ErrorKind::transient, ErrorKind::serialization, ErrorKind::deadlock,
+                          ErrorKind::connection_lost}) {
     attempts = 0;
     EXPECT_NO_THROW(run(failing(kind, 2))) << to_string(kind);
     EXPECT_EQ(attempts, 3) << to_string(kind);
@@ -82,9 +82,9 @@ TEST_F(Retry, RunsAgainFromTheTop) {
 }
 
 TEST_F(Retry, DoesNotRepeatWhatWouldFailAgain) {
-  for (const auto kind :
-       {ErrorKind::constraint, ErrorKind::disk_full, ErrorKind::read_only, ErrorKind::permission,
-        ErrorKind::cancelled, ErrorKind::schema, ErrorKind::invalid, ErrorKind::corrupt, ErrorKind::other}) {
+  for (const auto kind : {ErrorKind::constraint, ErrorKind::disk_full, ErrorKind::read_only,
+                          ErrorKind::permission, ErrorKind::cancelled, ErrorKind::schema,
+                          ErrorKind::invalid, ErrorKind::corrupt, ErrorKind::other}) {
     attempts = 0;
     EXPECT_THROW(run(failing(kind, 1)), Error) << to_string(kind);
     EXPECT_EQ(attempts, 1) << to_string(kind);
@@ -111,7 +111,9 @@ TEST_F(Retry, DoesNotCatchWhatIsNoError) {
 
 TEST_F(Retry, GivesUpAfterMaxAttemptsWithTheLastError) {
   try {
-    run([this] { throw Error({ErrorKind::deadlock, std::to_string(++attempts), "commit"}, "victim"); });
+    run([this] {
+      throw Error({ErrorKind::deadlock, std::to_string(++attempts), "commit"}, "victim");
+    });
     FAIL() << "it never succeeds";
   } catch (const Error& error) {
     EXPECT_EQ(error.native_code(), "5");
@@ -157,14 +159,16 @@ TEST_F(Retry, StopEndsThePauseBetweenTries) {
   std::stop_source stop;
   options.stop = stop.get_token();
   policy = {.max_attempts = 1'000'000, .patience = 24h, .backoff = {.initial = 1h, .cap = 1h}};
-  auto running = std::async(std::launch::async, [&] { run(failing(ErrorKind::deadlock, 1'000'000)); });
+  auto running =
+      std::async(std::launch::async, [&] { run(failing(ErrorKind::deadlock, 1'000'000)); });
   while (clock.sleepers() == 0) std::this_thread::yield();
   stop.request_stop();
   EXPECT_THROW(running.get(), Error);
 }
 
 TEST_F(Retry, PausesOnTheClockWithinTheBackoff) {
-  policy.patience = 24h * 365 * 50;  // the loop below may move the clock often before the sleeper has woken
+  policy.patience =
+      24h * 365 * 50;  // the loop below may move the clock often before the sleeper has woken
   policy.backoff = {.initial = 1h, .cap = 1h};
   const auto start = clock.mono();
   auto running = std::async(std::launch::async, [&] { run(failing(ErrorKind::deadlock, 4)); });
@@ -176,8 +180,6 @@ TEST_F(Retry, PausesOnTheClockWithinTheBackoff) {
   EXPECT_EQ(attempts, 5);
   EXPECT_GT(clock.mono(), start);
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST_F(Retry, LogsEveryRepetitionAsAWarning) {
   run(failing(ErrorKind::deadlock, 2));
@@ -203,7 +205,8 @@ TEST(MayRetry, IsTrueForWhatIsTransientAndForRepeatableDoubt) {
   for (const auto kind : all_error_kinds()) {
     const auto error = failure(kind);
     EXPECT_EQ(storage::may_retry(error, {}), error.is_transient()) << to_string(kind);
-    EXPECT_EQ(storage::may_retry(error, {.repeatable = true}), error.is_transient() || error.is_in_doubt())
+    EXPECT_EQ(storage::may_retry(error, {.repeatable = true}),
+              error.is_transient() || error.is_in_doubt())
         << to_string(kind);
   }
 }

@@ -46,14 +46,16 @@ std::set<std::string_view> names_of(Statements statements) {
   return names;
 }
 
-/// Without the steps (`outbox_claim_step_park`) that an engine takes for a statement of the same beginning.
+/// Without the steps (`outbox_claim_step_park`) that an engine takes for a statement of the same
+/// beginning.
 std::set<std::string_view> main_names_of(Statements statements) {
   std::set<std::string_view> names;
   for (const auto name : names_of(statements)) names.insert(name.substr(0, name.find("_step_")));
   return names;
 }
 
-std::vector<std::pair<std::int64_t, std::string_view>> labels_of(std::span<const Migration> migrations) {
+std::vector<std::pair<std::int64_t, std::string_view>> labels_of(
+    std::span<const Migration> migrations) {
   std::vector<std::pair<std::int64_t, std::string_view>> labels;
   for (const auto& migration : migrations) labels.emplace_back(migration.number, migration.name);
   return labels;
@@ -81,7 +83,8 @@ TEST(Statements, StandAtTheirIndex) {
 TEST(Statements, AreFoundByTheNameOfTheirVariable) {
   EXPECT_EQ(postgres::sql::outbox_claim.name, "outbox_claim");
   EXPECT_EQ(sqlite::sql::outbox_claim.name, "outbox_claim");
-  EXPECT_EQ(postgres::sql::statements()[postgres::sql::outbox_ack.index], &postgres::sql::outbox_ack);
+  EXPECT_EQ(postgres::sql::statements()[postgres::sql::outbox_ack.index],
+            &postgres::sql::outbox_ack);
   EXPECT_EQ(sqlite::sql::statements()[sqlite::sql::outbox_ack.index], &sqlite::sql::outbox_ack);
 }
 
@@ -108,12 +111,11 @@ TEST(StatementTexts, LeaveNoMarkInTheEnginesStatements) {
   for (const auto& engine : engines()) {
     const storage::StatementTexts texts{engine.statements, "infra"};
     for (const auto* statement : engine.statements) {
-      EXPECT_THAT(texts.of(*statement), Not(HasSubstr("{schema}"))) << engine.name << ' ' << statement->name;
+      EXPECT_THAT(texts.of(*statement), Not(HasSubstr("{schema}")))
+          << engine.name << ' ' << statement->name;
     }
   }
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(Migrations, HaveTheSameNumbersAndNamesInBothEngines) {
   EXPECT_THAT(labels_of(postgres::migrations()), Not(IsEmpty()));
@@ -123,7 +125,8 @@ TEST(Migrations, HaveTheSameNumbersAndNamesInBothEngines) {
 TEST(Migrations, AreNumberedFromOneWithoutGaps) {
   for (const auto& engine : engines()) {
     std::int64_t expected = 1;
-    for (const auto& migration : engine.migrations) EXPECT_EQ(migration.number, expected++) << engine.name;
+    for (const auto& migration : engine.migrations)
+      EXPECT_EQ(migration.number, expected++) << engine.name;
   }
 }
 

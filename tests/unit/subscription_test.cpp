@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 
 constexpr PollPace pace{milliseconds{500}, milliseconds{5'000}};
 
-void ignore(const OutboxMessage& /*message*/, HandlerContext& /*context*/) {}
+void ignore(const Message& /*message*/, HandlerContext& /*context*/) {}
 
 WallTime wall(int second) {
   return WallTime{seconds{1'000'000 + second}};
@@ -22,7 +22,7 @@ WallTime wall(int second) {
 storage::ClaimedEntry entry_at(int second) {
   storage::ClaimedEntry entry;
   entry.ready_at = wall(second);
-  entry.claimed.claim.id = OutboxWorkItemId::generate();
+  entry.claimed.claim.id = MessageId::generate();
   return entry;
 }
 
@@ -41,7 +41,8 @@ class SubscriptionTest : public ::testing::Test {
     shared.ring();
     return begin();
   }
-  void end(const PlannedClaim& claim, const storage::Claimed& claimed, milliseconds took = milliseconds{0}) {
+  void end(const PlannedClaim& claim, const storage::Claimed& claimed,
+           milliseconds took = milliseconds{0}) {
     const auto sent_at = now;
     now += took;
     shared.end_claim(claim, claimed, pace, sent_at, now);
@@ -169,8 +170,8 @@ TEST_F(SubscriptionTest, WithNothingToDoItLooksLessAndLessOften) {
   for (int i = 0; i < 6; ++i) {
     end(begin(), {});
     while (shared.next_look() <= now) end(begin(), {});
-    pauses.push_back(
-        static_cast<int>(std::chrono::duration_cast<milliseconds>(shared.next_look() - now).count()));
+    pauses.push_back(static_cast<int>(
+        std::chrono::duration_cast<milliseconds>(shared.next_look() - now).count()));
     now = shared.next_look();
   }
   EXPECT_TRUE(std::ranges::is_sorted(pauses));
@@ -191,7 +192,8 @@ TEST(SubscriptionRoom, ALimitedHandlerIsClaimedForAsItHasRoom) {
   auto subscriptions = subscriptions_of(handlers, UnknownTopics::leave);
   auto& limited = subscriptions.front();
   ASSERT_NE(limited.limited(), nullptr);
-  EXPECT_EQ(limited.room(50), 4U) << "two at work and two that wait, until we know how long they take";
+  EXPECT_EQ(limited.room(50), 4U)
+      << "two at work and two that wait, until we know how long they take";
   limited.held = 4;
   EXPECT_EQ(limited.room(50), 0U);
   for (int i = 0; i < 100; ++i) limited.note_handled(milliseconds{10});

@@ -27,8 +27,8 @@ TEST(Utf8Length, CountsCodePointsNotBytes) {
 }
 
 TEST(Utf8Length, AcceptsTheFirstAndLastCodePointOfEveryLength) {
-  for (const auto& text : {"\x01"s, "\x7F"s, "\xC2\x80"s, "\xDF\xBF"s, "\xE0\xA0\x80"s, "\xEF\xBF\xBF"s,
-                           "\xF0\x90\x80\x80"s, "\xF4\x8F\xBF\xBF"s}) {
+  for (const auto& text : {"\x01"s, "\x7F"s, "\xC2\x80"s, "\xDF\xBF"s, "\xE0\xA0\x80"s,
+                           "\xEF\xBF\xBF"s, "\xF0\x90\x80\x80"s, "\xF4\x8F\xBF\xBF"s}) {
     EXPECT_EQ(utf8_length(text), 1U) << ::testing::PrintToString(text);
   }
 }
@@ -49,7 +49,8 @@ TEST(Utf8Length, RefusesNul) {
 }
 
 TEST(Utf8Length, RefusesCharactersThatAreCutShort) {
-  for (const auto& bad : {"\xC3"s, "\xE2\x82"s, "\xE2"s, "\xF0\x9F\x98"s, "\xF0\x9F"s, "\xC3\xC3\xBC"s}) {
+  for (const auto& bad :
+       {"\xC3"s, "\xE2\x82"s, "\xE2"s, "\xF0\x9F\x98"s, "\xF0\x9F"s, "\xC3\xC3\xBC"s}) {
     expect_refused_wherever_it_stands(bad);
   }
 }
@@ -75,8 +76,8 @@ TEST(Utf8Length, RefusesSurrogates) {
 }
 
 TEST(Utf8Length, RefusesCodePointsAboveTheLast) {
-  for (const auto& bad :
-       {"\xF4\x90\x80\x80"s, "\xF7\xBF\xBF\xBF"s, "\xF8\x88\x80\x80\x80"s, "\xFC\x84\x80\x80\x80\x80"s}) {
+  for (const auto& bad : {"\xF4\x90\x80\x80"s, "\xF7\xBF\xBF\xBF"s, "\xF8\x88\x80\x80\x80"s,
+                          "\xFC\x84\x80\x80\x80\x80"s}) {
     expect_refused_wherever_it_stands(bad);
   }
 }
@@ -85,8 +86,6 @@ TEST(Utf8Length, RefusesBytesThatStartNoCharacter) {
   for (const auto& bad : {"\x80"s, "\xBF"s, "\xFE"s, "\xFF"s, "Gr\xFC\xDF"s})
     expect_refused_wherever_it_stands(bad);
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 TEST(RequireIdentifier, AcceptsLowerCaseWordsWithDigitsAndUnderscores) {
   for (const auto* name : {"a", "_", "infra", "_hidden", "t_0190b8a2", "a1", "select"}) {
@@ -100,11 +99,16 @@ TEST(RequireIdentifier, AcceptsFiftyOneCharactersAndRefusesFiftyTwo) {
 }
 
 TEST(RequireIdentifier, RefusesWhatCouldEscapeFromSql) {
-  for (const auto& name :
-       {""s,         "Infra"s,      "1a"s,    "a b"s,  " a"s,  "a "s,  "a-b"s, "a.b"s, "a;drop table x"s,
-        "a\"b"s,     "a'b"s,        "a`b"s,   "a\\b"s, "a$b"s, "a\n"s, "a\0"s, "\0"s,  "a--"s,
-        "{schema}"s, "gr\xC3\xBC"s, "a\xFF"s, "../a"s, "%s"s}) {
-    EXPECT_THROW(require_identifier("schema", name), std::invalid_argument) << ::testing::PrintToString(name);
+  for (const auto& name : {""s,         "Infra"s,      "1a"s,
+                           "a b"s,      " a"s,         "a "s,
+                           "a-b"s,      "a.b"s,        "a;drop table x"s,
+                           "a\"b"s,     "a'b"s,        "a`b"s,
+                           "a\\b"s,     "a$b"s,        "a\n"s,
+                           "a\0"s,      "\0"s,         "a--"s,
+                           "{schema}"s, "gr\xC3\xBC"s, "a\xFF"s,
+                           "../a"s,     "%s"s}) {
+    EXPECT_THROW(require_identifier("schema", name), std::invalid_argument)
+        << ::testing::PrintToString(name);
   }
 }
 
@@ -128,8 +132,6 @@ TEST(RequireIdentifier, DoesNotRepeatAnEndlessName) {
   EXPECT_LT(refusal_of("schema", std::string(100'000, 'x')).size(), 200U);
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST(Trimmed, LeavesTextWithinTheLimitAlone) {
   EXPECT_EQ(trimmed("abc", 3), "abc");
   EXPECT_EQ(trimmed("abc", 100), "abc");
@@ -142,7 +144,8 @@ TEST(Trimmed, CutsAtTheLimit) {
 }
 
 TEST(Trimmed, CutsBeforeACharacterThatDoesNotFitWhole) {
-  const std::string_view text = "a\xC3\xBC\xE2\x82\xAC\xF0\x9F\x98\x80";  // a ü € emoji: 1, 2, 3 and 4 bytes
+  const std::string_view text =
+      "a\xC3\xBC\xE2\x82\xAC\xF0\x9F\x98\x80";  // a ü € emoji: 1, 2, 3 and 4 bytes
   EXPECT_EQ(trimmed(text, 1), text.substr(0, 1));
   EXPECT_EQ(trimmed(text, 2), text.substr(0, 1));
   EXPECT_EQ(trimmed(text, 3), text.substr(0, 3));
@@ -157,8 +160,6 @@ TEST(Trimmed, OfMalformedTextStaysWithinTheLimit) {
   EXPECT_EQ(trimmed("ab\xFF\xFF", 3), "ab\xFF");
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST(WithSchema, ReplacesEveryMark) {
   EXPECT_EQ(with_schema("select * from {schema}.a join {schema}.b", "infra"),
             "select * from infra.a join infra.b");
@@ -168,7 +169,8 @@ TEST(WithSchema, ReplacesEveryMark) {
 
 TEST(WithSchema, LeavesEverythingElseAlone) {
   EXPECT_EQ(with_schema("", "infra"), "");
-  EXPECT_EQ(with_schema("select '{}', '{Schema}', '{schema'", "infra"), "select '{}', '{Schema}', '{schema'");
+  EXPECT_EQ(with_schema("select '{}', '{Schema}', '{schema'", "infra"),
+            "select '{}', '{Schema}', '{schema'");
 }
 
 TEST(WithSchema, DoesNotReplaceInsideWhatItPutIn) {

@@ -81,10 +81,11 @@ TEST(TimeZone, OfAnotherNameIsAnotherZone) {
 
 TEST(TimeZone, RefusesUnknownNames) {
   using namespace std::string_literals;
-  for (const auto& name : {"Europe/Atlantis"s, ""s, "europe/berlin"s, " Europe/Berlin"s, "Europe/Berlin "s,
-                           "Europe"s, "CEST"s, "+01:00"s, "../../etc/passwd"s, "/usr/share/zoneinfo/UTC"s,
-                           "localtime"s, "posixrules"s, "posix/Europe/Berlin"s, "right/Europe/Berlin"s,
-                           "tzdata.zi"s, "Europe/Berlin\0"s, "\xFF\xFE"s, std::string(10'000, 'x')}) {
+  for (const auto& name :
+       {"Europe/Atlantis"s, ""s, "europe/berlin"s, " Europe/Berlin"s, "Europe/Berlin "s, "Europe"s,
+        "CEST"s, "+01:00"s, "../../etc/passwd"s, "/usr/share/zoneinfo/UTC"s, "localtime"s,
+        "posixrules"s, "posix/Europe/Berlin"s, "right/Europe/Berlin"s, "tzdata.zi"s,
+        "Europe/Berlin\0"s, "\xFF\xFE"s, std::string(10'000, 'x')}) {
     try {
       (void)TimeZone::find(name);
       ADD_FAILURE() << name;
@@ -112,7 +113,6 @@ TEST(TimeZone, DatabaseIsThere) {
 }
 
 // --- after the last change that the zone's file lists
-// ------------------------------------------------------------------------
 
 struct FutureChange {
   const char* zone;
@@ -150,8 +150,8 @@ TEST(TimeZoneRule, KnowsGapsAndOverlapsThere) {
   for (const auto& [name, at, before, after] : future_changes) {
     const auto zone = TimeZone::find(name);
     const auto earlier = std::min(before, after);
-    const LocalTime middle{std::chrono::floor<seconds>(at).time_since_epoch() + std::chrono::hours{earlier} +
-                           30min};
+    const LocalTime middle{std::chrono::floor<seconds>(at).time_since_epoch() +
+                           std::chrono::hours{earlier} + 30min};
     const auto found = zone.instants_of(middle);
     EXPECT_EQ(found.kind, before < after ? Kind::skipped : Kind::twice) << name;
     EXPECT_EQ(found.first, before < after ? at : at - 30min) << name;
@@ -162,8 +162,8 @@ TEST(TimeZoneRule, KnowsGapsAndOverlapsThere) {
 }
 
 TEST(TimeZoneRule, GoesOnWhereTheFileEnds) {
-  for (const auto* name :
-       {"Europe/Berlin", "America/New_York", "Australia/Sydney", "Africa/Casablanca", "Asia/Tokyo"}) {
+  for (const auto* name : {"Europe/Berlin", "America/New_York", "Australia/Sydney",
+                           "Africa/Casablanca", "Asia/Tokyo"}) {
     const auto zone = TimeZone::find(name);
     auto period = zone.period_at(sys_days{2030y / 1 / 1});
     while (period.end < sys_days{2100y / 1 / 1}) {
@@ -178,8 +178,8 @@ TEST(TimeZoneRule, GoesOnWhereTheFileEnds) {
 TEST(PosixZone, RefusesWhatIsNoRuleWithSummerTime) {
   for (const auto* text :
        {"", "UTC0", "<+01>-1", "CET-1CEST", "CET-1CEST,M3.5.0", "CET-1CEST,M13.5.0,M10.5.0",
-        "CET-1CEST,M3.6.0,M10.5.0", "CET-1CEST,M3.5.7,M10.5.0", "C-1CEST,M3.5.0,M10.5.0", "CET-1CEST,J0,J365",
-        "CET-1CEST,M3.5.0,M10.5.0x", "CET-25CEST,M3.5.0,M10.5.0"}) {
+        "CET-1CEST,M3.6.0,M10.5.0", "CET-1CEST,M3.5.7,M10.5.0", "C-1CEST,M3.5.0,M10.5.0",
+        "CET-1CEST,J0,J365", "CET-1CEST,M3.5.0,M10.5.0x", "CET-25CEST,M3.5.0,M10.5.0"}) {
     EXPECT_FALSE(core::PosixZone::parse(text)) << text;
   }
 }

@@ -38,8 +38,6 @@ Bytes bytes_of(const std::vector<int>& values) {
   return bytes;
 }
 
-// -----------------------------------------------------------------------------------------------------------
-
 TEST(Parameter, OfUpToFourSignedBytesIsInt32) {
   EXPECT_EQ(held<std::int32_t>(-5), -5);
   EXPECT_EQ(held<std::int32_t>(std::numeric_limits<std::int32_t>::min()),
@@ -92,13 +90,14 @@ TEST(Parameter, OfBytesViewsThem) {
   const auto bytes = bytes_of({1, 0, 255});
   EXPECT_EQ(held<std::span<const std::byte>>(bytes).data(), bytes.data());
   EXPECT_EQ(held<std::span<const std::byte>>(bytes).size(), 3U);
-  EXPECT_EQ(held<std::span<const std::byte>>(std::span<const std::byte>{bytes}.first(2)).size(), 2U);
+  EXPECT_EQ(held<std::span<const std::byte>>(std::span<const std::byte>{bytes}.first(2)).size(),
+            2U);
 }
 
 TEST(Parameter, OfAnIdIsItsUuid) {
   const auto uuid = Uuid::v7();
   EXPECT_EQ(held<Uuid>(uuid), uuid);
-  EXPECT_EQ(held<Uuid>(OutboxMessageId{uuid}), uuid);
+  EXPECT_EQ(held<Uuid>(MessageId{uuid}), uuid);
   EXPECT_EQ(held<Uuid>(OwnerToken{uuid}), uuid);
 }
 
@@ -130,11 +129,10 @@ TEST(Parameter, OfAFilledOptionalIsWhatItHolds) {
 TEST(Parameter, DoesNotTakeAPointerForABool) {
   EXPECT_FALSE((std::is_constructible_v<Parameter, const void*>));
   EXPECT_FALSE(
-      (std::is_constructible_v<Parameter, const unsigned char*>));  // what sqlite3_column_text() returns
+      (std::is_constructible_v<Parameter, const unsigned char*>));  // what sqlite3_column_text()
+                                                                    // returns
   EXPECT_FALSE((std::is_constructible_v<Parameter, const int*>));
 }
-
-// -----------------------------------------------------------------------------------------------------------
 
 Row row_of(Value value) {
   return Row{{std::move(value)}};

@@ -1,8 +1,10 @@
 // A clock that stands still until a test moves it.
 //
 // Guarantees
-//   * `advance` moves wall and monotonic time together and wakes every sleeper whose deadline it reached.
-//   * `jump_wall` moves the wall clock alone, in either direction, as an administrator or NTP would.
+//   * `advance` moves wall and monotonic time together and wakes every sleeper whose deadline it
+//   reached.
+//   * `jump_wall` moves the wall clock alone, in either direction, as an administrator or NTP
+//   would.
 //
 // Threads: may be shared between threads.
 #pragma once
@@ -16,7 +18,8 @@ namespace dovetail::testing {
 
 class ManualClock final : public Clock {
  public:
-  explicit ManualClock(WallTime start = WallTime{std::chrono::seconds{1'700'000'000}}) : wall_(start) {}
+  explicit ManualClock(WallTime start = WallTime{std::chrono::seconds{1'700'000'000}})
+      : wall_(start) {}
 
   [[nodiscard]] WallTime wall() const override;
   [[nodiscard]] MonoTime mono() const override;

@@ -341,7 +341,7 @@ $function$;
 
 -- Lets the lease of inbox_try_begin end `lease` from now, or when it would have, if that is later; answers the time, null
 -- when it is not held any more.
-create function {schema}.inbox_extend(source text, message_id text, owner_token uuid, claim_epoch bigint, lease interval)
+create function {schema}.inbox_renew_ticket(source text, message_id text, owner_token uuid, claim_epoch bigint, lease interval)
   returns timestamptz
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -354,8 +354,8 @@ begin
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
   end if;
   update {schema}.inbox_guard g set lease_until = greatest(g.lease_until, {schema}.clock() + lease)
-   where g.source = inbox_extend.source and g.message_id = inbox_extend.message_id and g.status = 1
-     and g.owner_token = inbox_extend.owner_token and g.claim_epoch = inbox_extend.claim_epoch
+   where g.source = inbox_renew_ticket.source and g.message_id = inbox_renew_ticket.message_id and g.status = 1
+     and g.owner_token = inbox_renew_ticket.owner_token and g.claim_epoch = inbox_renew_ticket.claim_epoch
      and g.lease_until > {schema}.clock()
   returning g.lease_until into v_until;
   return v_until;
@@ -445,7 +445,7 @@ begin
 end
 $function$;
 
-create or replace function {schema}._inbox_revived(ids uuid[]) returns void
+create or replace function {schema}._inbox_replayed(ids uuid[]) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
@@ -461,8 +461,8 @@ create function {schema}._inbox_lock_dead(
   only_source     text,
   only_message_id text,
   only_topic      text,
-  died_after      timestamptz,
-  died_before     timestamptz,
+  failed_after      timestamptz,
+  failed_before     timestamptz,
   most            integer
 ) returns tid[]
   language plpgsql volatile
@@ -473,7 +473,7 @@ begin
     select g.ctid from {schema}.inbox_guard g
      where g.status = 3 and (only_source is null or g.source = only_source)
        and (only_message_id is null or g.message_id = only_message_id)
-       and (died_after is null or g.processed_at >= died_after) and (died_before is null or g.processed_at < died_before)
+       and (failed_after is null or g.processed_at >= failed_after) and (failed_before is null or g.processed_at < failed_before)
        and (only_topic is null or exists (select from {schema}.inbox_archive a
                                            where a.id = g.item_id and a.topic = only_topic))
      order by g.source, g.message_id limit most
@@ -485,12 +485,12 @@ $function$;
 -- ready again with their attempts at zero, after `delay` if there is one; the others count as seen.
 -- Their last errors are kept, unless a reason is given. Answers how many. Every other argument that
 -- is given narrows it down.
-create function {schema}.inbox_revive(
+create function {schema}.inbox_replay_dead_letters(
   only_source     text        default null,
   only_message_id text        default null,
   only_topic      text        default null,
-  died_after      timestamptz default null,
-  died_before     timestamptz default null,
+  failed_after      timestamptz default null,
+  failed_before     timestamptz default null,
   most            integer     default 1000,
   reason          text        default null,
   delay           interval    default null
@@ -499,7 +499,7 @@ create function {schema}.inbox_revive(
   set search_path = pg_catalog, pg_temp
 as $function$
 declare
-  v_rows tid[] := {schema}._inbox_lock_dead(only_source, only_message_id, only_topic, died_after, died_before, most);
+  v_rows tid[] := {schema}._inbox_lock_dead(only_source, only_message_id, only_topic, failed_after, failed_before, most);
   v_items uuid[];
   v_count integer;
 begin
@@ -528,19 +528,19 @@ $function$;
 
 -- Deletes dead messages, and the queue's dead letters with them, up to `most`: when they come again, they are new. Answers
 -- how many. Every argument that is given narrows it down.
-create function {schema}.inbox_purge_dead(
+create function {schema}.inbox_purge_dead_letters(
   only_source     text        default null,
   only_message_id text        default null,
   only_topic      text        default null,
-  died_after      timestamptz default null,
-  died_before     timestamptz default null,
+  failed_after      timestamptz default null,
+  failed_before     timestamptz default null,
   most            integer     default 1000
 ) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 declare
-  v_rows tid[] := {schema}._inbox_lock_dead(only_source, only_message_id, only_topic, died_after, died_before, most);
+  v_rows tid[] := {schema}._inbox_lock_dead(only_source, only_message_id, only_topic, failed_after, failed_before, most);
   v_items uuid[];
   v_letters uuid[];
   v_count integer;
@@ -560,7 +560,7 @@ $function$;
 
 -- Forgets messages that ended, or that nobody has begun, before a time, up to `most`: when they come again, they are new.
 -- Answers how many. Not those that wait in the queue or are dead letters of it.
-create function {schema}.inbox_forget(before timestamptz, most integer default 1000) returns integer
+create function {schema}.inbox_purge_old(before timestamptz, most integer default 1000) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set enable_seqscan = off

@@ -179,7 +179,7 @@ begin
 end
 $function$;
 
-create or replace function {schema}._outbox_revived(ids uuid[]) returns void
+create or replace function {schema}._outbox_replayed(ids uuid[]) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$

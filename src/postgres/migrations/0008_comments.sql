@@ -73,15 +73,15 @@ comment on function {schema}.inbox_mark_dead is
   'Marks a received message as dead: it is not processed again.';
 comment on function {schema}.inbox_release is
   'Gives a message whose processing has begun back, for another try.';
-comment on function {schema}.inbox_extend is
+comment on function {schema}.inbox_renew_ticket is
   'Extends the lease of a message that is being processed; returns its new end, or null.';
 comment on function {schema}.inbox_enqueue is
   'Stores a received message for a handler, once per source and message id.';
-comment on function {schema}.inbox_revive is
+comment on function {schema}.inbox_replay_dead_letters is
   'Lets dead messages be processed again; returns how many.';
-comment on function {schema}.inbox_purge_dead is
+comment on function {schema}.inbox_purge_dead_letters is
   'Deletes dead messages; returns how many.';
-comment on function {schema}.inbox_forget is
+comment on function {schema}.inbox_purge_old is
   'Deletes what is remembered of messages that were last seen before a time; returns how many.';
 
 comment on function {schema}.timers_schedule is

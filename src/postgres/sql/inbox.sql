@@ -33,8 +33,8 @@ select exists (select from {schema}.inbox_guard
 -- name: inbox_release
 select {schema}.inbox_release($1::text, $2::text, $3::uuid, $4::bigint, $5::text, charge => $6::integer);
 
--- name: inbox_extend
-select {schema}.inbox_extend($1::text, $2::text, $3::uuid, $4::bigint, $5::bigint * interval '1 microsecond');
+-- name: inbox_renew_ticket
+select {schema}.inbox_renew_ticket($1::text, $2::text, $3::uuid, $4::bigint, $5::bigint * interval '1 microsecond');
 
 -- name: inbox_receive
 select outcome, id
@@ -43,22 +43,22 @@ select outcome, id
          payload => $6::text, correlation_id => $7::text, due_at => $8::timestamptz, headers => $9::jsonb,
          expires_at => $10::timestamptz, priority => $11::integer, notify => $12::boolean);
 
--- name: inbox_revive
-select {schema}.inbox_revive($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer,
+-- name: inbox_replay_dead_letters
+select {schema}.inbox_replay_dead_letters($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer,
                              reason => $7::text, delay => $8::bigint * interval '1 microsecond');
 
--- name: inbox_forget
-select {schema}.inbox_forget({schema}.clock() - $1::bigint * interval '1 microsecond', $2::integer);
+-- name: inbox_purge_old
+select {schema}.inbox_purge_old({schema}.clock() - $1::bigint * interval '1 microsecond', $2::integer);
 
--- name: inbox_purge_dead
-select {schema}.inbox_purge_dead($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer);
+-- name: inbox_purge_dead_letters
+select {schema}.inbox_purge_dead_letters($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer);
 
 -- name: inbox_get
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
        item_id, lease_until
   from {schema}.inbox_seen where source = $1::text and message_id = $2::text;
 
--- name: inbox_list_dead
+-- name: inbox_list_dead_letters
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
        item_id, lease_until
   from {schema}.inbox_seen

@@ -46,6 +46,12 @@ select id, topic, payload, correlation_id, headers::text, created_at, due_at, ex
 select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean,
                            rows => $5::tid[]);
 
+-- name: {queue}_ack_step_patient
+-- The same, with a limit for locks: it holds until the transaction ends.
+select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean,
+                           rows => $5::tid[])
+  from set_config('lock_timeout', $6::text, true);
+
 -- name: {queue}_ack_step_lock
 -- Before claims are settled in more than one way: all of them, in the order of their ids, and then what their ends touch.
 select cardinality({schema}._{queue}_lock_claims(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[])),

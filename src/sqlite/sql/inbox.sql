@@ -67,7 +67,7 @@ update {schema}_inbox_guard
    set status = 0, lease_until = null, last_error = coalesce(?6, last_error), attempts = attempts - (?7 = 0)
  where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5 and lease_until > ?3;
 
--- name: inbox_extend
+-- name: inbox_renew_ticket
 update {schema}_inbox_guard set lease_until = max(lease_until, ?6)
  where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5 and lease_until > ?3
 returning lease_until;
@@ -79,7 +79,7 @@ update {schema}_inbox_guard set status = 4, item_id = ?3, lease_until = null, ow
 -- name: inbox_receive_step_ended
 update {schema}_inbox_guard set status = ?2, processed_at = ?3 where item_id = ?1;
 
--- name: inbox_revive
+-- name: inbox_replay_dead_letters
 -- Those that may live again; also those whose dead letters somebody has purged.
 select g.source, g.message_id, q.id
   from {schema}_inbox_guard as g
@@ -89,18 +89,18 @@ select g.source, g.message_id, q.id
    and (q.id is null or q.status = 3)
  order by g.source, g.message_id limit ?6;
 
--- name: inbox_revive_step_one
+-- name: inbox_replay_dead_letters_step_one
 update {schema}_inbox_guard
    set status = 0, attempts = 0, processed_at = null, item_id = null, last_error = coalesce(?3, last_error)
  where source = ?1 and message_id = ?2;
 
--- name: inbox_revive_step_postpone
+-- name: inbox_replay_dead_letters_step_postpone
 update {schema}_inbox set ready_at = ready_at + ?2, last_error = coalesce(?3, last_error) where id = ?1;
 
--- name: inbox_revive_step_queued
+-- name: inbox_replay_dead_letters_step_queued
 update {schema}_inbox_guard set status = 4, processed_at = null where item_id = ?1;
 
--- name: inbox_purge_dead
+-- name: inbox_purge_dead_letters
 select g.source, g.message_id, g.item_id
   from {schema}_inbox_guard as g
   left join {schema}_inbox as q on q.id = g.item_id
@@ -108,15 +108,15 @@ select g.source, g.message_id, g.item_id
    and (?4 is null or g.processed_at >= ?4) and (?5 is null or g.processed_at < ?5)
  order by g.source, g.message_id limit ?6;
 
--- name: inbox_purge_dead_step_one
+-- name: inbox_purge_dead_letters_step_one
 delete from {schema}_inbox_guard where source = ?1 and message_id = ?2;
 
--- name: inbox_forget
+-- name: inbox_purge_old
 delete from {schema}_inbox_guard
  where rowid in (select rowid from {schema}_inbox_guard
                   where status = 2 and processed_at < ?1 order by processed_at limit ?2);
 
--- name: inbox_forget_step_dead
+-- name: inbox_purge_old_step_dead
 -- The queue's dead letters are not forgotten.
 delete from {schema}_inbox_guard
  where rowid in (select g.rowid from {schema}_inbox_guard as g
@@ -124,7 +124,7 @@ delete from {schema}_inbox_guard
                     and (g.item_id is null or not exists (select 1 from {schema}_inbox as q where q.id = g.item_id))
                   order by g.processed_at limit ?2);
 
--- name: inbox_forget_step_open
+-- name: inbox_purge_old_step_open
 delete from {schema}_inbox_guard
  where rowid in (select rowid from {schema}_inbox_guard
                   where status in (0, 1) and first_seen_at < ?1 and last_seen_at < ?1
@@ -136,7 +136,7 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
        item_id, lease_until
   from {schema}_inbox_seen where source = ?1 and message_id = ?2;
 
--- name: inbox_list_dead
+-- name: inbox_list_dead_letters
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
        item_id, lease_until
   from {schema}_inbox_seen

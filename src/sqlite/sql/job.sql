@@ -91,7 +91,7 @@ update {schema}_job set wake_at = ?2
  where id = (select job_id from {schema}_job_run where id = ?1)
    and exists (select 1 from {schema}_job_run as w where w.job_id = {schema}_job.id and w.released_at is null);
 
--- name: job_release_step_revived
+-- name: job_release_step_replayed
 update {schema}_job_run set ended_at = null, failed = 0 where id = ?1;
 
 -- name: job_note_started

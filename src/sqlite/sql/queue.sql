@@ -40,16 +40,16 @@ values (?2, ?3, ?4, ?5, ?6, max(coalesce(?6, ?1), ?1), ?1, ?7, ?8, ?9, ?9),
        (?58, ?59, ?60, ?61, ?62, max(coalesce(?62, ?1), ?1), ?1, ?63, ?64, ?65, ?65);
 
 -- name: {queue}_claim
--- One lane's messages that are due, or whose leases expired; from a mark on. The store decides what becomes of each.
-select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at, seq, lost_leases
+-- One lane's messages that are due, or whose leases expired, from a mark on. The store decides what becomes of each.
+-- Messages of topics that the claim does not take come without their payloads: SQLite does not read those then.
+-- ?5 is one topic that the claim takes; null: it takes all. ?6 holds more topics as a JSON array; with ?7, it takes all
+-- topics but those.
+select id, topic,
+       case when ?5 is null or topic = ?5 then payload
+            when ?6 is not null and (topic in (select value from json_each(?6))) <> ?7 then payload end,
+       correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, lease_until, ready_at, seq,
+       lost_leases
   from {schema}_{queue}
- where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and lease_until <= ?2
- order by ready_at, seq;
-
--- name: {queue}_claim_step_scan
--- The same for a claim of some topics only: without the payloads, which for messages of other topics are read in vain.
-select seq, topic, ready_at from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
    and lease_until <= ?2
  order by ready_at, seq;
@@ -61,14 +61,14 @@ select ready_at, seq from {schema}_{queue}
  order by ready_at, seq limit 1 offset ?5;
 
 -- name: {queue}_claim_step_leap
--- The same scan over many messages, up to the bound ?2, ?5. ?7 holds the topics as a JSON array; with ?8 all others are meant.
+-- A look at many messages, up to the bound ?2, ?5. ?7 holds the topics as a JSON array; with ?8 all others are meant.
 select seq from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
    and (ready_at < ?2 or seq <= ?5) and (topic in (select value from json_each(?7))) <> ?8 and lease_until <= ?6
  order by ready_at, seq limit ?9;
 
 -- name: {queue}_claim_step_rows
--- Rows of the scan above, without a gap.
+-- Rows that the leap found, without a gap.
 select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
        lease_until, ready_at, seq, lost_leases
   from {schema}_{queue} where seq between ?1 and ?2 order by seq;

@@ -346,8 +346,8 @@ $function$;
 -- are left alone, whatever their state. max_bytes: claims fewer messages when their payloads together exceed it; one
 -- message is always claimed.
 --
--- The sub-select that locks stands in an array, which is computed once: joined in directly, the planner may choose to run
--- it again, and it would lock more rows than were asked for. Lane by lane, the highest first, it walks the index in the
+-- The sub-select that locks stands in a statement of its own and yields an array: joined in directly, the planner may
+-- choose to run it again, and it would lock more rows than were asked for. Lane by lane, the highest first, it walks the index in the
 -- order of claims and stops when it has enough: neither the length of the queue nor what is finished makes it slower.
 --
 -- The settings keep it on the index whatever the statistics say, planned once per session, and the just-in-time compiler
@@ -405,11 +405,11 @@ begin
 
   for round in 1 .. 20 loop
     -- After the first round there is much to pass over: look at more of it at once.
-    v_rows := array(
-      select picked.ctid
-        from generate_series(5, -5, -1) as lanes(lane)
-       cross join lateral (
-               select r.ctid from {schema}.{queue} r
+    select array_agg(picked.ctid), sum(picked.size) into v_rows, v_size
+      from (select row.ctid, row.size
+              from generate_series(5, -5, -1) as lanes(lane)
+             cross join lateral (
+               select r.ctid, octet_length(r.payload) as size from {schema}.{queue} r
                 where r.lane = lanes.lane and r.ready_at <= v_now
                   and (r.ready_at, r.id) >= (coalesce(after[lanes.lane + 6], '-infinity'),
                                              coalesce(after_ids[lanes.lane + 6], '00000000-0000-0000-0000-000000000000'))
@@ -418,9 +418,9 @@ begin
                   and (except_topics is null or r.topic <> all (except_topics))
                 order by r.ready_at, r.id
                 limit v_look
-                for no key update skip locked) picked
-       limit v_look);
-    exit when v_rows = '{}';
+                for no key update skip locked) row
+             limit v_look) picked;
+    exit when v_rows is null;
     v_fit := v_rows;
     if round > 1 then
       v_fit := array(select o.ctid from unnest(v_rows) with ordinality as u(row, place)
@@ -430,8 +430,8 @@ begin
                              or o.attempts + (o.lease_until is not null)::integer < max_attempts)
                         and not o.topic = any (v_paused)
                       order by u.place limit v_left);
+      v_size := (select sum(octet_length(o.payload)) from {schema}.{queue} o where o.ctid = any (v_fit));
     end if;
-    v_size := (select sum(octet_length(o.payload)) from {schema}.{queue} o where o.ctid = any (v_fit));
     v_cut := v_bytes + v_size > max_bytes;
     if v_cut then
       v_fit := array(select f.row
@@ -958,7 +958,7 @@ end
 $function$;
 
 -- What follows when failed messages are ready again, in the same transaction. Here nothing.
-create function {schema}._{queue}_revived(ids uuid[]) returns void
+create function {schema}._{queue}_replayed(ids uuid[]) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
@@ -1008,7 +1008,7 @@ begin
   if v_ids is null then
     return 0;
   end if;
-  perform {schema}._{queue}_revived(v_ids);
+  perform {schema}._{queue}_replayed(v_ids);
   return cardinality(v_ids);
 end
 $function$;

@@ -1,15 +1,12 @@
-#include "outbox/new_messages.hpp"
+#include "queue/new_messages.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 
 #include "core/headers.hpp"
 #include "core/require.hpp"
-#include "dovetail/error.hpp"
-#include "storage/database.hpp"
-#include "storage/join_store.hpp"
 
-namespace dovetail::outbox {
+namespace dovetail::queue {
 namespace {
 
 using core::require_length;
@@ -32,9 +29,10 @@ void require_headers(const Headers& headers) {
     bytes += name.size() + value.size();
   }
   if (headers.size() > max_headers || bytes > max_header_bytes) {
-    throw std::invalid_argument("headers must not exceed " + std::to_string(max_headers) + " entries and " +
-                                std::to_string(max_header_bytes) + " bytes together, got " +
-                                std::to_string(headers.size()) + " and " + std::to_string(bytes));
+    throw std::invalid_argument("headers must not exceed " + std::to_string(max_headers) +
+                                " entries and " + std::to_string(max_header_bytes) +
+                                " bytes together, got " + std::to_string(headers.size()) + " and " +
+                                std::to_string(bytes));
   }
 }
 
@@ -51,19 +49,12 @@ void require_delay(std::chrono::milliseconds delay) {
   }
 }
 
-void require_joins(storage::Database& database, storage::WriteSession& session,
-                   std::span<const JoinId> joins) {
-  if (joins.empty()) return;
-  if (const auto missing = database.joins().missing(session, joins)) {
-    throw InvalidOperation("join " + missing->to_string() + " does not exist");
-  }
-}
-
-storage::NewMessage checked(const MessageParts& parts, const OutboxOptions& options) {
+storage::NewMessage checked(const MessageParts& parts, const QueueOptions& options) {
   require_topic(parts.topic);
   if (parts.payload.size() > options.max_payload_bytes) {
-    throw std::invalid_argument("payload must not exceed " + std::to_string(options.max_payload_bytes) +
-                                " bytes, got " + std::to_string(parts.payload.size()));
+    throw std::invalid_argument("payload must not exceed " +
+                                std::to_string(options.max_payload_bytes) + " bytes, got " +
+                                std::to_string(parts.payload.size()));
   }
   require_text("payload", parts.payload);
   if (parts.due_at) require_time("due_at", *parts.due_at);
@@ -71,7 +62,7 @@ storage::NewMessage checked(const MessageParts& parts, const OutboxOptions& opti
   if (parts.priority < storage::lowest_priority || parts.priority > storage::highest_priority) {
     throw std::out_of_range("priority must be -5 to 5, got " + std::to_string(parts.priority));
   }
-  storage::NewMessage message{.id = OutboxMessageId::generate(),
+  storage::NewMessage message{.id = MessageId::generate(),
                               .fresh = true,
                               .topic = parts.topic,
                               .payload = parts.payload,
@@ -92,17 +83,19 @@ storage::NewMessage checked(const MessageParts& parts, const OutboxOptions& opti
   return message;
 }
 
-storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& options) {
-  auto message = checked(MessageParts{request.topic, request.payload, request.correlation_id, request.due_at,
-                                      request.headers, request.expires_at, request.priority},
-                         options);
+storage::NewMessage checked(const EnqueueRequest& request, const QueueOptions& options) {
+  auto message =
+      checked(MessageParts{request.topic, request.payload, request.correlation_id, request.due_at,
+                           request.headers, request.expires_at, request.priority},
+              options);
   if (request.delay) {
     if (request.due_at) throw std::invalid_argument("due_at and delay exclude each other");
     require_delay(*request.delay);
     message.delay = request.delay;
   }
   if (request.message_id) {
-    if (request.message_id->is_nil()) throw std::invalid_argument("message_id must not be the nil UUID");
+    if (request.message_id->is_nil())
+      throw std::invalid_argument("message_id must not be the nil UUID");
     message.id = *request.message_id;
     message.fresh = false;
   }
@@ -117,7 +110,7 @@ storage::NewMessage checked(const EnqueueRequest& request, const OutboxOptions& 
 }
 
 std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
-                                         const OutboxOptions& options) {
+                                         const QueueOptions& options) {
   std::vector<storage::NewMessage> messages;
   messages.reserve(requests.size());
   for (const auto& request : requests) messages.push_back(checked(request, options));
@@ -128,33 +121,4 @@ storage::Announcement announcement_in(const Transaction& transaction) {
   return transaction.is_borrowed() ? storage::Announcement::edge : storage::Announcement::later;
 }
 
-void attach(storage::Database& database, storage::WriteSession& session,
-            std::span<const storage::Membership> members) {
-  const auto answer = database.joins().attach(session, members, true);
-  if (answer.missing) throw InvalidOperation("join " + answer.missing->to_string() + " does not exist");
-  if (answer.unknown) {
-    throw InvalidOperation("message " + answer.unknown->to_string() +
-                           " was there already, ended at this moment and is not kept: enqueue it again");
-  }
-}
-
-std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& session,
-                            std::span<const EnqueueRequest> requests,
-                            std::span<const storage::NewMessage> messages, bool repeated,
-                            storage::Announcement announcement) {
-  std::vector<JoinId> joins;
-  for (const auto& request : requests) joins.insert(joins.end(), request.joins.begin(), request.joins.end());
-  std::ranges::sort(joins);
-  joins.erase(std::unique(joins.begin(), joins.end()), joins.end());
-  require_joins(database, session, joins);  // before anything is written
-  auto answers = database.outbox().enqueue_many(session, messages, repeated, announcement);
-  if (joins.empty()) return answers;
-  std::vector<storage::Membership> members;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    for (const auto& join : requests[i].joins) members.push_back({join, answers[i]});
-  }
-  attach(database, session, members);
-  return answers;
-}
-
-}  // namespace dovetail::outbox
+}  // namespace dovetail::queue

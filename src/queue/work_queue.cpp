@@ -5,7 +5,7 @@
 
 #include "core/require.hpp"
 #include "core/text.hpp"
-#include "outbox/new_messages.hpp"
+#include "queue/new_messages.hpp"
 #include "storage/database.hpp"
 #include "storage/portions.hpp"
 #include "storage/queue_store.hpp"
@@ -16,7 +16,7 @@ namespace {
 using core::require_batch_size;
 using core::require_text;
 using core::require_time;
-using outbox::require_topic;
+using queue::require_topic;
 using storage::in_portions;
 
 constexpr std::size_t largest_payload_limit = std::size_t{64} << 20;
@@ -40,8 +40,8 @@ void require_lease(std::chrono::milliseconds lease) {
 
 void require_max_attempts(int attempts) {
   if (attempts < 1 || attempts > largest_max_attempts) {
-    throw std::out_of_range("max_attempts must be 1 to " + std::to_string(largest_max_attempts) + ", got " +
-                            std::to_string(attempts));
+    throw std::out_of_range("max_attempts must be 1 to " + std::to_string(largest_max_attempts) +
+                            ", got " + std::to_string(attempts));
   }
 }
 
@@ -82,22 +82,22 @@ void announce(storage::Database& database, std::string_view queue) {
 
 }  // namespace
 
-std::string_view to_string(OutboxStatus status) {
+std::string_view to_string(MessageStatus status) {
   switch (status) {
-    case OutboxStatus::ready:
+    case MessageStatus::ready:
       return "ready";
-    case OutboxStatus::in_progress:
+    case MessageStatus::in_progress:
       return "in_progress";
-    case OutboxStatus::done:
+    case MessageStatus::done:
       return "done";
-    case OutboxStatus::failed:
+    case MessageStatus::failed:
       return "failed";
   }
   return "unknown";
 }
 
 WorkQueue::WorkQueue(storage::Database& database, storage::QueueStore& store, std::string_view name,
-                     OutboxOptions options, Logger log, Metrics metrics)
+                     QueueOptions options, Logger log, Metrics metrics)
     : database_(&database),
       store_(&store),
       name_(name),
@@ -105,7 +105,8 @@ WorkQueue::WorkQueue(storage::Database& database, storage::QueueStore& store, st
       log_(std::move(log)),
       metrics_(std::move(metrics)) {
   if (options_.max_payload_bytes > largest_payload_limit) {
-    throw std::out_of_range("max_payload_bytes must not exceed " + std::to_string(largest_payload_limit));
+    throw std::out_of_range("max_payload_bytes must not exceed " +
+                            std::to_string(largest_payload_limit));
   }
   require_max_attempts(options_.max_attempts);
   if (options_.retain_done < std::chrono::seconds::zero() ||
@@ -115,7 +116,6 @@ WorkQueue::WorkQueue(storage::Database& database, storage::QueueStore& store, st
 }
 
 // --- claim and settle
-// ----------------------------------------------------------------------------------------
 
 std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request) {
   require_claim(request);
@@ -129,14 +129,17 @@ std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request) {
                                   .topics = request.topics.empty() ? nullptr : &topics,
                                   .max_bytes = static_cast<std::int64_t>(request.max_bytes)};
   std::vector<ClaimedMessage> claimed;
-  database_->write({.single_statement = true, .stop = request.stop}, [&](storage::WriteSession& session) {
-    auto answer = store_->claim(session, order);
-    claimed.clear();
-    for (auto& entry : answer.entries) claimed.push_back(std::move(entry.claimed));
-  });
+  database_->write({.single_statement = true, .stop = request.stop},
+                   [&](storage::WriteSession& session) {
+                     auto answer = store_->claim(session, order);
+                     claimed.clear();
+                     for (auto& entry : answer.entries) claimed.push_back(std::move(entry.claimed));
+                   });
   metrics_.count(event("claimed"), claimed.size(), {{"store", database_->name()}});
   log_.write(LogLevel::debug, event("claimed"),
-             {{"store", database_->name()}, {"owner", request.owner.to_string()}, {"count", claimed.size()}});
+             {{"store", database_->name()},
+              {"owner", request.owner.to_string()},
+              {"count", claimed.size()}});
   return claimed;
 }
 
@@ -147,7 +150,9 @@ std::size_t WorkQueue::settle(const char* what, OwnerToken owner, std::span<cons
   if (claims.empty()) return 0;
   // In id order: the lock order of the whole house.
   std::vector<Claim> ordered(claims.begin(), claims.end());
-  std::ranges::sort(ordered, {}, [](const Claim& claim) { return std::pair{claim.id, claim.epoch}; });
+  std::ranges::sort(ordered, {}, [](const Claim& claim) {
+    return std::pair{claim.id, claim.epoch};
+  });
   ordered.erase(std::unique(ordered.begin(), ordered.end()), ordered.end());
   const std::size_t count = call(std::span<const Claim>{ordered});
   metrics_.count(event(what), count, {{"store", database_->name()}});
@@ -169,7 +174,8 @@ std::size_t WorkQueue::ack(OwnerToken owner, std::span<const Claim> claims) {
   });
 }
 
-std::size_t WorkQueue::ack(Transaction& transaction, OwnerToken owner, std::span<const Claim> claims) {
+std::size_t WorkQueue::ack(Transaction& transaction, OwnerToken owner,
+                           std::span<const Claim> claims) {
   return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
     return store_->ack(transaction.session(), owner, ordered, options_.retain_done.count() > 0);
   });
@@ -190,7 +196,8 @@ std::size_t WorkQueue::abandon(OwnerToken owner, std::span<const Claim> claims,
   });
 }
 
-std::size_t WorkQueue::fail(OwnerToken owner, std::span<const Claim> claims, std::string_view error) {
+std::size_t WorkQueue::fail(OwnerToken owner, std::span<const Claim> claims,
+                            std::string_view error) {
   const auto text = checked_error(error);
   if (text.empty()) throw std::invalid_argument("error must not be empty");
   return settle("failed", owner, claims, [&](std::span<const Claim> ordered) {
@@ -219,22 +226,23 @@ std::size_t WorkQueue::renew(OwnerToken owner, std::span<const Claim> claims,
   require_lease(lease);
   return settle("renewed", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
-    database_->write({.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-      count = store_->renew(session, owner, ordered, lease).size();
-    });
+    database_->write({.single_statement = true, .repeatable = true},
+                     [&](storage::WriteSession& session) {
+                       count = store_->renew(session, owner, ordered, lease).size();
+                     });
     return count;
   });
 }
 
 // --- operating
-// -----------------------------------------------------------------------------------------------
 
 std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
   if (options.max_attempts) require_max_attempts(*options.max_attempts);
   const auto count = in_portions(
       *database_,
       [&](storage::WriteSession& session) {
-        return store_->reap_expired(session, options.max_attempts, storage::portion, options.look_at);
+        return store_->reap_expired(session, options.max_attempts, storage::portion,
+                                    options.look_at);
       },
       options.stop);
   metrics_.count(event("reaped"), count, {{"store", database_->name()}});
@@ -244,8 +252,8 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
   return count;
 }
 
-OutboxCounts WorkQueue::counts() {
-  OutboxCounts counts;
+QueueCounts WorkQueue::counts() {
+  QueueCounts counts;
   database_->read([&](storage::ReadSession& session) { counts = store_->counts(session); });
   return counts;
 }
@@ -253,11 +261,12 @@ OutboxCounts WorkQueue::counts() {
 bool WorkQueue::has_work(std::span<const std::string> topics) {
   for (const auto& topic : topics) require_topic(topic);
   bool found = false;
-  database_->read([&](storage::ReadSession& session) { found = store_->has_work(session, topics); });
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->has_work(session, topics); });
   return found;
 }
 
-std::optional<StoredMessage> WorkQueue::find(OutboxMessageId id) {
+std::optional<StoredMessage> WorkQueue::find(MessageId id) {
   std::optional<StoredMessage> found;
   database_->read([&](storage::ReadSession& session) { found = store_->find(session, id); });
   return found;
@@ -278,21 +287,22 @@ DeadLetterSummary WorkQueue::dead_letter_summary(const DeadLetterFilter& filter,
   require_filter(filter);
   require_batch_size("groups", limits.groups);
   if (limits.letters < 1 || limits.letters > most_summary_letters) {
-    throw std::out_of_range("letters must be 1 to " + std::to_string(most_summary_letters) + ", got " +
-                            std::to_string(limits.letters));
+    throw std::out_of_range("letters must be 1 to " + std::to_string(most_summary_letters) +
+                            ", got " + std::to_string(limits.letters));
   }
   // One group more tells whether some are left out.
   const DeadLetterSummaryLimits asked{.letters = limits.letters, .groups = limits.groups + 1};
   DeadLetterSummary summary;
-  database_->read(
-      [&](storage::ReadSession& session) { summary = store_->dead_letter_summary(session, filter, asked); });
+  database_->read([&](storage::ReadSession& session) {
+    summary = store_->dead_letter_summary(session, filter, asked);
+  });
   summary.letters_cut = summary.letters_read >= limits.letters;
   summary.groups_cut = summary.groups.size() > static_cast<std::size_t>(limits.groups);
   if (summary.groups_cut) summary.groups.pop_back();
   return summary;
 }
 
-std::size_t WorkQueue::replay(std::span<const OutboxMessageId> ids) {
+std::size_t WorkQueue::replay(std::span<const MessageId> ids) {
   std::size_t total = 0;
   for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), storage::portion))) {
     const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
@@ -328,7 +338,7 @@ std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
   return total;
 }
 
-std::size_t WorkQueue::purge_dead_letters(std::span<const OutboxMessageId> ids) {
+std::size_t WorkQueue::purge_dead_letters(std::span<const MessageId> ids) {
   std::size_t total = 0;
   for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), storage::portion))) {
     const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
@@ -338,7 +348,8 @@ std::size_t WorkQueue::purge_dead_letters(std::span<const OutboxMessageId> ids) 
     });
     total += count;
   }
-  log_.write(LogLevel::info, event("purged_dead_letters"), {{"store", database_->name()}, {"count", total}});
+  log_.write(LogLevel::info, event("purged_dead_letters"),
+             {{"store", database_->name()}, {"count", total}});
   return total;
 }
 
@@ -347,7 +358,8 @@ std::size_t WorkQueue::purge_dead_letters(const DeadLetterFilter& filter) {
   const auto total = in_portions(*database_, [&](storage::WriteSession& session) {
     return store_->purge_failed(session, std::nullopt, filter, storage::portion);
   });
-  log_.write(LogLevel::info, event("purged_dead_letters"), {{"store", database_->name()}, {"count", total}});
+  log_.write(LogLevel::info, event("purged_dead_letters"),
+             {{"store", database_->name()}, {"count", total}});
   return total;
 }
 
@@ -357,7 +369,9 @@ std::size_t WorkQueue::purge_done(std::chrono::seconds age, const std::stop_toke
   }
   const auto total = in_portions(
       *database_,
-      [&](storage::WriteSession& session) { return store_->purge_done(session, age, storage::portion); },
+      [&](storage::WriteSession& session) {
+        return store_->purge_done(session, age, storage::portion);
+      },
       stop);
   metrics_.count(event("purged"), total, {{"store", database_->name()}});
   if (total > 0)
@@ -377,8 +391,9 @@ bool WorkQueue::pause(std::string_view topic) {
 bool WorkQueue::resume(std::string_view topic) {
   require_topic(topic);
   bool resumed = false;
-  database_->write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) { resumed = store_->resume(session, topic); });
+  database_->write(
+      {.single_statement = true, .repeatable = true},
+      [&](storage::WriteSession& session) { resumed = store_->resume(session, topic); });
   // Also when it was not paused: a resume that was cut short is finished by calling it again.
   const auto back = in_portions(*database_, [&](storage::WriteSession& session) {
     return store_->unpark(session, topic, storage::portion);

@@ -1,0 +1,28 @@
+// Stores checked messages in the outbox, and attaches them to their joins.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "dovetail/outbox.hpp"
+#include "storage/join_store.hpp"
+#include "storage/queue_store.hpp"
+
+namespace dovetail::outbox {
+
+/// Throws InvalidOperation when one of them does not exist.
+void require_joins(storage::Database& database, storage::WriteSession& session,
+                   std::span<const JoinId> joins);
+
+/// Attaches messages that this transaction has enqueued, or found there. Throws InvalidOperation
+/// when that cannot be.
+void attach(storage::Database& database, storage::WriteSession& session,
+            std::span<const storage::Membership> members);
+
+/// Stores messages, which checked() made of the requests, and attaches them to their joins.
+std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& session,
+                            std::span<const EnqueueRequest> requests,
+                            std::span<const storage::NewMessage> messages, bool repeated,
+                            storage::Announcement announcement);
+
+}  // namespace dovetail::outbox

@@ -1,0 +1,42 @@
+// The rules that a new message must meet, in every queue.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "dovetail/outbox.hpp"
+#include "dovetail/transaction.hpp"
+#include "storage/queue_store.hpp"
+
+namespace dovetail::queue {
+
+/// Throws std::invalid_argument, with the limit in the text.
+void require_topic(std::string_view topic);
+
+/// Throws std::out_of_range.
+void require_delay(std::chrono::milliseconds delay);
+
+/// What messages of every queue have.
+struct MessageParts {
+  std::string_view topic;
+  std::string_view payload;
+  const std::optional<std::string>& correlation_id;
+  std::optional<WallTime> due_at;
+  const Headers& headers;
+  std::optional<WallTime> expires_at;
+  int priority = 0;
+};
+
+/// Checks every limit; what it returns, with an id of its own, points into `parts`.
+storage::NewMessage checked(const MessageParts& parts, const QueueOptions& options);
+
+/// Checks every limit; what it returns points into `request`.
+storage::NewMessage checked(const EnqueueRequest& request, const QueueOptions& options);
+std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
+                                         const QueueOptions& options);
+
+/// The end of a borrowed transaction is not ours to see.
+storage::Announcement announcement_in(const Transaction& transaction);
+
+}  // namespace dovetail::queue
