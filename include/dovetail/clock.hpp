@@ -10,7 +10,9 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <stop_token>
 #include <string>
 
@@ -33,6 +35,11 @@ class Clock {
 
   /// Blocks until the monotonic clock reaches `deadline` (true) or `stop` is requested (false).
   virtual bool sleep_until(MonoTime deadline, const std::stop_token& stop) = 0;
+
+  /// Waits until `condition` is notified or the monotonic clock reaches `deadline`. Like every wait
+  /// on a condition variable, it may return earlier.
+  virtual void wait_until(std::condition_variable_any& condition,
+                          std::unique_lock<std::mutex>& lock, MonoTime deadline);
 
   bool sleep_for(MonoDuration duration, const std::stop_token& stop = {}) {
     return sleep_until(mono() + duration, stop);

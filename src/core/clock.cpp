@@ -29,6 +29,11 @@ class SystemClock final : public Clock {
 
 }  // namespace
 
+void Clock::wait_until(std::condition_variable_any& condition, std::unique_lock<std::mutex>& lock,
+                       MonoTime deadline) {
+  condition.wait_until(lock, deadline);
+}
+
 std::string to_string(WallTime time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);
   const std::chrono::year_month_day date{day};
@@ -66,6 +71,12 @@ bool ManualClock::sleep_until(MonoTime deadline, const std::stop_token& stop) {
   moved_.wait(lock, stop, [&] { return mono_ >= deadline; });
   --sleepers_;
   return !stop.stop_requested();
+}
+
+void ManualClock::wait_until(std::condition_variable_any& condition,
+                             std::unique_lock<std::mutex>& lock, MonoTime deadline) {
+  // advance() knows nothing of the caller's condition variable: the caller looks again soon.
+  if (mono() < deadline) condition.wait_for(lock, std::chrono::milliseconds{1});
 }
 
 void ManualClock::advance(std::chrono::microseconds by) {

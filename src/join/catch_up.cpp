@@ -24,10 +24,15 @@ void CatchUp::stop() {
   thread_.join();
 }
 
+component::ServiceHealth CatchUp::health() const {
+  const std::lock_guard lock(mutex_);
+  return health_;
+}
+
 void CatchUp::note_waiting() {
   {
     const std::lock_guard lock(mutex_);
-    look_until_ = std::chrono::steady_clock::now() + commits_within;
+    look_until_ = database_.clock().mono() + commits_within;
   }
   wakes_.notify_all();
 }
@@ -37,11 +42,13 @@ void CatchUp::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (!waiting) {
       std::unique_lock lock(mutex_);
-      wakes_.wait(lock, stop, [this] { return look_until_ > std::chrono::steady_clock::now(); });
+      wakes_.wait(lock, stop, [this] { return look_until_ > database_.clock().mono(); });
     }
-    if (!system_clock()->sleep_for(look_interval, stop)) return;
+    if (!database_.clock().sleep_for(look_interval, stop)) return;
     try {
       waiting = catch_up(stop);
+      const std::lock_guard lock(mutex_);
+      health_ = {.running = true};
     } catch (const std::exception& error) {
       const auto* known = dynamic_cast<const Error*>(&error);
       waiting =
@@ -49,6 +56,9 @@ void CatchUp::run(const std::stop_token& stop) {
       if (!waiting || stop.stop_requested()) continue;
       log_.write(LogLevel::warn, "join.catch_up_failed",
                  {{"store", database_.name()}, {"error", error.what()}});
+      const std::lock_guard lock(mutex_);
+      ++health_.failures;
+      health_.last_error = error.what();
     }
   }
 }

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include "component/service.hpp"
 #include "dovetail/join.hpp"
 #include "storage/database.hpp"
 
@@ -26,6 +27,8 @@ class CatchUp {
   /// Does not wait.
   void request_stop() { thread_.request_stop(); }
   void stop();
+
+  [[nodiscard]] component::ServiceHealth health() const;
 
   /// A message waits for a join, or will when its handler's transaction commits.
   void note_waiting();
@@ -43,10 +46,11 @@ class CatchUp {
   storage::Database& database_;
   Logger log_;
   Metrics metrics_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any wakes_;
-  MonoTime look_until_{};  // under the mutex
-  std::jthread thread_;    // last: it uses the rest
+  MonoTime look_until_{};  // guarded by the mutex, as the next one
+  component::ServiceHealth health_;
+  std::jthread thread_;  // last: it uses the rest
 };
 
 }  // namespace dovetail::join

@@ -1,157 +1,258 @@
+// The dispatcher's life, and its side towards the handlers.
 #include "runtime/dispatcher.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace dovetail::runtime {
 namespace {
 
+using Kind = storage::Settlement::Kind;
 using std::chrono::milliseconds;
-using Steady = std::chrono::steady_clock;
 
 /// How long the settlements of a stopped dispatcher may take, whatever the deadline was.
 constexpr milliseconds least_settling_time{500};
-/// The same for those of handlers that outlived the deadline.
-constexpr milliseconds late_patience{1'000};
 
 void require(bool good, const char* message) {
   if (!good) throw std::out_of_range(message);
 }
 
-}  // namespace
-
-Dispatcher::Dispatcher(storage::Database& database, storage::QueueStore& store, WorkQueue& queue,
-                       HandlerRegistry& handlers, WorkerOptions options, Listener& listener,
-                       std::vector<Chore> chores, Logger log, Metrics metrics)
-    : database_(database),
-      store_(store),
-      queue_(queue),
-      handlers_(handlers),
-      options_(options),
-      listener_(listener),
-      chores_(std::move(chores)),
-      log_(std::move(log)),
-      metrics_(std::move(metrics)),
-      scope_{database, store,   queue.name() + ".", owner_, queue.options().retain_done.count() > 0,
-             log_,     metrics_},
-      subscriptions_(subscriptions_of(handlers, options_.unknown_topics)) {
-  require(options_.threads >= 1 && options_.threads <= 1'000,
-          "threads must be 0 (as many as fit) to 1000");
-  require(options_.batch_size >= 1 && options_.batch_size <= 10'000,
-          "batch_size must be 1 to 10000");
-  require(options_.fetchers >= 1 && options_.fetchers <= 32, "fetchers must be 1 to 32");
-  require(options_.lease >= milliseconds{100} && options_.lease <= std::chrono::hours{24},
+const WorkerOptions& checked(const WorkerOptions& options) {
+  require(options.batch_size >= 1 && options.batch_size <= 10'000, "batch_size must be 1 to 10000");
+  require(options.fetchers >= 1 && options.fetchers <= 32, "fetchers must be 1 to 32");
+  require(options.lease >= milliseconds{100} && options.lease <= std::chrono::hours{24},
           "lease must be 100 ms to 24 h");
   require(
-      options_.poll_interval >= milliseconds{1} && options_.poll_interval <= std::chrono::hours{1},
+      options.poll_interval >= milliseconds{1} && options.poll_interval <= std::chrono::hours{1},
       "poll_interval must be 1 ms to 1 h");
-  require(options_.idle_poll_interval >= options_.poll_interval &&
-              options_.idle_poll_interval <= std::chrono::hours{1},
+  require(options.idle_poll_interval >= options.poll_interval &&
+              options.idle_poll_interval <= std::chrono::hours{1},
           "idle_poll_interval must be poll_interval to 1 h");
-  require(options_.max_bytes >= 1024 && options_.max_bytes <= std::size_t{1} << 40,
+  require(options.max_bytes >= 1024 && options.max_bytes <= std::size_t{1} << 40,
           "max_bytes must be 1 KiB to 1 TiB");
+  return options;
 }
+
+}  // namespace
+
+Dispatcher::Dispatcher(QueueScope scope, std::unique_ptr<WorkSource> source,
+                       const HandlerRegistry& handlers, const WorkerOptions& options,
+                       WorkerPool& pool, storage::Listener& listener)
+    : scope_(std::move(scope)),
+      options_(checked(options)),
+      source_(std::move(source)),
+      pool_(pool),
+      listener_(listener),
+      planner_(handlers, options_, pool.threads()),
+      intake_(handlers, scope_, options_.lease),
+      keeper_(*this, *source_, ledger_, scope_, options_.lease) {}
 
 Dispatcher::~Dispatcher() {
-  stop(milliseconds{0});
-  workers_.clear();  // joins
-  settle_the_late(Steady::now() + late_patience);
+  ending_.io.request_stop();
+  stop(clock().mono());
 }
+
+Dispatcher::Bells::Bells(Dispatcher& dispatcher)
+    : messages(dispatcher.scope_.database.doorbell(),
+               [&dispatcher] {
+                 const std::lock_guard lock(dispatcher.ledger_.mutex);
+                 dispatcher.planner_.ring();
+                 dispatcher.wakes_.notify_one();
+               }),
+      listener(dispatcher.listener_, [&dispatcher] {
+        const std::lock_guard lock(dispatcher.ledger_.mutex);
+        dispatcher.planner_.look_by(dispatcher.clock().mono() + dispatcher.options_.poll_interval);
+        dispatcher.wakes_.notify_one();
+      }) {}
 
 void Dispatcher::start() {
-  bell_.emplace(database_.doorbell(), [this] {
-    std::lock_guard lock(mutex_);
-    for (auto& subscription : subscriptions_) subscription.ring();
-    fetcher_wakes_.notify_one();
-  });
-  hearing_.emplace(listener_, [this] {
-    std::lock_guard lock(mutex_);
-    const auto soon = Steady::now() + options_.poll_interval;
-    for (auto& subscription : subscriptions_) subscription.look_by(soon);
-    fetcher_wakes_.notify_one();
-  });
-  {
-    std::lock_guard lock(mutex_);
-    for (int i = 0; i < options_.threads; ++i) add_worker();
-  }
-  const int fetchers = database_.transactions_exclude_writers() ? 1 : options_.fetchers;
+  bells_.emplace(*this);
+  const int fetchers = scope_.database.transactions_exclude_writers() ? 1 : options_.fetchers;
   for (int i = 0; i < fetchers; ++i) fetchers_.emplace_back([this] { fetch(); });
-  const auto serve = [this](auto member) {
-    services_.emplace_back([this, member](const std::stop_token& stop) { (this->*member)(stop); });
-  };
-  serve(&Dispatcher::renew);
-  serve(&Dispatcher::keep_time);
-  serve(&Dispatcher::keep_house);
+  keeper_.start();
 }
 
-bool Dispatcher::stop(milliseconds deadline) {
-  const std::lock_guard one_at_a_time(stop_mutex_);
-  const auto give_up_at = Steady::now() + std::clamp(deadline, milliseconds{0}, longest_wait);
-  std::vector<JobPtr> told;
-  std::size_t running = 0;
-  std::size_t waiting = 0;
-  bool first = false;
+void Dispatcher::request_stop() {
+  std::vector<DeliveryPtr> told;
   {
-    std::lock_guard lock(mutex_);
-    first = !std::exchange(stopping_, true) && !fetchers_.empty();
-    running = running_total_;
-    waiting = waiting_.size();
+    const std::lock_guard lock(ledger_.mutex);
+    if (std::exchange(ending_.stopping, true)) return;
+    const auto held = ledger_.held().size();
     give_back_waiting();
-    for (const auto& [id, job] : jobs_) {
-      job->shutting_down = true;
-      told.push_back(job);
+    for (const auto& [id, delivery] : ledger_.held()) {
+      delivery->shutting_down = true;
+      told.push_back(delivery);
     }
-    fetcher_wakes_.notify_all();
+    wakes_.notify_all();
+    if (!fetchers_.empty()) {
+      scope_.log.write(LogLevel::info, scope_.event("stopping"),
+                       {{"store", scope_.database.name()},
+                        {"running", told.size()},
+                        {"waiting", held - told.size()}});
+    }
   }
-  if (first) {
-    log_.write(LogLevel::info, event("stopping"),
-               {{"store", database_.name()}, {"running", running}, {"waiting", waiting}});
-  }
-  for (const auto& job : told) job->stop.request_stop();
+  if (told.empty()) return;
+  // Stop callbacks are the users' and may take their time.
+  std::thread([told = std::move(told)] {
+    for (const auto& delivery : told) delivery->stop.request_stop();
+  }).detach();
+}
+
+bool Dispatcher::stop(MonoTime deadline) {
+  request_stop();
   bool drained = false;
   {
-    std::unique_lock lock(mutex_);
-    drained = job_ended_.wait_until(lock, give_up_at, [this] { return running_total_ == 0; });
-    closed_ = true;
-    fetcher_wakes_.notify_all();
-    worker_wakes_.notify_all();
+    std::unique_lock lock(ledger_.mutex);
+    while (ledger_.running > 0 && clock().mono() < deadline) {
+      clock().wait_until(ending_.handler_ended, lock, deadline);
+    }
+    drained = ledger_.running == 0;
+    ending_.closed = true;
+    wakes_.notify_all();
   }
-  for (auto& service : services_) service.request_stop();
+  keeper_.request_stop();
   // The fetchers settle what is left and end; they have at least a moment for that.
-  const auto settle_until = std::max<MonoTime>(give_up_at, Steady::now() + least_settling_time);
-  const bool settled = join_fetchers(settle_until);
-  bell_.reset();
-  hearing_.reset();
-  hurry_.request_stop();
-  services_.clear();
-  if (drained) {
-    workers_.clear();
-    if (settled) settle_the_late(settle_until);
-  }
+  join_fetchers(std::max<MonoTime>(deadline, clock().mono() + least_settling_time));
+  bells_.reset();
+  ending_.io.request_stop();
+  keeper_.stop();
   return drained;
 }
 
-bool Dispatcher::join_fetchers(MonoTime give_up_at) {
-  if (fetchers_.empty()) return true;
-  std::atomic<bool> in_time{true};
-  const std::jthread hurry([&](const std::stop_token& done) {
-    if (!system_clock()->sleep_until(give_up_at, done)) return;
-    in_time = false;
-    hurry_.request_stop();
+void Dispatcher::join_fetchers(MonoTime give_up_at) {
+  if (fetchers_.empty()) return;
+  const std::jthread limit([&](const std::stop_token& done) {
+    if (!clock().sleep_until(give_up_at, done)) return;
+    ending_.cut_off = true;
+    ending_.io.request_stop();
   });
   for (auto& fetcher : fetchers_) fetcher.join();
   fetchers_.clear();
-  return in_time;
 }
 
-void Dispatcher::log_error(std::string_view what, const std::exception& error) const {
-  log_.write(LogLevel::error, event(what), {{"store", database_.name()}, {"error", error.what()}});
+component::ServiceHealth Dispatcher::health() const {
+  const std::lock_guard lock(ledger_.mutex);
+  return health_;
 }
 
-void Dispatcher::log_job(LogLevel level, std::string_view what, const Job& job) const {
-  log_.write(level, event(what),
-             {{"store", database_.name()},
-              {"topic", job.claimed.message.topic},
-              {"message_id", job.claimed.message.message_id.to_string()}});
+// --- the handlers
+
+/// Called by a thread of the pool that is about to call the handler.
+bool Dispatcher::begin(const DeliveryPtr& delivery) {
+  const std::lock_guard lock(ledger_.mutex);
+  const auto now = clock().mono();
+  auto& subscription = *delivery->subscription;
+  const auto id = delivery->claimed.claim.id;
+  const bool unwanted = ending_.stopping || (planner_.has_suspect() && !planner_.is_suspect(id));
+  // Perhaps it is still ours, by the database's clock: then others need not wait for its lease.
+  if (unwanted || delivery->lease_end - keeper_.safety_margin() <= now) {
+    drop(delivery);
+    give_back(*delivery);
+    return false;
+  }
+  if (delivery->expires && *delivery->expires <= now) {
+    drop(delivery);
+    settle_later(finished_of(*delivery, {.kind = Kind::fail,
+                                         .claim = delivery->claimed.claim,
+                                         .error = "expired before it was handled",
+                                         .charge = 0}));
+    return false;
+  }
+  planner_.begin(subscription);
+  // The fetchers look whether to claim: when there is room for a batch, and when nothing is left.
+  if (subscription.waiting == planner_.batch() || planner_.startable() == 0 ||
+      subscription.limited() != nullptr) {
+    wakes_.notify_one();
+  }
+  delivery->running = true;
+  delivery->started = now;
+  ++ledger_.running;
+  MonoTime deadline = delivery->lease_end - keeper_.safety_margin();
+  const auto timeout = delivery->handler->options.timeout;
+  if (timeout.count() > 0) deadline = std::min<MonoTime>(deadline, now + timeout);
+  keeper_.watch(deadline);
+  return true;
+}
+
+void Dispatcher::handle(const DeliveryPtr& delivery) {
+  end(delivery, source_->deliver(*delivery));
+}
+
+void Dispatcher::end(const DeliveryPtr& delivery, std::optional<storage::Settlement> settlement) {
+  const std::lock_guard lock(ledger_.mutex);
+  const bool settles = settlement.has_value();
+  const bool was_full = planner_.is_full(ledger_.held().size());
+  --ledger_.running;
+  ledger_.remove(delivery);
+  planner_.release(delivery->claimed.claim.id);
+  if (!delivery->given_up) {
+    planner_.end(*delivery->subscription, clock().mono() - delivery->started);
+  }
+  if (settlement) {
+    if (delivery->renewed) settlement->claim.row = 0;
+    settle_later(finished_of(*delivery, std::move(*settlement)));
+  } else {
+    planner_.note_alive();
+  }
+  if (delivery->lease_lost) ledger_.absolved.push_back(delivery->claimed.claim.id);
+  // Without a settlement nothing else tells the fetchers that there is room again.
+  if (!settles || was_full || delivery->given_up) wakes_.notify_one();
+  if (ledger_.running == 0) ending_.handler_ended.notify_all();
+}
+
+// --- under the ledger's mutex
+
+void Dispatcher::settle_later(Finished finished) {
+  const bool first = ledger_.finished() == 0;
+  ledger_.finish(std::move(finished), clock().mono());
+  if (first || planner_.startable() == 0 || ledger_.finished() >= planner_.batch()) {
+    wakes_.notify_one();
+  }
+}
+
+/// No attempt is charged, and the message goes to its old place.
+void Dispatcher::give_back(const Delivery& delivery) {
+  settle_later(finished_of(delivery, {.kind = Kind::snooze, .claim = delivery.claimed.claim}));
+}
+
+/// The delivery ends without having begun.
+void Dispatcher::drop(const DeliveryPtr& delivery) {
+  planner_.release(delivery->claimed.claim.id);
+  if (ledger_.remove(delivery)) planner_.drop(*delivery->subscription);
+}
+
+void Dispatcher::give_back_waiting() {
+  planner_.release_suspect();
+  for (const auto& delivery : pool_.withdraw(*this)) {
+    drop(delivery);
+    give_back(*delivery);
+  }
+}
+
+void Dispatcher::return_unstarted(const DeliveryPtr& delivery) {
+  if (!pool_.withdraw(*this, delivery)) return;  // a thread begins it at this moment
+  drop(delivery);
+  give_back(*delivery);
+  planner_.shrink(ledger_.running, clock().mono());
+}
+
+/// Another process may have the message, and another thread takes the place of the one that hangs.
+void Dispatcher::give_up(const DeliveryPtr& delivery) {
+  delivery->given_up = true;
+  planner_.release(delivery->claimed.claim.id);
+  if (ledger_.remove(delivery)) {
+    planner_.end(*delivery->subscription, clock().mono() - delivery->started);
+  }
+  pool_.replace(delivery);
+  if (pool_.live_threads() == 0) give_back_waiting();
+  wakes_.notify_one();  // there is room again
+}
+
+Load Dispatcher::load() const {
+  auto load = ledger_.load();
+  load.has_threads = pool_.live_threads() > 0;
+  load.stopping = ending_.stopping;
+  return load;
 }
 
 }  // namespace dovetail::runtime

@@ -56,24 +56,32 @@ void Instance::leave() {
   std::unique_lock lock(mutex_);
   leaving_ = true;
   wakes_.notify_all();
-  if (wakes_.wait_for(lock, options_.patience, [this] { return ended_; })) return;
+  auto& clock = database_.clock();
+  const auto give_up_at = clock.mono() + options_.patience;
+  while (!ended_ && clock.mono() < give_up_at) clock.wait_until(wakes_, lock, give_up_at);
+  if (ended_) return;
   lock.unlock();
   io_.request_stop();
 }
 
+component::ServiceHealth Instance::health() const {
+  const std::lock_guard lock(mutex_);
+  return health_;
+}
+
 void Instance::run() {
-  auto beat_at = std::chrono::steady_clock::now();
+  auto beat_at = database_.clock().mono();
   auto look_at = beat_at + options_.look_interval;
   InstanceState state{};
   while (wait_for_work(std::min<MonoTime>(beat_at, look_at), state)) {
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = database_.clock().mono();
     if (now >= beat_at || state != told_) {
       beat(state);
-      beat_at = std::chrono::steady_clock::now() + options_.heartbeat;
+      beat_at = database_.clock().mono() + options_.heartbeat;
     }
     if (now >= look_at) {
       look();
-      const auto ended = std::chrono::steady_clock::now();
+      const auto ended = database_.clock().mono();
       look_at = ended + std::max<MonoDuration>(options_.look_interval, (ended - now) * look_share);
     }
   }
@@ -85,8 +93,11 @@ void Instance::run() {
 
 bool Instance::wait_for_work(MonoTime until, InstanceState& state) {
   std::unique_lock lock(mutex_);
-  wakes_.wait_until(lock, until,
-                    [this] { return leaving_ || (draining_ && told_ != InstanceState::draining); });
+  auto& clock = database_.clock();
+  const auto has_news = [this] {
+    return leaving_ || (draining_ && told_ != InstanceState::draining);
+  };
+  while (!has_news() && clock.mono() < until) clock.wait_until(wakes_, lock, until);
   state = draining_ ? InstanceState::draining : InstanceState::running;
   return !leaving_;
 }
@@ -101,6 +112,10 @@ void Instance::beat(InstanceState state) {
           started_at = database_.instances().beat(session, entry_, state);
         });
     entry_.started_at = started_at;
+    {
+      const std::lock_guard lock(mutex_);
+      health_ = {.running = true};
+    }
     if (std::exchange(failing_, false)) {
       log_.write(LogLevel::info, "instance.heartbeat_recovered",
                  {{"store", database_.name()}, {"instance_id", id().to_string()}});
@@ -112,6 +127,11 @@ void Instance::beat(InstanceState state) {
 
 void Instance::note_failure(const std::exception& error) {
   metrics_.count("instance.heartbeat_failed", 1, {{"store", database_.name()}});
+  {
+    const std::lock_guard lock(mutex_);
+    ++health_.failures;
+    health_.last_error = error.what();
+  }
   if (std::exchange(failing_, true)) return;
   log_.write(
       LogLevel::warn, "instance.heartbeat_failed",
@@ -135,7 +155,7 @@ void Instance::remove() {
 // --- topics that nobody handles
 
 void Instance::look() {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = database_.clock().mono();
   std::erase_if(warned_,
                 [&](const auto& each) { return now - each.second >= options_.warn_again; });
   look_at(database_.outbox(), "outbox");
@@ -164,7 +184,7 @@ void Instance::look_at(storage::QueueStore& store, const char* queue) {
 }
 
 bool Instance::warn(const UnhandledTopic& topic) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = database_.clock().mono();
   if (!warned_.try_emplace({topic.queue, topic.topic}, now).second) return false;
   log_.write(LogLevel::warn, topic.queue + ".topic_unhandled",
              {{"store", database_.name()},

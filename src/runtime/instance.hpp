@@ -7,7 +7,7 @@
 // A failure changes nothing for the handlers: it is counted, logged once until the next success,
 // and retried with the next heartbeat.
 //
-// Waits are bounded by the system's monotonic clock. The times in the table are the database's.
+// Waits are bounded by the injected monotonic clock. The times in the table are the database's.
 //
 // Threads: start() once, before the rest; drain() and leave() from any.
 #pragma once
@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "component/service.hpp"
 #include "dovetail/instance.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
@@ -39,18 +40,28 @@ struct InstanceOptions {
   UnhandledTopicsRequest unhandled{};
 };
 
-class Instance {
+class Instance final : public component::Service {
  public:
   Instance(storage::Database& database, const std::vector<InstanceQueue>& queues,
            InstanceOptions options, Logger log, Metrics metrics);
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;
   /// Leaves, and waits for the thread.
-  ~Instance();
+  ~Instance() override;
 
   [[nodiscard]] InstanceId id() const { return entry_.id; }
 
-  void start();
+  [[nodiscard]] std::string name() const override { return "instance"; }
+  void start() override;
+  void request_stop() override { drain(); }
+  bool stop(MonoTime /*deadline*/) override {
+    leave();
+    return true;
+  }
+  /// Other processes may take the messages of an instance that has left.
+  [[nodiscard]] bool outlives_handlers() const override { return true; }
+  [[nodiscard]] component::ServiceHealth health() const override;
+
   /// Sets the state `draining`. Does not wait.
   void drain();
   /// Removes the row and ends the thread. Waits for `patience` at most; a row that could not be
@@ -81,8 +92,9 @@ class Instance {
   std::set<std::string> look_failures_;          // the queues that the last look could not read
   std::map<std::pair<std::string, std::string>, MonoTime> warned_;  // when, by queue and topic
 
-  std::mutex mutex_;
-  std::condition_variable wakes_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any wakes_;
+  component::ServiceHealth health_;
   bool draining_ = false;
   bool leaving_ = false;
   bool ended_ = false;   // the thread has done all it had to

@@ -18,10 +18,10 @@ constexpr std::chrono::milliseconds longest_delay = std::chrono::hours{24 * 365}
 
 class Context final : public HandlerContext {
  public:
-  Context(const InvocationScope& scope, Job& job) : scope_(scope), job_(job) {}
+  Context(const QueueScope& scope, Delivery& delivery) : scope_(scope), delivery_(delivery) {}
 
-  [[nodiscard]] std::stop_token stop_token() const override { return job_.stop.get_token(); }
-  [[nodiscard]] std::int64_t epoch() const override { return job_.claimed.claim.epoch; }
+  [[nodiscard]] std::stop_token stop_token() const override { return delivery_.stop.get_token(); }
+  [[nodiscard]] std::int64_t epoch() const override { return delivery_.claimed.claim.epoch; }
   [[nodiscard]] Transaction& transaction() override {
     if (!lent_) {
       own_ = scope_.database.begin();
@@ -54,16 +54,16 @@ class Context final : public HandlerContext {
   /// While this transaction is open nobody can renew the lease, and nobody can take it: it is
   /// renewed in the transaction itself, for as long as that may last.
   void hold_lease() {
-    const std::array claims{job_.claimed.claim};
+    const std::array claims{delivery_.claimed.claim};
     if (scope_.store.renew(own_->session(), scope_.owner, claims, std::chrono::hours{24}).empty()) {
       own_.reset();
       throw std::runtime_error("the lease was lost before the handler's transaction began");
     }
-    job_.holds_lease = true;
+    delivery_.holds_lease = true;
   }
 
-  const InvocationScope& scope_;
-  Job& job_;
+  const QueueScope& scope_;
+  Delivery& delivery_;
   std::unique_ptr<storage::TransactionHandle> own_;
   std::optional<Transaction> lent_;
   std::optional<std::chrono::milliseconds> snoozed_;
@@ -73,17 +73,17 @@ class Context final : public HandlerContext {
 /// Settles the message in the handler's transaction and commits it; answers false when the lease
 /// was lost.
 template <class Settle>
-bool commit_with(Context& context, Job& job, const Settle& settle) {
+bool commit_with(Context& context, Delivery& delivery, const Settle& settle) {
   auto& transaction = *context.own_transaction();
-  const std::array claims{job.claimed.claim};
-  job.committing = true;
+  const std::array claims{delivery.claimed.claim};
+  delivery.committing = true;
   const bool held = settle(transaction.session(), std::span<const Claim>{claims}) == 1;
   if (held) transaction.commit();
   context.drop_transaction();
   return held;
 }
 
-void log_lost_lease(const InvocationScope& scope, const Message& message) {
+void log_lost_lease(const QueueScope& scope, const Message& message) {
   scope.metrics.count(scope.event("lease_lost"), 1, {{"store", scope.database.name()}});
   scope.log.write(LogLevel::warn, scope.event("lease_lost"),
                   {{"store", scope.database.name()},
@@ -91,10 +91,11 @@ void log_lost_lease(const InvocationScope& scope, const Message& message) {
                    {"message_id", message.message_id.to_string()}});
 }
 
-std::optional<storage::Settlement> call(const InvocationScope& scope, Job& job, Context& context) {
-  const auto& message = job.claimed.message;
-  const auto& claim = job.claimed.claim;
-  job.handler->function(message, context);
+std::optional<storage::Settlement> call(const QueueScope& scope, Delivery& delivery,
+                                        Context& context) {
+  const auto& message = delivery.claimed.message;
+  const auto& claim = delivery.claimed.claim;
+  delivery.handler->function(message, context);
   const bool commits =
       context.own_transaction() != nullptr && (!context.snoozed() || context.keeps_writes());
   if (!commits) {
@@ -103,13 +104,13 @@ std::optional<storage::Settlement> call(const InvocationScope& scope, Job& job, 
     return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = *context.snoozed()};
   }
   auto& store = scope.store;
-  const bool held =
-      commit_with(context, job, [&](storage::WriteSession& session, std::span<const Claim> claims) {
+  const bool held = commit_with(
+      context, delivery, [&](storage::WriteSession& session, std::span<const Claim> claims) {
         return context.snoozed() ? store.snooze(session, scope.owner, claims, context.snoozed())
                                  : store.ack(session, scope.owner, claims, scope.keep_done);
       });
   if (!held) {
-    job.lease_lost = true;
+    delivery.lease_lost = true;
     log_lost_lease(scope, message);
   } else if (context.snoozed()) {
     scope.metrics.count(scope.event("snoozed"), 1, {{"store", scope.database.name()}});
@@ -144,8 +145,9 @@ namespace {
 /// What a handler threw, and what becomes of its message.
 class Failure {
  public:
-  Failure(const InvocationScope& scope, const Job& job, std::string type, std::string_view error)
-      : scope_(scope), job_(job), type_(std::move(type)), error_(core::printable(error)) {
+  Failure(const QueueScope& scope, const Delivery& delivery, std::string type,
+          std::string_view error)
+      : scope_(scope), delivery_(delivery), type_(std::move(type)), error_(core::printable(error)) {
     error_ = core::trimmed(error_, max_error_bytes);
   }
 
@@ -153,26 +155,26 @@ class Failure {
   [[nodiscard]] storage::Settlement permanent() const {
     log(LogLevel::error, "dead_letter");
     return {.kind = Kind::fail,
-            .claim = job_.claimed.claim,
+            .claim = delivery_.claimed.claim,
             .error = error_.empty() ? "permanent failure" : error_};
   }
 
   [[nodiscard]] storage::Settlement tried() const {
-    const auto attempts = job_.claimed.message.attempts;
+    const auto attempts = delivery_.claimed.message.attempts;
     // A handler that was told to stop because we shut down did what it should: that costs no
     // attempt.
-    if (job_.shutting_down) {
+    if (delivery_.shutting_down) {
       log(LogLevel::info, "released");
-      return {.kind = Kind::snooze, .claim = job_.claimed.claim};
+      return {.kind = Kind::snooze, .claim = delivery_.claimed.claim};
     }
-    const bool last = attempts + 1 >= job_.handler->max_attempts;
+    const bool last = attempts + 1 >= delivery_.handler->max_attempts;
     log(last ? LogLevel::error : LogLevel::warn, last ? "dead_letter" : "retry");
-    return failed_try(*job_.handler, job_.claimed.claim, attempts, error_);
+    return failed_try(*delivery_.handler, delivery_.claimed.claim, attempts, error_);
   }
 
  private:
   void log(LogLevel level, std::string_view what) const {
-    const auto& message = job_.claimed.message;
+    const auto& message = delivery_.claimed.message;
     scope_.log.write(level, scope_.event(what),
                      {{"store", scope_.database.name()},
                       {"topic", message.topic},
@@ -184,16 +186,16 @@ class Failure {
                          {{"store", scope_.database.name()}, {"topic", message.topic}});
   }
 
-  const InvocationScope& scope_;
-  const Job& job_;
+  const QueueScope& scope_;
+  const Delivery& delivery_;
   std::string type_;
   std::string error_;
 };
 
 }  // namespace
 
-std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job) {
-  const auto& message = job.claimed.message;
+std::optional<storage::Settlement> invoke(const QueueScope& scope, Delivery& delivery) {
+  const auto& message = delivery.claimed.message;
   if (scope.log.enabled(LogLevel::info)) {
     scope.log.write(LogLevel::info, scope.event("handling"),
                     {{"store", scope.database.name()},
@@ -201,21 +203,22 @@ std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job
                      {"message_id", message.message_id.to_string()},
                      {"attempt", message.attempts + 1}});
   }
-  const auto begun = std::chrono::steady_clock::now();
-  Context context(scope, job);
+  const auto begun = scope.database.clock().mono();
+  Context context(scope, delivery);
   std::optional<storage::Settlement> settlement;
   try {
-    settlement = call(scope, job, context);
+    settlement = call(scope, delivery, context);
   } catch (const PermanentFailure& failure) {
-    settlement = Failure(scope, job, core::type_name(typeid(failure)), failure.what()).permanent();
+    settlement =
+        Failure(scope, delivery, core::type_name(typeid(failure)), failure.what()).permanent();
   } catch (const std::exception& failure) {
-    settlement = Failure(scope, job, core::type_name(typeid(failure)), failure.what()).tried();
+    settlement = Failure(scope, delivery, core::type_name(typeid(failure)), failure.what()).tried();
   } catch (...) {
     settlement =
-        Failure(scope, job, "unknown", "the handler threw something that is no std::exception")
+        Failure(scope, delivery, "unknown", "the handler threw something that is no std::exception")
             .tried();
   }
-  scope.metrics.time(scope.event("handler_time"), std::chrono::steady_clock::now() - begun,
+  scope.metrics.time(scope.event("handler_time"), scope.database.clock().mono() - begun,
                      {{"store", scope.database.name()}, {"topic", message.topic}});
   return settlement;  // an open transaction is rolled back with the context
 }

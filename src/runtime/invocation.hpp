@@ -6,14 +6,14 @@
 
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
-#include "runtime/job.hpp"
+#include "runtime/delivery.hpp"
 #include "storage/database.hpp"
 #include "storage/queue_store.hpp"
 
 namespace dovetail::runtime {
 
-/// What invocations share.
-struct InvocationScope {
+/// The queue that a dispatcher works on, and how it reports.
+struct QueueScope {
   storage::Database& database;
   storage::QueueStore& store;
   std::string prefix;  // of events: "outbox."
@@ -25,11 +25,18 @@ struct InvocationScope {
   [[nodiscard]] std::string event(std::string_view what) const {
     return prefix + std::string{what};
   }
+  void count(std::string_view what, std::uint64_t by) const {
+    metrics.count(event(what), by, {{"store", database.name()}});
+  }
+  void log_error(std::string_view what, const std::exception& error) const {
+    log.write(LogLevel::error, event(what), {{"store", database.name()}, {"error", error.what()}});
+  }
 };
 
 /// Calls the handler and answers how to settle the message; nothing when that has happened with the
 /// handler's own transaction, or when the lease was lost.
-[[nodiscard]] std::optional<storage::Settlement> invoke(const InvocationScope& scope, Job& job);
+[[nodiscard]] std::optional<storage::Settlement> invoke(const QueueScope& scope,
+                                                        Delivery& delivery);
 
 /// How to settle a message that failed with `error`.
 [[nodiscard]] storage::Settlement failed_try(const RegisteredHandler& handler, const Claim& claim,

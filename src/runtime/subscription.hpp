@@ -10,6 +10,7 @@
 // Threads: guarded by the dispatcher's mutex.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -57,6 +58,14 @@ class Subscription {
   // --- what this process holds of it
   std::size_t held = 0;     // claimed and not finished
   std::size_t waiting = 0;  // of those, not begun
+  std::size_t running = 0;  // of those, with a handler
+
+  /// How many of the waiting messages could begin if a thread were free.
+  [[nodiscard]] std::size_t startable() const {
+    if (limited_ == nullptr) return waiting;
+    const auto limit = static_cast<std::size_t>(limited_->options.concurrency);
+    return std::min(waiting, limit - std::min(limit, running));
+  }
 
   /// How many messages to claim now, at most; zero: none. `batch` is the largest claim.
   [[nodiscard]] std::size_t room(std::size_t batch) const;

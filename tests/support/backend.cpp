@@ -159,7 +159,7 @@ std::unique_ptr<storage::Database> Backend::open_database(storage::DatabaseOptio
 }
 
 void Backend::advance(std::chrono::milliseconds by) {
-  clock_->advance(by);
+  manual_->advance(by);
   if (!is_postgres()) return;
   shift_ += by;
   sql("create or replace function " + schema_ +

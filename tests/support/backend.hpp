@@ -2,7 +2,7 @@
 //
 // PostgreSQL: a schema of its own in the cluster that DOVETAIL_TEST_POSTGRES names
 // (tools/pg-cluster run); its clock() function is replaced to shift the time. SQLite: a file in a
-// temporary directory, and a ManualClock.
+// temporary directory, and a SteppedClock.
 #pragma once
 
 #include <libpq-fe.h>
@@ -13,8 +13,8 @@
 #include <string>
 
 #include "dovetail/dovetail.hpp"
-#include "dovetail/testing/manual_clock.hpp"
 #include "storage/database.hpp"
+#include "support/stepped_clock.hpp"
 
 namespace dovetail::testing {
 
@@ -59,7 +59,8 @@ class Backend {
   [[nodiscard]] WallTime now() const;
   /// Moves the database's time.
   void advance(std::chrono::milliseconds by);
-  [[nodiscard]] ManualClock& clock() { return *clock_; }
+  /// Moved by advance(), on both engines. Waits of threads that use it end only then.
+  [[nodiscard]] ManualClock& clock() { return *manual_; }
 
   /// Runs SQL past Dovetail, on a connection of its own.
   Rows sql(const std::string& text) const;
@@ -71,7 +72,8 @@ class Backend {
   BackendKind kind_;
   std::string url_;
   std::string schema_;
-  std::shared_ptr<ManualClock> clock_ = std::make_shared<ManualClock>();
+  std::shared_ptr<ManualClock> manual_ = std::make_shared<ManualClock>();
+  std::shared_ptr<SteppedClock> clock_ = std::make_shared<SteppedClock>(manual_);
   std::chrono::milliseconds shift_{0};
   std::unique_ptr<TemporaryDirectory> directory_;
 };

@@ -24,6 +24,8 @@ class ManualClock final : public Clock {
   [[nodiscard]] WallTime wall() const override;
   [[nodiscard]] MonoTime mono() const override;
   bool sleep_until(MonoTime deadline, const std::stop_token& stop) override;
+  void wait_until(std::condition_variable_any& condition, std::unique_lock<std::mutex>& lock,
+                  MonoTime deadline) override;
 
   void advance(std::chrono::microseconds by);
   void jump_wall(std::chrono::microseconds by);

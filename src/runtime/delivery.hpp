@@ -1,4 +1,4 @@
-// A claimed message on its way through this process.
+// A claimed message on its way through a handler.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,13 @@
 #include <stop_token>
 
 #include "dovetail/clock.hpp"
-#include "dovetail/outbox.hpp"
+#include "dovetail/queue.hpp"
 #include "runtime/handler_registry.hpp"
 #include "runtime/subscription.hpp"
 
 namespace dovetail::runtime {
 
-struct Job {
+struct Delivery {
   ClaimedMessage claimed;
   const RegisteredHandler* handler = nullptr;
   Subscription* subscription = nullptr;
@@ -22,22 +22,24 @@ struct Job {
   std::stop_source stop;
   std::atomic<bool> shutting_down{false};  // why `stop` fired
   std::atomic<bool> committing{false};     // its row may be locked by the handler's own transaction
+  std::atomic<bool> holds_lease{false};    // its transaction keeps everybody from taking the lease
+  std::atomic<bool> lease_lost{false};     // its transaction came too late
 
-  std::atomic<bool> holds_lease{false};  // its transaction keeps everybody from taking it
-  std::atomic<bool> lease_lost{false};   // its transaction came too late
-
-  // Guarded by the dispatcher's mutex.
+  // Guarded by the mutex of the dispatcher's ledger.
   int lost_leases = 0;
-  MonoTime lease_end;  // by our clock, and on the safe side: from before the claim was sent
+  MonoTime lease_end;               // by our clock, counted from before the claim was sent
   std::optional<MonoTime> expires;  // the message's own expiry
   MonoTime started;                 // while it runs
   bool running = false;
-  bool renewed = false;  // and may lie elsewhere now
+  bool renewed = false;  // its row may lie elsewhere now
   bool stop_requested = false;
   bool given_up = false;  // its handler hangs: the lease is no longer renewed
+
+  // Guarded by the mutex of the worker pool.
+  bool hangs = false;     // its thread does not count any more
   bool replaced = false;  // another thread has taken the place of the one that hangs
 };
 
-using JobPtr = std::shared_ptr<Job>;
+using DeliveryPtr = std::shared_ptr<Delivery>;
 
 }  // namespace dovetail::runtime

@@ -7,19 +7,21 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 
+#include "component/service.hpp"
 #include "dovetail/platform.hpp"
 #include "dovetail/schedule.hpp"
-#include "runtime/listener.hpp"
 #include "storage/database.hpp"
+#include "storage/listener.hpp"
 #include "storage/timer_store.hpp"
 
-namespace dovetail::runtime {
+namespace dovetail::schedule {
 
-class Scheduler {
+class Scheduler final : public component::Service {
  public:
-  Scheduler(storage::Database& database, Timers& timers, Jobs& jobs, Listener& listener,
+  Scheduler(storage::Database& database, Timers& timers, Jobs& jobs, storage::Listener& listener,
             const WorkerOptions& options, Logger log)
       : database_(database),
         timers_(timers),
@@ -30,12 +32,13 @@ class Scheduler {
         log_(std::move(log)) {}
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
-  ~Scheduler() { stop(); }
+  ~Scheduler() override { Scheduler::stop(MonoTime{}); }
 
-  void start();
-  /// Returns at once; stop() waits.
-  void request_stop() { thread_.request_stop(); }
-  void stop();
+  [[nodiscard]] std::string name() const override { return "scheduler"; }
+  void start() override;
+  void request_stop() override;
+  bool stop(MonoTime deadline) override;
+  [[nodiscard]] component::ServiceHealth health() const override;
 
  private:
   void run(const std::stop_token& stop);
@@ -48,24 +51,25 @@ class Scheduler {
   /// Does what is due, and answers how long until there is more.
   MonoDuration look(const std::stop_token& stop);
   void wait(MonoDuration pause, const std::stop_token& stop);
+  [[nodiscard]] Clock& clock() const { return database_.clock(); }
 
   storage::Database& database_;
   Timers& timers_;
   Jobs& jobs_;
-  Listener& listener_;
+  storage::Listener& listener_;
   const WorkerOptions options_;
   const bool fires_timers_;
   const Logger log_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any wakes_;
-  bool rung_ = false;
-  int failures_ = 0;
+  bool rung_ = false;  // guarded by the mutex, as the next one
+  component::ServiceHealth health_;
   int portion_ = 100;  // timers to fire in the next transaction
   int fruitless_ = 0;  // looks in a row that found something due, and could not do it
   std::optional<storage::Doorbell::Subscription> bell_;
-  std::optional<Listener::Subscription> hearing_;
+  std::optional<storage::Listener::Subscription> hearing_;
   std::jthread thread_;
 };
 
-}  // namespace dovetail::runtime
+}  // namespace dovetail::schedule

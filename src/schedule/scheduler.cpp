@@ -1,15 +1,14 @@
-#include "runtime/scheduler.hpp"
+#include "schedule/scheduler.hpp"
 
 #include <algorithm>
 
 #include "core/random.hpp"
 #include "dovetail/backoff.hpp"
 
-namespace dovetail::runtime {
+namespace dovetail::schedule {
 namespace {
 
 using std::chrono::milliseconds;
-using Steady = std::chrono::steady_clock;
 
 /// Many changes of timers and jobs in this time are one look.
 constexpr milliseconds least_pause{30};
@@ -44,10 +43,23 @@ void Scheduler::start() {
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
-void Scheduler::stop() {
+void Scheduler::request_stop() {
+  thread_.request_stop();
+  const std::lock_guard lock(mutex_);
+  wakes_.notify_all();
+}
+
+bool Scheduler::stop(MonoTime /*deadline*/) {
+  request_stop();
   thread_ = {};  // joins
   bell_.reset();
   hearing_.reset();
+  return true;
+}
+
+component::ServiceHealth Scheduler::health() const {
+  const std::lock_guard lock(mutex_);
+  return health_;
 }
 
 void Scheduler::run(const std::stop_token& stop) {
@@ -55,14 +67,17 @@ void Scheduler::run(const std::stop_token& stop) {
     MonoDuration pause{};
     try {
       pause = look(stop);
-      failures_ = 0;
+      const std::lock_guard lock(mutex_);
+      health_ = {.running = true};
     } catch (const std::exception& error) {
       if (stop.stop_requested()) return;
       log_.write(LogLevel::error, "schedule.failed",
                  {{"store", database_.name()}, {"error", error.what()}});
       const ExponentialBackoff backoff{
           .initial = milliseconds{100}, .cap = milliseconds{5'000}, .jitter = 0.5};
-      pause = backoff.delay(std::min(failures_++, 20), core::random_unit());
+      const std::lock_guard lock(mutex_);
+      pause = backoff.delay(std::min(health_.failures++, 20), core::random_unit());
+      health_.last_error = error.what();
     }
     wait(pause, stop);
   }
@@ -96,10 +111,10 @@ std::size_t Scheduler::work_on(const storage::NextDue& next, const std::stop_tok
 /// A transaction that fires many timers keeps others waiting, on SQLite all who write: as many
 /// timers as take the time that this is allowed to last.
 Timers::Fired Scheduler::fire_portion(const std::stop_token& stop) {
-  const auto begun = Steady::now();
+  const auto begun = clock().mono();
   auto fired = timers_.fire_some(stop, portion_);
   if (fired.count < static_cast<std::size_t>(portion_)) return fired;
-  const std::chrono::duration<double> took = Steady::now() - begun;
+  const std::chrono::duration<double> took = clock().mono() - begun;
   const std::chrono::duration<double> allowed =
       database_.transactions_exclude_writers() ? exclusive_time : shared_time;
   const auto factor = std::clamp(allowed / took, 0.5, 2.0);
@@ -119,7 +134,7 @@ void Scheduler::let_workers_follow(const std::stop_token& stop) {
         },
         {.service = true, .stop = stop});
     if (backlog < backlog_limit) return;
-    system_clock()->sleep_for(wait_step, stop);
+    clock().sleep_for(wait_step, stop);
   }
 }
 
@@ -128,11 +143,11 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
     std::lock_guard lock(mutex_);
     rung_ = false;
   }
-  auto asked_at = Steady::now();
+  auto asked_at = clock().mono();
   auto next = next_due(stop);
   const auto done = work_on(next, stop);
   if (done > 0) {
-    asked_at = Steady::now();
+    asked_at = clock().mono();
     next = next_due(stop);
   }
   // Without a listener nobody tells us of an earlier one that another process stores.
@@ -143,7 +158,7 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
     if (!due) continue;
     const auto in =
         std::clamp<std::chrono::microseconds>(*due, std::chrono::microseconds{0}, longest_pause);
-    const auto left = std::max<MonoDuration>(asked_at + in - Steady::now(), MonoDuration{});
+    const auto left = std::max<MonoDuration>(asked_at + in - clock().mono(), MonoDuration{});
     // Something is due, and we could do nothing: somebody else is at it, or nobody can. No reason
     // to ask without rest.
     const bool fruitless = done == 0 && left < milliseconds{1};
@@ -155,13 +170,17 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
 }
 
 void Scheduler::wait(MonoDuration pause, const std::stop_token& stop) {
-  const auto now = Steady::now();
+  const MonoTime until = clock().mono() + pause;
   std::unique_lock lock(mutex_);
-  wakes_.wait_until(lock, stop, now + pause, [this] { return rung_; });
+  while (!rung_ && !stop.stop_requested() && clock().mono() < until) {
+    clock().wait_until(wakes_, lock, until);
+  }
   if (!rung_) return;
   // Many rings are one look.
-  wakes_.wait_until(lock, stop, std::min<MonoTime>(now + pause, Steady::now() + least_pause),
-                    [] { return false; });
+  const auto together = std::min<MonoTime>(until, clock().mono() + least_pause);
+  while (!stop.stop_requested() && clock().mono() < together) {
+    clock().wait_until(wakes_, lock, together);
+  }
 }
 
-}  // namespace dovetail::runtime
+}  // namespace dovetail::schedule

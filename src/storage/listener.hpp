@@ -1,4 +1,4 @@
-// Hears other processes' announcements, for all that work on one database.
+// Hears other processes' announcements, for all parts of a process that work on one database.
 //
 // Threads: start() and stop() from one; the rest from any.
 #pragma once
@@ -11,37 +11,37 @@
 #include "storage/database.hpp"
 #include "storage/doorbell.hpp"
 
-namespace dovetail::runtime {
+namespace dovetail::storage {
 
 class Listener {
  public:
-  Listener(storage::Database& database, Logger log) : database_(database), log_(std::move(log)) {}
+  Listener(Database& database, Logger log) : database_(database), log_(std::move(log)) {}
 
-  /// Calls `changed` when it begins to hear, and when it no longer does.
+  /// Calls `changed` when the listener begins to hear, and when it no longer does.
   class Subscription {
    public:
     Subscription(Listener& listener, std::function<void()> changed)
         : entry_(listener.changes_, std::move(changed)) {}
 
    private:
-    storage::Doorbell::Subscription entry_;
+    Doorbell::Subscription entry_;
   };
 
   void start();
   /// Returns at once; stop() waits.
   void request_stop() { thread_.request_stop(); }
   void stop();
-  /// While it is true, the database's doorbell rings for what others announce.
+  /// While it is true, the database's bells ring for messages that other processes announce.
   [[nodiscard]] bool hears_others() const { return hears_others_; }
 
  private:
   void run(const std::stop_token& stop);
 
-  storage::Database& database_;
+  Database& database_;
   Logger log_;
-  storage::Doorbell changes_;
+  Doorbell changes_;
   std::atomic<bool> hears_others_{false};
   std::jthread thread_;
 };
 
-}  // namespace dovetail::runtime
+}  // namespace dovetail::storage

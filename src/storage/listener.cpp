@@ -1,6 +1,6 @@
-#include "runtime/listener.hpp"
+#include "storage/listener.hpp"
 
-namespace dovetail::runtime {
+namespace dovetail::storage {
 
 void Listener::start() {
   if (thread_.joinable()) return;
@@ -25,4 +25,4 @@ void Listener::run(const std::stop_token& stop) {
   changes_.ring();
 }
 
-}  // namespace dovetail::runtime
+}  // namespace dovetail::storage

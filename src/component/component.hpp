@@ -1,0 +1,86 @@
+// A component: one capability of Dovetail on one database, as the runtime sees it.
+//
+// A component's folder holds a class that derives from Component and a function `make_component`.
+// The list in src/runtime/components.cpp names that function. The runtime asks each component of
+// the list what it contributes: queues, handlers, chores, background services.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "component/service.hpp"
+#include "dovetail/handler.hpp"
+#include "dovetail/platform.hpp"
+#include "storage/database.hpp"
+#include "storage/listener.hpp"
+
+namespace dovetail::component {
+
+/// Housekeeping that the runtime does now and then. `name` tells chores apart in logs.
+struct Chore {
+  std::string name;
+  std::function<void(const std::stop_token& stop)> run;
+};
+
+/// A queue of a component. The runtime reaps its expired leases and deletes its old history.
+struct Queue {
+  WorkQueue* queue = nullptr;
+  storage::QueueStore* store = nullptr;
+  bool has_handlers = false;  ///< Handlers can be registered for its topics.
+};
+
+class Component {
+ public:
+  Component() = default;
+  Component(const Component&) = delete;
+  Component& operator=(const Component&) = delete;
+  virtual ~Component() = default;
+
+  virtual std::vector<Queue> queues() { return {}; }
+  virtual std::vector<Chore> chores() { return {}; }
+  /// Made anew for each start, and destroyed before the component.
+  virtual std::vector<std::unique_ptr<Service>> services(storage::Listener& /*listener*/) {
+    return {};
+  }
+  /// Handlers of the outbox that the component brings along.
+  virtual std::vector<std::shared_ptr<Handler>> handlers() { return {}; }
+  /// Wraps a handler of the outbox, for a component that takes part in its calls.
+  virtual HandlerFunction around(HandlerFunction function) { return function; }
+  /// Throws when the platform cannot be started.
+  virtual void check_start() {}
+};
+
+/// The components of one database, in the order of the list.
+class Components {
+ public:
+  void add(std::unique_ptr<Component> component) { all_.push_back(std::move(component)); }
+  [[nodiscard]] const std::vector<std::unique_ptr<Component>>& all() const { return all_; }
+
+  template <class Kind>
+  [[nodiscard]] Kind& get() const {
+    for (const auto& each : all_) {
+      if (auto* found = dynamic_cast<Kind*>(each.get())) return *found;
+    }
+    throw std::logic_error("a component that is asked for must stand earlier in the list");
+  }
+
+ private:
+  std::vector<std::unique_ptr<Component>> all_;
+};
+
+/// What a component is made of. `others` holds the components before it in the list.
+struct Environment {
+  storage::Database& database;
+  const PlatformOptions& options;
+  Logger log;
+  Metrics metrics;
+  const Components& others;
+};
+
+using Factory = std::unique_ptr<Component> (*)(const Environment& environment);
+
+}  // namespace dovetail::component

@@ -1,0 +1,66 @@
+#include "join/component.hpp"
+
+#include "join/wait_handler.hpp"
+#include "outbox/component.hpp"
+
+namespace dovetail::join {
+namespace {
+
+/// The catch-up belongs to the component, because handlers tell it of waiting messages at any time.
+class CatchUpService final : public component::Service {
+ public:
+  explicit CatchUpService(CatchUp& catch_up) : catch_up_(catch_up) {}
+  CatchUpService(const CatchUpService&) = delete;
+  CatchUpService& operator=(const CatchUpService&) = delete;
+  ~CatchUpService() override { catch_up_.stop(); }
+
+  [[nodiscard]] std::string name() const override { return "joins"; }
+  void start() override { catch_up_.start(); }
+  void request_stop() override { catch_up_.request_stop(); }
+  bool stop(MonoTime /*deadline*/) override {
+    catch_up_.stop();
+    return true;
+  }
+  [[nodiscard]] component::ServiceHealth health() const override { return catch_up_.health(); }
+
+ private:
+  CatchUp& catch_up_;
+};
+
+}  // namespace
+
+Component::Component(const component::Environment& environment)
+    : joins(environment.database, environment.others.get<outbox::Component>().outbox,
+            environment.options.joins, environment.log, environment.metrics),
+      database_(environment.database),
+      outbox_(environment.others.get<outbox::Component>().outbox),
+      log_(environment.log),
+      metrics_(environment.metrics),
+      catch_up_(environment.database, environment.log, environment.metrics) {}
+
+std::vector<component::Chore> Component::chores() {
+  return {{"joins.overdue", [this](const std::stop_token& stop) { joins.fail_overdue(stop); }},
+          {"joins.catch_up", [this](const std::stop_token& stop) { catch_up_.run_once(stop); }},
+          {"joins.purge", [this](const std::stop_token& stop) {
+             const auto age = joins.options().retain_finished;
+             if (age.count() > 0) joins.purge(age, stop);
+           }}};
+}
+
+std::vector<std::unique_ptr<component::Service>> Component::services(
+    storage::Listener& /*listener*/) {
+  std::vector<std::unique_ptr<component::Service>> services;
+  services.push_back(std::make_unique<CatchUpService>(catch_up_));
+  return services;
+}
+
+std::vector<std::shared_ptr<Handler>> Component::handlers() {
+  return {std::make_shared<WaitHandler>(database_, outbox_, joins.options(), log_, metrics_,
+                                        [this] { catch_up_.note_waiting(); })};
+}
+
+std::unique_ptr<component::Component> make_component(const component::Environment& environment) {
+  return std::make_unique<Component>(environment);
+}
+
+}  // namespace dovetail::join

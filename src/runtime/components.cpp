@@ -1,0 +1,23 @@
+#include "runtime/components.hpp"
+
+#include <array>
+
+#include "inbox/component.hpp"
+#include "instance/component.hpp"
+#include "join/component.hpp"
+#include "lease/component.hpp"
+#include "outbox/component.hpp"
+#include "schedule/component.hpp"
+
+namespace dovetail::runtime {
+
+std::span<const component::Factory> component_factories() {
+  // To add a component, add its line here.
+  static constexpr std::array<component::Factory, 6> factories{
+      &outbox::make_component, &inbox::make_component,    &join::make_component,
+      &lease::make_component,  &schedule::make_component, &instance::make_component,
+  };
+  return factories;
+}
+
+}  // namespace dovetail::runtime

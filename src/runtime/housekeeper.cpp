@@ -1,0 +1,120 @@
+#include "runtime/housekeeper.hpp"
+
+#include <algorithm>
+
+#include "core/random.hpp"
+#include "dovetail/error.hpp"
+#include "storage/queue_store.hpp"
+
+namespace dovetail::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds longest_interval{30'000};
+constexpr milliseconds shortest_interval{1'000};
+/// A chore may take one part in so many of the time …
+constexpr int time_share = 50;
+/// … but it is done this often at least.
+constexpr milliseconds longest_pause{60'000};
+constexpr int reaper_looks_at = 10'000;
+constexpr int unpark_portion = 1'000;
+
+/// A resume that was cut short, or that plain SQL began, is finished here.
+void unpark(storage::Database& database, storage::QueueStore& store, const std::stop_token& stop) {
+  std::size_t back = unpark_portion;
+  while (back == unpark_portion && !stop.stop_requested()) {
+    database.write({.single_statement = true, .service = true, .stop = stop},
+                   [&](storage::WriteSession& session) {
+                     back = store.unpark(session, std::nullopt, unpark_portion);
+                   });
+    if (back > 0) database.announce();
+  }
+}
+
+}  // namespace
+
+std::vector<component::Chore> queue_chores(storage::Database& database,
+                                           const component::Queue& queue) {
+  auto* const work = queue.queue;
+  auto* const store = queue.store;
+  return {{work->name() + ".reap",
+           [work](const std::stop_token& stop) {
+             work->reap_expired({.look_at = reaper_looks_at, .stop = stop});
+           }},
+          {work->name() + ".purge",
+           [work](const std::stop_token& stop) {
+             const auto age = work->options().retain_done;
+             if (age.count() > 0) work->purge_done(age, stop);
+           }},
+          {work->name() + ".unpark",
+           [&database, store](const std::stop_token& stop) { unpark(database, *store, stop); }}};
+}
+
+Housekeeper::Housekeeper(storage::Database& database, std::vector<component::Chore> chores,
+                         milliseconds interval, Logger log)
+    : database_(database),
+      interval_(std::clamp(interval, shortest_interval, longest_interval)),
+      log_(std::move(log)) {
+  for (auto& chore : chores) entries_.push_back({.chore = std::move(chore)});
+}
+
+void Housekeeper::start() {
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+bool Housekeeper::stop(MonoTime /*deadline*/) {
+  thread_ = {};  // joins; the stop token ends the chore under way
+  return true;
+}
+
+component::ServiceHealth Housekeeper::health() const {
+  const std::lock_guard lock(mutex_);
+  const auto worst = std::ranges::max_element(entries_, {}, &Entry::failures);
+  if (worst == entries_.end()) return {.running = thread_.joinable()};
+  return {
+      .running = thread_.joinable(), .failures = worst->failures, .last_error = worst->last_error};
+}
+
+void Housekeeper::run(const std::stop_token& stop) {
+  auto& clock = database_.clock();
+  const auto first = clock.mono() + pause_after({});  // not all processes at the same moment
+  for (auto& entry : entries_) entry.due = first;
+  while (!entries_.empty()) {
+    const auto next = std::ranges::min_element(entries_, {}, &Entry::due);
+    if (!clock.sleep_until(next->due, stop)) return;
+    const auto begun = clock.mono();
+    do_chore(*next, stop);
+    const auto ended = clock.mono();
+    next->due = ended + pause_after(ended - begun);
+  }
+}
+
+MonoDuration Housekeeper::pause_after(MonoDuration took) const {
+  const auto usual =
+      std::chrono::duration_cast<MonoDuration>(interval_ * (0.75 + 0.5 * core::random_unit()));
+  return std::max(usual, std::min<MonoDuration>(took * time_share, longest_pause));
+}
+
+void Housekeeper::do_chore(Entry& entry, const std::stop_token& stop) {
+  try {
+    entry.chore.run(stop);
+    const std::lock_guard lock(mutex_);
+    entry.failures = 0;
+  } catch (const std::exception& error) {
+    if (!stop.stop_requested()) note_failure(entry, error);
+  }
+}
+
+void Housekeeper::note_failure(Entry& entry, const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  // The component's tables were removed: the others go on without it.
+  if (known != nullptr && known->kind() == ErrorKind::schema) return;
+  log_.write(LogLevel::error, "platform.chore_failed",
+             {{"store", database_.name()}, {"chore", entry.chore.name}, {"error", error.what()}});
+  const std::lock_guard lock(mutex_);
+  ++entry.failures;
+  entry.last_error = error.what();
+}
+
+}  // namespace dovetail::runtime

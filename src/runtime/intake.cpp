@@ -1,0 +1,75 @@
+#include "runtime/intake.hpp"
+
+namespace dovetail::runtime {
+namespace {
+
+using Kind = storage::Settlement::Kind;
+
+/// A wait whose end nobody sees, and that overflows no clock.
+constexpr std::chrono::milliseconds longest_wait = std::chrono::hours{24 * 365};
+
+}  // namespace
+
+Arrivals Intake::take(Subscription& subscription, std::vector<storage::ClaimedEntry> entries,
+                      MonoTime sent_at) const {
+  Arrivals arrivals;
+  arrivals.deliveries.reserve(entries.size());
+  for (auto& entry : entries) {
+    const auto* handler = handlers_.find(entry.claimed.message.topic);
+    if (auto settlement = refusal(entry, handler)) {
+      arrivals.refused.push_back({.settlement = std::move(*settlement),
+                                  .subscription = &subscription,
+                                  .priority = entry.claimed.message.priority,
+                                  .lease_end = sent_at + lease_});
+      continue;
+    }
+    auto delivery = delivery_of(std::move(entry), sent_at);
+    delivery->handler = handler;
+    delivery->subscription = &subscription;
+    arrivals.deliveries.push_back(std::move(delivery));
+  }
+  return arrivals;
+}
+
+std::optional<storage::Settlement> Intake::refusal(const storage::ClaimedEntry& entry,
+                                                   const RegisteredHandler* handler) const {
+  const auto& message = entry.claimed.message;
+  const auto& claim = entry.claimed.claim;
+  if (handler == nullptr) {
+    report_unknown_topic(message);
+    const RegisteredHandler nobody{{}, {}, handlers_.default_attempts()};
+    return failed_try(nobody, claim, message.attempts, "no handler for this topic");
+  }
+  if (entry.lost_leases > 0 && message.attempts >= handler->max_attempts) {
+    return storage::Settlement{.kind = Kind::fail,
+                               .claim = claim,
+                               .error = "its lease ran out, and with it its last attempt",
+                               .charge = 0};
+  }
+  return std::nullopt;
+}
+
+void Intake::report_unknown_topic(const Message& message) const {
+  scope_.log.write(LogLevel::warn, scope_.event("unknown_topic"),
+                   {{"store", scope_.database.name()},
+                    {"topic", message.topic},
+                    {"message_id", message.id.to_string()}});
+  scope_.count("unknown_topic", 1);
+}
+
+DeliveryPtr Intake::delivery_of(storage::ClaimedEntry&& entry, MonoTime sent_at) const {
+  auto delivery = std::make_shared<Delivery>();
+  delivery->place = {.ready_at = entry.ready_at, .id = entry.claimed.claim.id.uuid(), .row = 0};
+  delivery->lost_leases = entry.lost_leases;
+  delivery->lease_end = sent_at + lease_;
+  if (const auto expires_at = entry.claimed.message.expires_at) {
+    const auto database_now = entry.claimed.lease_until - lease_;
+    const auto left = *expires_at - database_now;  // compared first: it may be centuries
+    delivery->expires =
+        scope_.database.clock().mono() + std::min<std::chrono::microseconds>(left, longest_wait);
+  }
+  delivery->claimed = std::move(entry.claimed);
+  return delivery;
+}
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,183 @@
+#include "runtime/lease_keeper.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+
+namespace dovetail::runtime {
+namespace {
+
+/// A user's stop callback may take its time: it must not keep the timekeeper from other handlers.
+/// The thread uses nothing but the delivery, which it holds.
+void tell_to_stop(const DeliveryPtr& delivery) {
+  try {
+    std::thread([delivery] { delivery->stop.request_stop(); }).detach();
+  } catch (const std::system_error&) {
+    delivery->stop.request_stop();  // better late for the others than never for this one
+  }
+}
+
+}  // namespace
+
+void LeaseKeeper::start() {
+  renewer_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
+  timekeeper_ = std::jthread([this] { keep_time(); });
+}
+
+void LeaseKeeper::request_stop() {
+  {
+    const std::lock_guard lock(ledger_.mutex);
+    closed_ = true;
+    wakes_.notify_all();
+  }
+  renewer_.request_stop();
+}
+
+void LeaseKeeper::stop() {
+  request_stop();
+  io_.request_stop();
+  renewer_ = {};
+  timekeeper_ = {};
+}
+
+MonoDuration LeaseKeeper::safety_margin() const {
+  return std::min<MonoDuration>(lease_ / 10, std::chrono::seconds{1});
+}
+
+void LeaseKeeper::watch(MonoTime deadline) {
+  if (deadline >= next_deadline_) return;
+  next_deadline_ = deadline;
+  wakes_.notify_one();
+}
+
+void LeaseKeeper::note_lost(Delivery& delivery, MonoTime since) {
+  delivery.lease_end = std::min(delivery.lease_end, since);
+  watch(MonoTime::min());
+}
+
+// --- renewals
+
+std::vector<Claim> LeaseKeeper::claims_to_renew(MonoTime now) {
+  std::vector<Claim> claims;
+  const std::lock_guard lock(ledger_.mutex);
+  std::vector<DeliveryPtr> idle;
+  const auto is_due = [&](MonoTime lease_end) {
+    return lease_end - now <= MonoDuration{lease_} * 2 / 3;
+  };
+  for (const auto& [id, delivery] : ledger_.held()) {
+    if (!is_due(delivery->lease_end)) continue;
+    if (delivery->running) {
+      claims.push_back(delivery->claimed.claim);
+    } else {
+      idle.push_back(delivery);
+    }
+  }
+  for (const auto& delivery : idle) holder_.return_unstarted(delivery);
+  for (const auto& each : ledger_.aside()) {
+    if (is_due(each.lease_end)) claims.push_back(each.settlement.claim);
+  }
+  std::ranges::sort(claims, {}, &Claim::id);
+  return claims;
+}
+
+void LeaseKeeper::renew(const std::stop_token& stop) {
+  auto& clock = scope_.database.clock();
+  while (clock.sleep_for(lease_ / 6, stop)) {
+    const auto sent_at = clock.mono();
+    const auto claims = claims_to_renew(sent_at);
+    if (claims.empty()) continue;
+    try {
+      const auto held = source_.renew(claims, lease_, io_.get_token());
+      scope_.count("renewed", held.size());
+      note_renewal(claims, held, sent_at);
+    } catch (const std::exception& error) {
+      scope_.log_error("renewal_failed", error);
+    }
+  }
+}
+
+void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vector<MessageId>& held,
+                               MonoTime sent_at) {
+  std::vector<MessageId> sorted(held);
+  std::ranges::sort(sorted);
+  const std::lock_guard lock(ledger_.mutex);
+  for (auto& each : ledger_.aside()) {
+    if (!std::ranges::binary_search(sorted, each.settlement.claim.id)) continue;
+    each.lease_end = std::max(each.lease_end, sent_at + MonoDuration{lease_});
+    each.settlement.claim.row = 0;  // the renewal has moved the row
+  }
+  for (const auto& claim : asked) {
+    const auto delivery = ledger_.find(claim);
+    if (!delivery) continue;  // settled meanwhile
+    if (std::ranges::binary_search(sorted, claim.id)) {
+      delivery->lease_end = std::max(delivery->lease_end, sent_at + MonoDuration{lease_});
+      delivery->renewed = true;
+    } else if (!delivery->committing) {
+      note_lost(*delivery, sent_at);
+    }
+  }
+}
+
+// --- stop tokens
+
+MonoTime LeaseKeeper::find_stops(MonoTime now, std::vector<Stop>& due) {
+  MonoTime next = now + std::chrono::hours{1};
+  std::vector<DeliveryPtr> hanging;
+  for (const auto& [id, delivery] : ledger_.held()) {
+    if (!delivery->running) continue;
+    const auto timeout = delivery->handler->options.timeout;
+    // On an engine where nobody can write beside its transaction, its lease cannot be taken.
+    const auto lost_at =
+        delivery->holds_lease ? MonoTime::max() : delivery->lease_end - safety_margin();
+    const auto times_up = timeout.count() > 0 ? delivery->started + timeout : MonoTime::max();
+    if (!delivery->stop_requested && std::min(lost_at, times_up) <= now) {
+      delivery->stop_requested = true;
+      due.push_back({delivery, lost_at <= now ? "lease_ending" : "handler_timeout"});
+    }
+    if (!delivery->stop_requested) next = std::min({next, lost_at, times_up});
+    if (timeout.count() == 0) continue;
+    const auto hangs_at = times_up + lease_;
+    if (hangs_at <= now) {
+      hanging.push_back(delivery);
+      due.push_back({delivery, "handler_hangs"});
+    } else {
+      next = std::min<MonoTime>(next, hangs_at);
+    }
+  }
+  for (const auto& delivery : hanging) holder_.give_up(delivery);
+  return next;
+}
+
+void LeaseKeeper::fire(const std::vector<Stop>& due) const {
+  for (const auto& [delivery, reason] : due) {
+    const auto& message = delivery->claimed.message;
+    scope_.log.write(LogLevel::error, scope_.event(reason),
+                     {{"store", scope_.database.name()},
+                      {"topic", message.topic},
+                      {"message_id", message.id.to_string()}});
+    scope_.metrics.count(scope_.event(reason), 1,
+                         {{"store", scope_.database.name()}, {"topic", message.topic}});
+    tell_to_stop(delivery);
+  }
+}
+
+void LeaseKeeper::keep_time() {
+  auto& clock = scope_.database.clock();
+  std::unique_lock lock(ledger_.mutex);
+  while (!closed_) {
+    next_deadline_ = MonoTime::max();
+    std::vector<Stop> due;
+    const auto next = find_stops(clock.mono(), due);
+    if (!due.empty()) {
+      lock.unlock();
+      fire(due);
+      lock.lock();
+    }
+    next_deadline_ = std::min(next_deadline_, next);
+    while (!closed_ && next_deadline_ >= next && clock.mono() < next) {
+      clock.wait_until(wakes_, lock, next);
+    }
+  }
+}
+
+}  // namespace dovetail::runtime

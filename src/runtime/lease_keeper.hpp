@@ -1,0 +1,83 @@
+// Keeps the leases of a dispatcher's deliveries, and tells handlers when to stop.
+//
+// Two threads:
+//   * The renewer renews leases when a third of them has passed. No handler can hold it up.
+//   * The timekeeper fires stop tokens before a lease ends and when a handler's time is up. It does
+//     no I/O. A user's stop callback runs on a thread of its own.
+//
+// Times are of the injected monotonic clock: they only bound how long this process waits. The
+// database's clock decides who holds a lease.
+//
+// Threads: start() once; stop() from one.
+#pragma once
+
+#include <condition_variable>
+#include <thread>
+#include <vector>
+
+#include "runtime/invocation.hpp"
+#include "runtime/ledger.hpp"
+#include "runtime/work_source.hpp"
+
+namespace dovetail::runtime {
+
+class LeaseKeeper {
+ public:
+  /// The dispatcher. Called with the ledger's mutex held.
+  class Holder {
+   public:
+    /// No handler has begun it, and a third of its lease has passed.
+    virtual void return_unstarted(const DeliveryPtr& delivery) = 0;
+    /// Its handler was told to stop and is still there a lease later.
+    virtual void give_up(const DeliveryPtr& delivery) = 0;
+
+   protected:
+    ~Holder() = default;
+  };
+
+  LeaseKeeper(Holder& holder, WorkSource& source, Ledger& ledger, const QueueScope& scope,
+              std::chrono::milliseconds lease)
+      : holder_(holder), source_(source), ledger_(ledger), scope_(scope), lease_(lease) {}
+
+  void start();
+  /// Returns at once.
+  void request_stop();
+  /// Waits for the threads. A renewal under way is cancelled.
+  void stop();
+
+  /// How long before its lease ends a message counts as lost.
+  [[nodiscard]] MonoDuration safety_margin() const;
+  /// A stop may be due then. Under the ledger's mutex.
+  void watch(MonoTime deadline);
+  /// The lease of this delivery is lost. Under the ledger's mutex.
+  void note_lost(Delivery& delivery, MonoTime since);
+
+ private:
+  struct Stop {
+    DeliveryPtr delivery;
+    const char* reason;
+  };
+
+  void renew(const std::stop_token& stop);
+  void keep_time();
+  std::vector<Claim> claims_to_renew(MonoTime now);
+  void note_renewal(const std::vector<Claim>& asked, const std::vector<MessageId>& held,
+                    MonoTime sent_at);
+  /// Finds the stops that are due. Returns when to look again. Under the ledger's mutex.
+  MonoTime find_stops(MonoTime now, std::vector<Stop>& due);
+  void fire(const std::vector<Stop>& due) const;
+
+  Holder& holder_;
+  WorkSource& source_;
+  Ledger& ledger_;
+  const QueueScope& scope_;
+  const std::chrono::milliseconds lease_;
+  std::condition_variable_any wakes_;         // of the timekeeper, with the ledger's mutex
+  MonoTime next_deadline_ = MonoTime::max();  // the earliest stop that is known
+  bool closed_ = false;
+  std::stop_source io_;
+  std::jthread renewer_;
+  std::jthread timekeeper_;
+};
+
+}  // namespace dovetail::runtime

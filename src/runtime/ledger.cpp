@@ -1,0 +1,89 @@
+#include "runtime/ledger.hpp"
+
+#include <algorithm>
+
+namespace dovetail::runtime {
+namespace {
+
+/// How long a settlement stays aside before it is tried again.
+constexpr std::chrono::milliseconds aside_delay{200};
+
+}  // namespace
+
+Finished finished_of(const Delivery& delivery, storage::Settlement settlement) {
+  return {.settlement = std::move(settlement),
+          .subscription = delivery.subscription,
+          .priority = delivery.claimed.message.priority,
+          .place = delivery.place,
+          .lease_end = delivery.lease_end};
+}
+
+DeliveryPtr Ledger::add(const DeliveryPtr& delivery) {
+  auto& held = held_[delivery->claimed.claim.id];
+  if (held) return held;
+  held = delivery;
+  bytes_ += delivery->claimed.message.payload.size();
+  return nullptr;
+}
+
+bool Ledger::remove(const DeliveryPtr& delivery) {
+  const auto held = held_.find(delivery->claimed.claim.id);
+  if (held == held_.end() || held->second != delivery) return false;
+  held_.erase(held);
+  bytes_ -= delivery->claimed.message.payload.size();
+  return true;
+}
+
+DeliveryPtr Ledger::find(const Claim& claim) const {
+  const auto held = held_.find(claim.id);
+  return held != held_.end() && held->second->claimed.claim == claim ? held->second : nullptr;
+}
+
+void Ledger::finish(Finished finished, MonoTime now) {
+  finished_.push_back(std::move(finished));
+  first_finished_ = std::min(first_finished_, now);
+}
+
+std::vector<Finished> Ledger::take(bool stopping, MonoTime now) {
+  auto taken = std::exchange(finished_, {});
+  first_finished_ = MonoTime::max();
+  const auto due = std::partition(aside_.begin(), aside_.end(), [&](const Finished& each) {
+    return each.retry_at > now && !stopping;
+  });
+  std::move(due, aside_.end(), std::back_inserter(taken));
+  aside_.erase(due, aside_.end());
+  return taken;
+}
+
+void Ledger::put_back(std::vector<Finished> finished, MonoTime now) {
+  if (finished.empty()) return;
+  std::ranges::move(finished, std::back_inserter(finished_));
+  first_finished_ = std::min(first_finished_, now);
+}
+
+void Ledger::put_aside(std::vector<Finished>& finished, const std::vector<MessageId>& settleable,
+                       MonoTime now) {
+  const auto stays = [&](const Finished& each) {
+    return each.lease_end <= now ||
+           std::ranges::binary_search(settleable, each.settlement.claim.id);
+  };
+  const auto blocked = std::partition(finished.begin(), finished.end(), stays);
+  for (auto each = blocked; each != finished.end(); ++each) {
+    each->retry_at = now + aside_delay;
+    aside_.push_back(std::move(*each));
+  }
+  finished.erase(blocked, finished.end());
+}
+
+Load Ledger::load() const {
+  Load load{.held = held_.size(),
+            .running = running,
+            .bytes = bytes_,
+            .finished = finished_.size(),
+            .first_finished = first_finished_,
+            .absolves = !absolved.empty()};
+  for (const auto& each : aside_) load.retry_aside = std::min(load.retry_aside, each.retry_at);
+  return load;
+}
+
+}  // namespace dovetail::runtime

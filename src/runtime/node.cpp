@@ -1,0 +1,76 @@
+#include "runtime/node.hpp"
+
+#include <algorithm>
+
+#include "runtime/components.hpp"
+#include "runtime/housekeeper.hpp"
+
+namespace dovetail::runtime {
+namespace {
+
+/// The listener belongs to the node, because components subscribe to it before the start.
+class ListenerService final : public component::Service {
+ public:
+  explicit ListenerService(storage::Listener& listener) : listener_(listener) {}
+  ListenerService(const ListenerService&) = delete;
+  ListenerService& operator=(const ListenerService&) = delete;
+  ~ListenerService() override { listener_.stop(); }
+
+  [[nodiscard]] std::string name() const override { return "listener"; }
+  void start() override { listener_.start(); }
+  void request_stop() override { listener_.request_stop(); }
+  bool stop(MonoTime /*deadline*/) override {
+    listener_.stop();
+    return true;
+  }
+  [[nodiscard]] component::ServiceHealth health() const override {
+    return {.running = listener_.hears_others()};
+  }
+
+ private:
+  storage::Listener& listener_;
+};
+
+}  // namespace
+
+Node::Node(std::unique_ptr<storage::Database> database, const PlatformOptions& options,
+           const Logger& log, const Metrics& metrics)
+    : database_(std::move(database)),
+      clock_check_(*database_, log, metrics),
+      listener_(*database_, log) {
+  const component::Environment environment{*database_, options, log, metrics, components_};
+  for (const auto factory : component_factories()) components_.add(factory(environment));
+}
+
+std::vector<component::Queue> Node::queues() {
+  std::vector<component::Queue> all;
+  for (const auto& component : components_.all()) {
+    std::ranges::copy(component->queues(), std::back_inserter(all));
+  }
+  return all;
+}
+
+std::vector<component::Chore> Node::chores() {
+  std::vector<component::Chore> all;
+  for (const auto& component : components_.all()) {
+    for (const auto& queue : component->queues()) {
+      std::ranges::move(queue_chores(*database_, queue), std::back_inserter(all));
+    }
+    std::ranges::move(component->chores(), std::back_inserter(all));
+  }
+  all.push_back({"clock", [this](const std::stop_token& stop) {
+                   clock_check_.run({.service = true, .stop = stop});
+                 }});
+  return all;
+}
+
+std::vector<std::unique_ptr<component::Service>> Node::services() {
+  std::vector<std::unique_ptr<component::Service>> all;
+  all.push_back(std::make_unique<ListenerService>(listener_));
+  for (const auto& component : components_.all()) {
+    std::ranges::move(component->services(listener_), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,90 @@
+#include "runtime/queue_source.hpp"
+
+#include <algorithm>
+
+#include "dovetail/error.hpp"
+
+namespace dovetail::runtime {
+namespace {
+
+/// How long a settlement waits for a lock that another transaction holds.
+constexpr std::chrono::milliseconds lock_patience{100};
+
+}  // namespace
+
+WorkResult QueueSource::settle_and_claim(const WorkRequest& request) {
+  if (request.careful) return settle_carefully(request);
+  try {
+    return settle_all(request);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::lock_timeout) throw;
+    scope_.metrics.count(scope_.event("settlement_blocked"), 1,
+                         {{"store", scope_.database.name()}});
+    return settle_carefully(request);
+  }
+}
+
+WorkResult QueueSource::settle_all(const WorkRequest& request) {
+  storage::WorkAnswer answer;
+  scope_.database.write(
+      {.single_statement = true, .service = true, .gives_up_locks = true, .stop = request.stop},
+      [&](storage::WriteSession& session) {
+        answer = scope_.store.work(session, {.owner = scope_.owner,
+                                             .settlements = request.settlements,
+                                             .keep_done = scope_.keep_done,
+                                             .lock_patience = lock_patience,
+                                             .claims = request.claims});
+      });
+  return {
+      .settled = answer.settled, .claimed = std::move(answer.claimed), .settleable = std::nullopt};
+}
+
+WorkResult QueueSource::settle_carefully(const WorkRequest& request) {
+  std::vector<Claim> claims;
+  claims.reserve(request.settlements.size());
+  for (const auto& each : request.settlements) claims.push_back(each.claim);
+  std::ranges::sort(claims, {}, &Claim::id);
+  storage::WorkAnswer answer;
+  std::vector<MessageId> settleable;
+  scope_.database.write(
+      {.service = true, .stop = request.stop}, [&](storage::WriteSession& session) {
+        settleable.clear();
+        if (!claims.empty()) {
+          for (const auto& claim : scope_.store.settleable(session, scope_.owner, claims)) {
+            settleable.push_back(claim.id);
+          }
+        }
+        std::vector<storage::Settlement> settlements;
+        std::ranges::copy_if(request.settlements, std::back_inserter(settlements),
+                             [&](const storage::Settlement& each) {
+                               return std::ranges::binary_search(settleable, each.claim.id);
+                             });
+        answer = scope_.store.work(session, {.owner = scope_.owner,
+                                             .settlements = settlements,
+                                             .keep_done = scope_.keep_done,
+                                             .claims = request.claims});
+      });
+  return {.settled = answer.settled,
+          .claimed = std::move(answer.claimed),
+          .settleable = std::move(settleable)};
+}
+
+std::vector<MessageId> QueueSource::renew(std::span<const Claim> claims,
+                                          std::chrono::milliseconds lease,
+                                          const std::stop_token& stop) {
+  std::vector<MessageId> held;
+  scope_.database.write(
+      {.single_statement = true, .repeatable = true, .service = true, .stop = stop},
+      [&](storage::WriteSession& session) {
+        held = scope_.store.renew(session, scope_.owner, claims, lease);
+      });
+  return held;
+}
+
+void QueueSource::absolve(std::span<const MessageId> ids, const std::stop_token& stop) {
+  scope_.database.write(
+      {.single_statement = true, .repeatable = true, .service = true, .stop = stop},
+      [&](storage::WriteSession& session) { scope_.store.absolve(session, ids); });
+}
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,56 @@
+// Where a dispatcher's work comes from: it leases messages, delivers them, and settles them.
+//
+// QueueSource leases the messages of a queue one by one. A source that leases whole streams or
+// partitions would be another class.
+//
+// Threads: from any.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "dovetail/queue.hpp"
+#include "runtime/delivery.hpp"
+#include "storage/queue_store.hpp"
+
+namespace dovetail::runtime {
+
+/// One round trip of a dispatcher.
+struct WorkRequest {
+  std::span<const storage::Settlement> settlements{};
+  std::span<const storage::ClaimOrder> claims{};
+  /// Settles only messages whose settlement needs no lock that another transaction holds.
+  bool careful = false;
+  std::stop_token stop{};
+};
+
+struct WorkResult {
+  std::size_t settled = 0;                           ///< How many settlements took effect.
+  std::vector<storage::Claimed> claimed;             ///< One for each claim of the request.
+  std::optional<std::vector<MessageId>> settleable;  ///< Absent: all were. Sorted.
+};
+
+class WorkSource {
+ public:
+  virtual ~WorkSource() = default;
+
+  [[nodiscard]] virtual OwnerToken owner() const = 0;
+  /// Settles first, then claims. A settlement that has to wait for a lock is left out after a short
+  /// wait, and `settleable` does not name it.
+  virtual WorkResult settle_and_claim(const WorkRequest& request) = 0;
+  /// Returns the messages that are still held.
+  virtual std::vector<MessageId> renew(std::span<const Claim> claims,
+                                       std::chrono::milliseconds lease,
+                                       const std::stop_token& stop) = 0;
+  /// The owner of these messages is alive: the leases that they lost did not end with a crash.
+  virtual void absolve(std::span<const MessageId> ids, const std::stop_token& stop) = 0;
+  /// Calls the handler. Returns how to settle the message; nothing when the handler's own
+  /// transaction has settled it, or when the lease was lost.
+  virtual std::optional<storage::Settlement> deliver(Delivery& delivery) = 0;
+};
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,33 @@
+// Timers and jobs as the runtime sees them.
+#pragma once
+
+#include "component/component.hpp"
+#include "dovetail/schedule.hpp"
+
+namespace dovetail::schedule {
+
+class Component final : public component::Component {
+ public:
+  explicit Component(const component::Environment& environment);
+
+  std::vector<component::Queue> queues() override;
+  std::vector<component::Chore> chores() override;
+  std::vector<std::unique_ptr<component::Service>> services(storage::Listener& listener) override;
+  /// A message that is a job's run starts that run.
+  HandlerFunction around(HandlerFunction function) override;
+  void check_start() override { jobs.require_zones(); }
+
+  Timers timers;
+  Jobs jobs;
+
+ private:
+  void note_started(JobRunId run);
+
+  storage::Database& database_;
+  const WorkerOptions worker_;
+  const Logger log_;
+};
+
+std::unique_ptr<component::Component> make_component(const component::Environment& environment);
+
+}  // namespace dovetail::schedule
