@@ -48,7 +48,7 @@ Dispatcher::Dispatcher(QueueScope scope, std::unique_ptr<WorkSource> source,
       keeper_(*this, *source_, ledger_, scope_, options_.lease) {}
 
 Dispatcher::~Dispatcher() {
-  ending_.io.request_stop();
+  state_.io.request_stop();
   stop(clock().mono());
 }
 
@@ -57,18 +57,19 @@ Dispatcher::Bells::Bells(Dispatcher& dispatcher)
                [&dispatcher] {
                  const std::lock_guard lock(dispatcher.ledger_.mutex);
                  dispatcher.planner_.ring();
-                 dispatcher.wakes_.notify_one();
+                 dispatcher.fetchers_.wakes.notify_one();
                }),
       listener(dispatcher.listener_, [&dispatcher] {
         const std::lock_guard lock(dispatcher.ledger_.mutex);
         dispatcher.planner_.look_by(dispatcher.clock().mono() + dispatcher.options_.poll_interval);
-        dispatcher.wakes_.notify_one();
+        dispatcher.fetchers_.wakes.notify_one();
       }) {}
 
 void Dispatcher::start() {
   bells_.emplace(*this);
+  state_.health.running = true;
   const int fetchers = scope_.database.transactions_exclude_writers() ? 1 : options_.fetchers;
-  for (int i = 0; i < fetchers; ++i) fetchers_.emplace_back([this] { fetch(); });
+  for (int i = 0; i < fetchers; ++i) fetchers_.threads.emplace_back([this] { fetch(); });
   keeper_.start();
 }
 
@@ -76,15 +77,15 @@ void Dispatcher::request_stop() {
   std::vector<DeliveryPtr> told;
   {
     const std::lock_guard lock(ledger_.mutex);
-    if (std::exchange(ending_.stopping, true)) return;
+    if (std::exchange(state_.stopping, true)) return;
     const auto held = ledger_.held().size();
     give_back_waiting();
     for (const auto& [id, delivery] : ledger_.held()) {
       delivery->shutting_down = true;
       told.push_back(delivery);
     }
-    wakes_.notify_all();
-    if (!fetchers_.empty()) {
+    fetchers_.wakes.notify_all();
+    if (!fetchers_.threads.empty()) {
       scope_.log.write(LogLevel::info, scope_.event("stopping"),
                        {{"store", scope_.database.name()},
                         {"running", told.size()},
@@ -104,35 +105,35 @@ bool Dispatcher::stop(MonoTime deadline) {
   {
     std::unique_lock lock(ledger_.mutex);
     while (ledger_.running > 0 && clock().mono() < deadline) {
-      clock().wait_until(ending_.handler_ended, lock, deadline);
+      clock().wait_until(state_.handler_ended, lock, deadline);
     }
     drained = ledger_.running == 0;
-    ending_.closed = true;
-    wakes_.notify_all();
+    state_.closed = true;
+    fetchers_.wakes.notify_all();
   }
   keeper_.request_stop();
   // The fetchers settle what is left and end; they have at least a moment for that.
   join_fetchers(std::max<MonoTime>(deadline, clock().mono() + least_settling_time));
   bells_.reset();
-  ending_.io.request_stop();
+  state_.io.request_stop();
   keeper_.stop();
   return drained;
 }
 
 void Dispatcher::join_fetchers(MonoTime give_up_at) {
-  if (fetchers_.empty()) return;
+  if (fetchers_.threads.empty()) return;
   const std::jthread limit([&](const std::stop_token& done) {
     if (!clock().sleep_until(give_up_at, done)) return;
-    ending_.cut_off = true;
-    ending_.io.request_stop();
+    state_.cut_off = true;
+    state_.io.request_stop();
   });
-  for (auto& fetcher : fetchers_) fetcher.join();
-  fetchers_.clear();
+  for (auto& fetcher : fetchers_.threads) fetcher.join();
+  fetchers_.threads.clear();
 }
 
 component::ServiceHealth Dispatcher::health() const {
   const std::lock_guard lock(ledger_.mutex);
-  return health_;
+  return state_.health;
 }
 
 // --- the handlers
@@ -143,7 +144,7 @@ bool Dispatcher::begin(const DeliveryPtr& delivery) {
   const auto now = clock().mono();
   auto& subscription = *delivery->subscription;
   const auto id = delivery->claimed.claim.id;
-  const bool unwanted = ending_.stopping || (planner_.has_suspect() && !planner_.is_suspect(id));
+  const bool unwanted = state_.stopping || (planner_.has_suspect() && !planner_.is_suspect(id));
   // Perhaps it is still ours, by the database's clock: then others need not wait for its lease.
   if (unwanted || delivery->lease_end - keeper_.safety_margin() <= now) {
     drop(delivery);
@@ -162,7 +163,7 @@ bool Dispatcher::begin(const DeliveryPtr& delivery) {
   // The fetchers look whether to claim: when there is room for a batch, and when nothing is left.
   if (subscription.waiting == planner_.batch() || planner_.startable() == 0 ||
       subscription.limited() != nullptr) {
-    wakes_.notify_one();
+    fetchers_.wakes.notify_one();
   }
   delivery->running = true;
   delivery->started = now;
@@ -196,8 +197,8 @@ void Dispatcher::end(const DeliveryPtr& delivery, std::optional<storage::Settlem
   }
   if (delivery->lease_lost) ledger_.absolved.push_back(delivery->claimed.claim.id);
   // Without a settlement nothing else tells the fetchers that there is room again.
-  if (!settles || was_full || delivery->given_up) wakes_.notify_one();
-  if (ledger_.running == 0) ending_.handler_ended.notify_all();
+  if (!settles || was_full || delivery->given_up) fetchers_.wakes.notify_one();
+  if (ledger_.running == 0) state_.handler_ended.notify_all();
 }
 
 // --- under the ledger's mutex
@@ -206,7 +207,7 @@ void Dispatcher::settle_later(Finished finished) {
   const bool first = ledger_.finished() == 0;
   ledger_.finish(std::move(finished), clock().mono());
   if (first || planner_.startable() == 0 || ledger_.finished() >= planner_.batch()) {
-    wakes_.notify_one();
+    fetchers_.wakes.notify_one();
   }
 }
 
@@ -245,13 +246,13 @@ void Dispatcher::give_up(const DeliveryPtr& delivery) {
   }
   pool_.replace(delivery);
   if (pool_.live_threads() == 0) give_back_waiting();
-  wakes_.notify_one();  // there is room again
+  fetchers_.wakes.notify_one();  // there is room again
 }
 
 Load Dispatcher::load() const {
   auto load = ledger_.load();
   load.has_threads = pool_.live_threads() > 0;
-  load.stopping = ending_.stopping;
+  load.stopping = state_.stopping;
   return load;
 }
 

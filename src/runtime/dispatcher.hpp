@@ -61,19 +61,25 @@ class Dispatcher final : public component::Service,
     std::vector<MessageId> absolved;
     bool careful = false;
   };
-  /// The end of a dispatcher, in the order of its steps.
-  struct Ending {
+  /// How far the dispatcher has come. The first three are the steps of its end.
+  struct State {
     bool stopping = false;  // no further claims
     bool closed = false;    // no further round trips, once everything is settled
     bool cut_off = false;   // the fetchers did not end in time
     std::stop_source io;    // ends I/O when the deadline of stop() has passed
     std::condition_variable_any handler_ended;
+    component::ServiceHealth health;
   };
   /// What wakes the fetchers.
   struct Bells {
     explicit Bells(Dispatcher& dispatcher);
     storage::Doorbell::Subscription messages;
     storage::Listener::Subscription listener;
+  };
+
+  struct Fetchers {
+    std::condition_variable_any wakes;
+    std::vector<std::jthread> threads;
   };
 
   // --- the fetchers
@@ -113,14 +119,12 @@ class Dispatcher final : public component::Service,
   WorkerPool& pool_;
   storage::Listener& listener_;
   Ledger ledger_;
-  ClaimPlanner planner_;  // guarded by the ledger's mutex, like all below but the threads
+  ClaimPlanner planner_;  // guarded by the ledger's mutex, as state_ is
   Intake intake_;
   LeaseKeeper keeper_;
-  component::ServiceHealth health_;
-  std::condition_variable_any wakes_;  // of the fetchers
-  Ending ending_;
+  State state_;
   std::optional<Bells> bells_;
-  std::vector<std::jthread> fetchers_;
+  Fetchers fetchers_;
 };
 
 }  // namespace dovetail::runtime

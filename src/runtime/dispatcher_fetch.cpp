@@ -61,15 +61,15 @@ std::optional<Dispatcher::Trip> Dispatcher::next_trip() {
                 .finished = {},
                 .absolved = std::exchange(ledger_.absolved, {}),
                 .careful = !ledger_.aside().empty()};
-      trip.finished = ledger_.take(ending_.stopping, now);
-      if (trip.plan.claims.empty()) wakes_.notify_one();  // another fetcher keeps watch
+      trip.finished = ledger_.take(state_.stopping, now);
+      if (trip.plan.claims.empty()) fetchers_.wakes.notify_one();  // another fetcher keeps watch
       return trip;
     }
     const bool failing = planner_.is_failing(now);
-    if (ending_.closed && (!failing || ending_.io.stop_requested())) return std::nullopt;
+    if (state_.closed && (!failing || state_.io.stop_requested())) return std::nullopt;
     auto wake = planner_.next_wake(load, now);
-    if (ending_.closed) wake = std::min<MonoTime>(wake, now + closing_look);
-    clock().wait_until(wakes_, lock, wake);
+    if (state_.closed) wake = std::min<MonoTime>(wake, now + closing_look);
+    clock().wait_until(fetchers_.wakes, lock, wake);
   }
 }
 
@@ -100,7 +100,7 @@ WorkResult Dispatcher::travel(const Trip& trip) {
   return source_->settle_and_claim({.settlements = settlements_of(trip.finished),
                                     .claims = orders_of(trip.plan),
                                     .careful = trip.careful,
-                                    .stop = ending_.io.get_token()});
+                                    .stop = state_.io.get_token()});
 }
 
 std::vector<storage::ClaimOrder> Dispatcher::orders_of(const TripPlan& plan) const {
@@ -128,7 +128,7 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
                      {{"store", scope_.database.name()}, {"count", lost}});
   }
   const std::lock_guard lock(ledger_.mutex);
-  health_.failures = 0;
+  state_.health.failures = 0;
   planner_.note_settled(settled, trip.plan.ran_dry);
   for (const auto& each : trip.finished) {
     const auto& [kind, claim, error, delay, max_attempts, charge] = each.settlement;
@@ -149,8 +149,8 @@ void Dispatcher::note_failure(Trip& trip, const std::exception& error) {
   if (!is_environmental(error)) settle_one_by_one(std::exchange(trip.finished, {}));
   const std::lock_guard lock(ledger_.mutex);
   const auto now = clock().mono();
-  ++health_.failures;
-  health_.last_error = error.what();
+  ++state_.health.failures;
+  state_.health.last_error = error.what();
   planner_.note_failure(trip.plan, core::random_unit(), now);
   ledger_.put_back(std::move(trip.finished), now);
 }
@@ -185,7 +185,7 @@ void Dispatcher::settle_one_by_one(std::vector<Finished> finished) {
 void Dispatcher::absolve(const std::vector<MessageId>& ids) {
   if (ids.empty()) return;
   try {
-    source_->absolve(ids, ending_.io.get_token());
+    source_->absolve(ids, state_.io.get_token());
   } catch (const std::exception& error) {
     scope_.log_error("absolve_failed", error);
   }
@@ -221,7 +221,7 @@ void Dispatcher::take_in(const TripClaim& claim, storage::Claimed claimed, MonoT
 void Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
                       std::vector<DeliveryPtr>& held) {
   const auto& claim = delivery->claimed.claim;
-  if (ending_.stopping || (planner_.has_suspect() && !planner_.is_suspect(claim.id))) {
+  if (state_.stopping || (planner_.has_suspect() && !planner_.is_suspect(claim.id))) {
     give_back(*delivery);
     return;
   }
@@ -243,7 +243,7 @@ void Dispatcher::isolate_suspect(const std::vector<DeliveryPtr>& deliveries) {
   const auto first = std::ranges::find_if(deliveries, [this](const DeliveryPtr& delivery) {
     return delivery->lost_leases >= suspicious_losses && !ledger_.holds(delivery->claimed.claim.id);
   });
-  if (first == deliveries.end() || ending_.stopping || planner_.has_suspect()) return;
+  if (first == deliveries.end() || state_.stopping || planner_.has_suspect()) return;
   give_back_waiting();
   planner_.isolate((*first)->claimed.claim.id);
 }
@@ -255,7 +255,7 @@ void Dispatcher::finish() {
     const std::lock_guard lock(ledger_.mutex);
     trip.finished = ledger_.take(true, clock().mono());
   }
-  if (trip.finished.empty() || ending_.cut_off) return;
+  if (trip.finished.empty() || state_.cut_off) return;
   std::stop_source limit;
   const std::jthread timer([&](const std::stop_token& done) {
     if (clock().sleep_for(late_patience, done)) limit.request_stop();

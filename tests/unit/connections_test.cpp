@@ -1,0 +1,39 @@
+// The documented number of connections is the sum of the table in src/runtime/connections.hpp.
+#include "runtime/connections.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace dovetail::runtime {
+namespace {
+
+std::string contents(const std::string& file) {
+  std::ifstream stream(std::string{DOVETAIL_SOURCE_DIR} + "/" + file);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+TEST(Connections, TheHeaderStatesTheSumOfTheTable) {
+  const auto fixed = service_connections(1) - 2 + listener_connections;
+  const auto usual = service_connections(WorkerOptions{}.fetchers) + listener_connections;
+  const auto header = contents("include/dovetail/platform.hpp");
+  for (const auto& text : {"2 * WorkerOptions::fetchers + " + std::to_string(fixed),
+                           "(" + std::to_string(usual) + " by default)"}) {
+    EXPECT_NE(header.find(text), std::string::npos) << "platform.hpp lacks: " << text;
+  }
+}
+
+TEST(Connections, TheDocumentationListsTheTable) {
+  const auto page = contents("docs/operations.md");
+  for (const auto& use : connection_uses) {
+    const auto count = std::to_string(use.connections) + (use.per_fetcher ? " per fetcher" : "");
+    const auto row = "| " + std::string{use.service} + " | " + count + " |";
+    EXPECT_NE(page.find(row), std::string::npos) << "docs/operations.md lacks: " << row;
+  }
+}
+
+}  // namespace
+}  // namespace dovetail::runtime
