@@ -258,9 +258,9 @@ class Inbox {
   /// before. A short transaction records the attempt first, so that it counts even if the process
   /// ends inside the handler.
   ///
-  /// A concurrent call for the same message waits for this one and holds a connection while it
-  /// waits. If the process of this call has ended, the other call returns in_progress until the
-  /// lease of the attempt expires (see InboxOptions::lease).
+  /// A concurrent process() of the same message waits for this one, and may hold a connection while
+  /// it waits. If the process of this call ends, the other call waits until the lease of the
+  /// attempt expires (see InboxOptions::lease), and then starts the message.
   ///
   /// If the handler throws, the transaction is rolled back, the failed attempt is recorded, and the
   /// exception is rethrown. After PermanentFailure or the last attempt, the message is dead. After
