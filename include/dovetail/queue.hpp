@@ -233,7 +233,7 @@ class WorkQueue {
   std::size_t snooze(OwnerToken owner, std::span<const Claim> claims,
                      std::optional<std::chrono::milliseconds> delay = {});
 
-  /// Extends the leases to `lease` from now.
+  /// Sets the expiry of the leases to `lease` from now.
   std::size_t renew(OwnerToken owner, std::span<const Claim> claims,
                     std::chrono::milliseconds lease);
 
