@@ -1,8 +1,8 @@
-// Fan-in: three extractions side by side, and the transformation when all of them are done.
+// Fan-in: three extractions run in parallel. When all of them are done, the transformation runs.
 //
 //   join_etl
 //
-// Handlers know nothing of the join: the ack of a message counts it.
+// Handlers do not know about the join: the ack of a message counts the step.
 #include <dovetail/dovetail.hpp>
 
 #include <atomic>
@@ -26,8 +26,8 @@ int run(const std::string& file) {
     found.notify_one();
   });
 
-  // Step by step, as one would with messages that come from different places. All in one
-  // transaction.
+  // This example makes the join step by step, as a program does whose messages come from different
+  // places. One transaction stores everything.
   auto tx = platform.begin();
   const auto join =
       platform.joins().start(tx, {.grouping_key = "CUST-123",

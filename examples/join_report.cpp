@@ -1,5 +1,5 @@
-// Partial failure: a report of five sections, of which one cannot be made. The report is assembled
-// all the same, from what is there.
+// Partial failure: one of the five sections of a report fails. The report is assembled from the
+// other four.
 //
 //   join_report
 #include <dovetail/dovetail.hpp>
@@ -28,12 +28,11 @@ int run(const std::string& file) {
     available.notify_one();
   });
 
-  // The whole fan-out, its join and what follows: one call, one transaction.
-  dovetail::FanOut fan{
-      .grouping_key = "report-456",
-      .wait = {{.fail_if_any_step_failed = false,  // all have ended: that is enough
-                .on_complete_topic = "report.assemble",
-                .on_complete_payload = "RPT-456"}}};
+  // One call stores the steps, their join and the continuation, in one transaction.
+  dovetail::FanOut fan{.grouping_key = "report-456",
+                       .wait = {{.fail_if_any_step_failed = false,  // continue when all have ended
+                                 .on_complete_topic = "report.assemble",
+                                 .on_complete_payload = "RPT-456"}}};
   for (int section = 1; section <= 5; ++section) {
     fan.steps.push_back({.topic = "report.section", .payload = std::to_string(section)});
   }

@@ -1,6 +1,6 @@
-// A workflow of stages: three sources are ingested, then two validations run, then the result is
-// published. Each stage starts the next with its own ack, so that a crash anywhere repeats nothing
-// and skips nothing.
+// A workflow in stages: it ingests three sources, runs two validations, and publishes the result.
+// Each stage starts the next in the transaction of its own ack, so that a crash neither repeats nor
+// skips a stage.
 //
 //   join_workflow
 #include <dovetail/dovetail.hpp>
@@ -22,7 +22,7 @@ int run(const std::string& file) {
   platform.on("workflow.start-validation", [&](const dovetail::Message& workflow,
                                                dovetail::HandlerContext& context) {
     std::cout << workflow.payload << ": " << ingested << " sources ingested, validating\n";
-    platform.joins().fan_out(context.transaction(),  // with this message's ack, or not at all
+    platform.joins().fan_out(context.transaction(),  // commits with this message's ack
                              {.grouping_key = workflow.payload,
                               .metadata = R"({"stage": "validation"})",
                               .steps = {{.topic = "validate", .payload = "schema"},

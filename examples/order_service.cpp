@@ -1,12 +1,12 @@
-// A small order service on embedded SQLite, and a bad day in its life.
+// A small order service on embedded SQLite that survives the crash of a worker.
 //
 //   order_service [--orders N]
 //
-// The shop writes each order in one transaction with what is to be done about it: three parcels to
-// pack, and, when all three are packed, the order to ship (a fan-out and its join). Three worker
-// processes pack and ship: what they write commits together with the message's ack. One of them is
-// killed in the middle of its work; its messages come back when its lease ends, the others finish
-// the job, and no order is shipped twice, or too early.
+// The shop stores each order and its messages in one transaction: three parcels to pack and, when
+// all three are packed, the order to ship (a fan-out and its join). Three worker processes pack and
+// ship. Their writes commit together with the acks of the messages. The program kills one of the
+// workers. Its messages become ready again when their leases expire, and the other workers handle
+// them. No order is shipped twice or too early.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -31,15 +31,15 @@ using dovetail::Platform;
 
 constexpr int worker_count = 3;
 constexpr int parcels = 3;                       // per order
-constexpr int messages_per_order = parcels + 2;  // and the one that waits for them, and "ship it"
+constexpr int messages_per_order = parcels + 2;  // and join.wait, and order.ship
 constexpr auto lease = 1s;
 
-// --- the worker: a process of its own
+// --- the worker process
 
 [[noreturn]] void work(const std::string& database) {
   auto platform = Platform::open(database, {.worker = {.lease = lease, .poll_interval = 50ms}});
   platform.on("parcel.pack", [](const dovetail::Message& order, dovetail::HandlerContext& context) {
-    std::this_thread::sleep_for(1ms);  // packing takes a moment
+    std::this_thread::sleep_for(1ms);  // packing takes some time
     context.transaction().execute("update orders set packed = packed + 1 where id = $1",
                                   std::stoll(order.payload));
   });
@@ -56,7 +56,7 @@ class Worker {
  public:
   Worker(const char* program, const std::string& database) : pid_(::fork()) {
     if (pid_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a worker does not outlive its shop
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the worker ends with its shop
     ::execl(program, program, "--worker", database.c_str(), nullptr);
     ::_exit(127);
   }
@@ -98,7 +98,7 @@ void take_orders(Platform& platform, int orders) {
   }
 }
 
-/// A bar that redraws itself on a terminal; a line at every quarter elsewhere.
+/// Shows a progress bar on a terminal, otherwise a line at every quarter.
 class Progress {
  public:
   explicit Progress(int total) : total_(total) {}
@@ -112,7 +112,7 @@ class Progress {
       if (done == total_) std::cout << "\n";
     } else if (percent / 25 > shown_quarter_) {
       shown_quarter_ = percent / 25;
-      std::cout << "  worth of work done: " << done << " orders of " << total_ << std::endl;
+      std::cout << "  work done: " << done << " of " << total_ << " orders" << std::endl;
     }
   }
   void say(const std::string& line) const {
@@ -125,8 +125,8 @@ class Progress {
   bool on_terminal_ = ::isatty(STDOUT_FILENO) == 1;
 };
 
-/// Watches the workers until every message is done, and kills one of them on the way. False when it
-/// takes too long.
+/// Waits until every message is done, and kills a worker after a third of the work. Returns false
+/// after 60 seconds.
 bool watch(Platform& platform, std::vector<std::unique_ptr<Worker>>& workers, int orders) {
   Progress progress(orders);
   const auto give_up_at = std::chrono::steady_clock::now() + 60s;
@@ -141,9 +141,7 @@ bool watch(Platform& platform, std::vector<std::unique_ptr<Worker>>& workers, in
       workers.front()->kill();
       killed = true;
       progress.say(
-          "  worker 1 is killed in mid-flight (kill -9); what it had claimed comes back after its "
-          "lease of 1 "
-          "s");
+          "  worker 1 is killed (kill -9); its messages are retried when its lease of 1 s expires");
     }
     std::this_thread::sleep_for(10ms);
   }
@@ -173,8 +171,7 @@ int report(Platform& platform, int orders) {
 int run_shop(const char* program, const std::string& database, int orders) {
   auto platform = Platform::open(database, {.deploy_schema = true});
   std::cout << "Dovetail " << dovetail::version() << ": an order service on " << database << "\n\n";
-  std::cout << "  taking " << orders
-            << " orders, each with its three parcels and what follows, in one transaction"
+  std::cout << "  taking " << orders << " orders; one transaction stores an order and its messages"
             << std::endl;
   take_orders(platform, orders);
   std::cout << "  starting " << worker_count << " worker processes" << std::endl;

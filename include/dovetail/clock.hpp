@@ -1,12 +1,13 @@
-// Time, injected.
+// Clocks: the time that Dovetail uses.
 //
-// What Dovetail decides by the time, it decides by a Clock, so that a test can move it. (A thread
-// that only waits for another one, such as for a free connection, bounds its wait by the system's
-// monotonic clock.) The wall clock names instants that people and databases talk about; it may
-// jump. The monotonic clock measures how long something takes; it never goes back, and every local
-// deadline uses it.
+// Dovetail takes the time from a Clock, so that a test can control it. One exception: a thread that
+// only waits for another thread, for example for a free connection, limits its wait with the
+// system's monotonic clock.
 //
-// Threads: every Clock may be shared between threads.
+// The wall clock gives instants in UTC. It may jump. The monotonic clock measures durations and
+// never goes back. Every local deadline uses the monotonic clock.
+//
+// Threads: a Clock may be shared between threads.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,7 @@
 
 namespace dovetail {
 
-/// An instant in UTC, to the microsecond: the finest step that both engines store.
+/// An instant in UTC with microsecond precision, the finest that both engines store.
 using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
 using MonoTime = std::chrono::steady_clock::time_point;
 using MonoDuration = std::chrono::steady_clock::duration;
@@ -33,7 +34,8 @@ class Clock {
   [[nodiscard]] virtual WallTime wall() const = 0;
   [[nodiscard]] virtual MonoTime mono() const = 0;
 
-  /// Blocks until the monotonic clock reaches `deadline` (true) or `stop` is requested (false).
+  /// Blocks until the monotonic clock reaches `deadline` (returns true) or `stop` is requested
+  /// (returns false).
   virtual bool sleep_until(MonoTime deadline, const std::stop_token& stop) = 0;
 
   /// Waits until `condition` is notified or the monotonic clock reaches `deadline`. Like every wait
@@ -49,8 +51,7 @@ class Clock {
 /// The operating system's clocks.
 [[nodiscard]] std::shared_ptr<Clock> system_clock();
 
-/// A point of the monotonic clock by which something must have happened. A plain value; the clock
-/// must outlive it.
+/// A deadline on the monotonic clock. A plain value; the clock must outlive it.
 class MonoDeadline {
  public:
   MonoDeadline(const Clock& clock, MonoDuration from_now)

@@ -1,11 +1,11 @@
-// What can go wrong, in four kinds.
+// Errors. There are four kinds:
 //
-//   * Everyday answers (busy, duplicate, nothing due) are return values, never exceptions.
-//   * Bad arguments: std::invalid_argument or std::out_of_range, before any I/O, with the name and
-//   the limit.
-//   * Wrong state: InvalidOperation (an unknown join, a borrowed transaction committed by us, an
-//   old schema).
-//   * Failures of the world: Error, classified once, in the engine's driver, from the native code.
+//   * Normal outcomes (busy, duplicate, nothing due) are return values, never exceptions.
+//   * Bad arguments: std::invalid_argument or std::out_of_range, thrown before any I/O. The text
+//     names the argument and the limit.
+//   * Wrong state: InvalidOperation. Examples: an unknown join, commit() on a borrowed transaction,
+//     an old schema.
+//   * Failures of the environment: Error. The engine's driver classifies them by their native code.
 #pragma once
 
 #include <stdexcept>
@@ -15,17 +15,15 @@
 namespace dovetail {
 
 enum class ErrorKind {
-  transient,        ///< Try again: too many connections, database busy.
-  lock_timeout,     ///< A lock that another transaction holds was not granted in time: try again.
-  constraint,       ///< A unique, check, foreign-key or not-null rule refused the write.
-  serialization,    ///< Two transactions could not be put in an order: try again from the top.
-  deadlock,         ///< The engine chose this transaction as the victim: try again from the top.
-  connection_lost,  ///< The connection broke before COMMIT was sent: nothing of the transaction
-                    ///< took effect.
-  commit_in_doubt,  ///< The connection broke while COMMIT was under way: it took effect, or it did
-                    ///< not.
-  disk_full,        ///< The database has no room.
-  read_only,        ///< The database takes no writes: a standby, or a read-only file.
+  transient,        ///< Retry: too many connections, database busy.
+  lock_timeout,     ///< Another transaction held a lock for too long: retry.
+  constraint,       ///< A unique, check, foreign-key or not-null constraint was violated.
+  serialization,    ///< Serialization failure: retry the transaction from its start.
+  deadlock,         ///< The engine ended this transaction: retry it from its start.
+  connection_lost,  ///< The connection broke before COMMIT was sent: the transaction had no effect.
+  commit_in_doubt,  ///< The connection broke during COMMIT: the transaction may have taken effect.
+  disk_full,        ///< The database has no space left.
+  read_only,        ///< The database accepts no writes: a standby, or a read-only file.
   permission,       ///< The user may not do this, or may not log in.
   cancelled,        ///< A stop_token or a statement timeout ended the statement.
   schema,           ///< A table or function that the statement needs does not exist.
@@ -34,7 +32,7 @@ enum class ErrorKind {
   other,
 };
 
-/// The kind's word, as it appears in logs and metrics.
+/// The name of the kind, as it appears in logs and metrics.
 [[nodiscard]] std::string_view to_string(ErrorKind kind);
 
 class Error : public std::runtime_error {
@@ -50,7 +48,7 @@ class Error : public std::runtime_error {
   [[nodiscard]] const std::string& native_code() const { return details_.native_code; }
   [[nodiscard]] const std::string& statement() const { return details_.statement; }
 
-  /// True when nothing took effect and the same transaction, run again from its start, may succeed.
+  /// True when the transaction had no effect and may succeed when it is run again from its start.
   [[nodiscard]] bool is_transient() const;
   /// True when the transaction may or may not have taken effect.
   [[nodiscard]] bool is_in_doubt() const { return details_.kind == ErrorKind::commit_in_doubt; }
@@ -59,14 +57,14 @@ class Error : public std::runtime_error {
   Details details_;
 };
 
-/// The call makes no sense in the state things are in. Retrying does not help.
+/// The call is not allowed in the current state. A retry does not help.
 class InvalidOperation : public std::logic_error {
  public:
   using std::logic_error::logic_error;
 };
 
-/// The database's schema is missing, older or newer than this library, or was changed by hand.
-/// The text names the command that mends it.
+/// The database's schema is missing, older or newer than this library supports, or was changed by
+/// hand. The text names the command that fixes it.
 class SchemaMismatch : public InvalidOperation {
  public:
   using InvalidOperation::InvalidOperation;

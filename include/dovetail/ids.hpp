@@ -1,13 +1,11 @@
-// Identifiers: 128-bit UUIDs, and one strong type per thing that has one.
+// Identifiers: 128-bit UUIDs, and one strong type per kind of thing.
 //
 // Guarantees
-//   * `Uuid::v7()` is unique across processes and machines, and strictly increasing within a
-//   process,
-//     also when the wall clock steps backwards and after fork().
-//   * Two different id types do not convert into each other, nor into or from a bare Uuid, by
-//   accident.
+//   * `Uuid::v7()` is unique across processes and machines. It strictly increases within a process,
+//     even when the wall clock is set back, and after fork().
+//   * Different id types do not convert implicitly into each other, nor from or to a Uuid.
 //
-// Threads: ids are plain values; the generating functions may be called from any thread.
+// Threads: ids are plain values. The generating functions may be called from any thread.
 #pragma once
 
 #include <array>
@@ -29,15 +27,15 @@ class Uuid {
   constexpr Uuid() = default;
   constexpr explicit Uuid(const Bytes& bytes) : bytes_(bytes) {}
 
-  /// A time-ordered UUID (RFC 9562, version 7): rows keyed by it are appended to an index, not
-  /// scattered over it.
+  /// A time-ordered UUID (RFC 9562, version 7). Rows with such a key are appended to an index
+  /// instead of scattered over it.
   [[nodiscard]] static Uuid v7();
 
-  /// An unpredictable UUID (version 4).
+  /// A random UUID (version 4).
   [[nodiscard]] static Uuid random();
 
-  /// Reads the 36-character form, in either case. Nothing else is accepted: no braces, no missing
-  /// hyphens.
+  /// Parses the 36-character form; letters are case-insensitive. Rejects every other form, such as
+  /// braces or missing hyphens.
   [[nodiscard]] static std::optional<Uuid> parse(std::string_view text);
 
   /// The 36-character form in lower case.
@@ -52,7 +50,7 @@ class Uuid {
   Bytes bytes_{};
 };
 
-/// A Uuid that knows what it names. `Tag` carries `generate()`'s choice of version.
+/// A Uuid with a type. `Tag` decides which version generate() makes.
 template <class Tag>
 class Id {
  public:
@@ -92,13 +90,13 @@ struct OwnerTag : RandomIdTag {};
 struct InstanceTag : OrderedIdTag {};
 }  // namespace detail
 
-using MessageId = Id<detail::MessageTag>;  ///< A message, the same through all its retries.
+using MessageId = Id<detail::MessageTag>;  ///< A message; it stays the same through all retries.
 using JoinId = Id<detail::JoinTag>;
 using TimerId = Id<detail::TimerTag>;
 using JobId = Id<detail::JobTag>;
 using JobRunId = Id<detail::JobRunTag>;
 using StreamId = Id<detail::StreamTag>;
-using OwnerToken = Id<detail::OwnerTag>;     ///< A worker: draw a fresh one at every process start.
+using OwnerToken = Id<detail::OwnerTag>;     ///< A worker: generate one at every process start.
 using InstanceId = Id<detail::InstanceTag>;  ///< A process that works on a database.
 
 }  // namespace dovetail

@@ -1,39 +1,33 @@
-// The deduplicating inbox: what is delivered to you several times takes effect once.
+// The deduplicating inbox: a message that is delivered several times takes effect once.
 //
-//   const auto outcome = platform.inbox().process("payments", delivery.id, [&](Transaction&
-//   transaction) {
-//     transaction.execute("update accounts set …");  // commits together with the mark that it was
-//     processed
-//   });
-//   if (outcome != ProcessOutcome::in_progress) delivery.acknowledge();  // it was handled, now or
-//   before
+//   const auto outcome = platform.inbox().process(
+//       "payments", delivery.id, [&](Transaction& transaction) {
+//         transaction.execute("update accounts set …");  // commits together with the mark
+//       });
+//   if (outcome != ProcessOutcome::in_progress) delivery.acknowledge();  // it was handled
 //
-// A message is known by its source (a broker, a partner, a topic) and the id that it has there.
-// There are two ways to use it, and both remember in the same place:
-//   * The guard, when the message is handled where it arrives: process(), or try_begin() and
-//   mark_processed() for effects
-//     that are not in this database.
-//   * The queue, when it is to be handled later: enqueue() stores it unless it is known, and the
-//   handlers of
-//     Platform::on_inbox() get it with the leases, retries and dead letters of the outbox.
+// The key of a message is its source (a broker, a partner, a topic) and its id at that source.
+// There are two ways to use the inbox. Both share the same record of known messages.
+//   * The guard handles a message where it arrives: process(), or try_begin() and mark_processed()
+//     for effects outside this database.
+//   * The queue handles a message later: enqueue() stores it unless it is known. The handlers of
+//     Platform::on_inbox() receive it with the leases, retries and dead letters of the outbox.
 //
 // Guarantees
-//   * Of callers who try_begin() the same message at the same time, exactly one is told `started`;
-//   another one after it, if
-//     its lease ends without a mark. Who has lost a lease can mark nothing with its ticket.
-//   * What process() calls takes effect exactly once, if all that it does is done through the
-//   transaction that it is given.
-//   * A message is stored in the queue once, and handled like one of the outbox: what its handler
-//   writes through
-//     ctx.transaction() takes effect exactly once.
-//   * The guard never gives away what waits in the queue, nor the queue what the guard has begun.
-//   * A known id that comes with another hash is reported and logged, never processed.
-//   * A message that kills its process again and again is dead after max_attempts tries,
-//     whichever way it is handled.
+//   * When several callers try_begin() the same message at the same time, exactly one gets
+//     `started`. Another caller may start when the lease expires without a mark. A ticket whose
+//     lease is lost marks nothing.
+//   * Writes through the transaction of process() take effect exactly once.
+//   * A message is stored in the queue once and handled like a message of the outbox: writes
+//     through ctx.transaction() take effect exactly once.
+//   * The guard does not start a message that is in the queue, and the queue does not store a
+//     message that the guard has started.
+//   * A known id with a different hash is reported and logged, never processed.
+//   * A message that kills its process repeatedly is dead after max_attempts attempts, in the guard
+//     and in the queue.
 // Not guaranteed
-//   * Anything about messages older than InboxOptions::remember: they are forgotten, and new when
-//   they come again.
-//   * That sightings are exact: one whose answer was lost may be counted twice.
+//   * Deduplication after InboxOptions::remember: older messages are forgotten and count as new.
+//   * Exact sighting counts: a retried call may count a sighting twice.
 //
 // Threads: an Inbox may be shared between threads.
 #pragma once
@@ -63,90 +57,92 @@ struct InboxKey;
 struct Sighting;
 }  // namespace storage
 
-/// What a hash is taken of is yours to decide; a SHA-256 of the content fits. Empty: none.
+/// A hash of the content, such as a SHA-256. You decide what it covers. Empty: no hash.
 using ContentHash = std::span<const std::byte>;
 
 enum class InboxStatus : std::uint8_t {
-  seen = 0,        ///< Nobody has begun with it, or all who did have given it back.
-  processing = 1,  ///< Somebody has begun.
+  seen = 0,        ///< Not started, or every caller that started it released it.
+  processing = 1,  ///< Started by a caller.
   processed = 2,
-  dead = 3,    ///< Given up; see replay().
+  dead = 3,    ///< Given up after the last attempt, or by a caller; see replay().
   queued = 4,  ///< In the inbox's queue: waiting, or with a handler.
 };
 
 [[nodiscard]] std::string_view to_string(InboxStatus status);
 
 enum class BeginOutcome : std::uint8_t {
-  started,        ///< It is yours, until the ticket's lease ends.
-  in_progress,    ///< Somebody else's, or in the queue.
-  processed,      ///< Done before.
-  dead,           ///< Given up before.
-  hash_mismatch,  ///< The id is known, with another content.
+  started,        ///< The caller processes it until the ticket's lease expires.
+  in_progress,    ///< Another caller processes it, or it is in the queue.
+  processed,      ///< It was processed before.
+  dead,           ///< It was given up before.
+  hash_mismatch,  ///< The id is known with different content.
 };
 
 [[nodiscard]] std::string_view to_string(BeginOutcome outcome);
 
-/// The right to process one message: until the lease ends, or somebody marks it without a ticket.
+/// The right to process one message. It ends when the lease expires, or when another caller marks
+/// the message without a ticket.
 struct InboxTicket {
   std::string source{};
   std::string message_id{};
   OwnerToken owner{};
-  std::int64_t epoch =
-      0;  ///< Grows with everyone who begins, while the message is known: a fencing token.
+  /// Increases with every start while the message is known: a fencing token.
+  std::int64_t epoch = 0;
   WallTime lease_until{};  ///< By the database's clock.
-  int attempts = 0;        ///< How often somebody has begun, this time included.
+  int attempts = 0;        ///< The number of starts, including this one.
 };
 
 struct Begun {
   BeginOutcome outcome = BeginOutcome::in_progress;
-  InboxTicket ticket{};  ///< Of use when it has started.
+  InboxTicket ticket{};  ///< Valid only when started() is true.
 
   [[nodiscard]] bool started() const { return outcome == BeginOutcome::started; }
 };
 
 struct BeginOptions {
   ContentHash hash{};
-  std::optional<std::chrono::milliseconds>
-      lease{};  ///< 10 ms to 24 h; absent: InboxOptions::lease.
-  /// A message whose lease ran out at this attempt, or later, is dead. Absent:
+  /// 10 ms to 24 h. Absent: InboxOptions::lease.
+  std::optional<std::chrono::milliseconds> lease{};
+  /// The message is dead when the lease of this attempt, or of a later one, expires. Absent:
   /// QueueOptions::max_attempts of InboxOptions::queue.
   std::optional<int> max_attempts{};
 };
 
 struct ProcessOptions {
   ContentHash hash{};
-  /// After how many failed tries it is dead; absent: QueueOptions::max_attempts of
-  /// InboxOptions::queue. A try during which the process ended has failed.
+  /// The number of failed attempts after which the message is dead. Absent:
+  /// QueueOptions::max_attempts of InboxOptions::queue. An attempt fails, too, when the process
+  /// ends during it.
   std::optional<int> max_attempts{};
 };
 
 enum class ProcessOutcome : std::uint8_t {
-  handled,        ///< By this call.
-  in_progress,    ///< Somebody else has begun: it is theirs. Let it be delivered again.
-  processed,      ///< Before.
-  dead,           ///< Given up before.
-  hash_mismatch,  ///< The id is known, with another content.
+  handled,        ///< This call handled it.
+  in_progress,    ///< Another caller processes it. Let the source deliver it again.
+  processed,      ///< It was processed before.
+  dead,           ///< It was given up before.
+  hash_mismatch,  ///< The id is known with different content.
 };
 
 [[nodiscard]] std::string_view to_string(ProcessOutcome outcome);
 
-/// Thrown by already_processed(): the id is known, with another content.
+/// Thrown by already_processed(): the id is known with different content.
 class HashMismatch : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What to store in the inbox's queue. Texts are UTF-8 without NUL; the limits are those of
+/// A message for the inbox's queue. Texts are UTF-8 without NUL. The limits are those of
 /// EnqueueRequest.
 struct InboxRequest {
   std::string topic{};
   std::string source{};      ///< 1 to 64 characters.
-  std::string message_id{};  ///< As the source calls it: 1 to 255 characters.
+  std::string message_id{};  ///< The id at the source: 1 to 255 characters.
   std::string payload{};
-  Bytes hash{};  ///< 32 of them, or none.
+  Bytes hash{};  ///< 32 bytes, or empty.
   std::optional<WallTime> due_at{};
   std::optional<std::string> correlation_id{};
-  Headers headers{};  ///< Names that begin with `dovetail-` are taken.
+  Headers headers{};  ///< Names that begin with `dovetail-` are reserved.
   std::optional<WallTime> expires_at{};
   int priority = 0;
 };
@@ -157,17 +153,18 @@ enum class InboxEnqueueOutcome : std::uint8_t { stored, duplicate, hash_mismatch
 
 struct InboxEnqueued {
   InboxEnqueueOutcome outcome = InboxEnqueueOutcome::stored;
-  /// Of the message in the queue, also of one that was there before; absent when it never was.
+  /// The id in the queue, also when the message was stored before. Absent when it never was in the
+  /// queue.
   std::optional<MessageId> id{};
 
   [[nodiscard]] bool stored() const { return outcome == InboxEnqueueOutcome::stored; }
 };
 
-/// A message as a handler gets it.
+/// A message as a handler receives it.
 struct InboxMessage {
-  MessageId id{};  ///< In the queue.
+  MessageId id{};  ///< The id in the queue.
   std::string source{};
-  std::string message_id{};  ///< As the source calls it.
+  std::string message_id{};  ///< The id at the source.
   std::string topic{};
   std::string payload{};
   std::optional<std::string> correlation_id{};
@@ -175,13 +172,13 @@ struct InboxMessage {
   WallTime received_at{};  ///< By the database's clock.
   std::optional<WallTime> due_at{};
   int priority = 0;
-  int attempts = 0;  ///< Tries that have failed so far.
+  int attempts = 0;  ///< The number of failed attempts.
 
-  /// For workers of your own, of what Inbox::queue() gave them.
+  /// For your own workers: converts a message that Inbox::queue() returned.
   [[nodiscard]] static InboxMessage from(const Message& message);
 };
 
-/// What is known of a message.
+/// The record of a known message.
 struct InboxEntry {
   std::string source{};
   std::string message_id{};
@@ -190,16 +187,16 @@ struct InboxEntry {
   WallTime first_seen_at{};
   WallTime last_seen_at{};
   std::optional<WallTime> processed_at{};  ///< Or when it was given up.
-  std::int64_t sightings = 0;              ///< How often it has come.
-  int attempts = 0;  ///< Guard: how often somebody began. Queue: how many tries have failed.
+  std::int64_t sightings = 0;              ///< The number of deliveries.
+  int attempts = 0;  ///< Guard: the number of starts. Queue: the number of failed attempts.
   std::optional<std::string> last_error{};
-  std::optional<std::string>
-      topic{};                    ///< Of one that passed through the queue, while that keeps it.
-  std::optional<MessageId> id{};  ///< In the queue.
-  std::optional<WallTime> lease_until{};  ///< While it is being processed by a caller of the guard.
+  /// Of a message of the queue, while the queue keeps it.
+  std::optional<std::string> topic{};
+  std::optional<MessageId> id{};          ///< The id in the queue.
+  std::optional<WallTime> lease_until{};  ///< While a caller of the guard processes it.
 };
 
-/// Which dead messages are meant. Every field that is set narrows it down.
+/// Selects dead messages. A message must match every field that is set.
 struct InboxDeadLetterFilter {
   std::optional<std::string> source{};
   std::optional<std::string> message_id{};
@@ -209,24 +206,25 @@ struct InboxDeadLetterFilter {
 };
 
 struct ReplayOptions {
-  std::string
-      reason{};  ///< Stored in place of the last error, unless it is empty; up to 2 KiB are kept.
-  /// Messages of the queue are ready after this time: zero to ten years. The others begin when they
+  /// Replaces the last error, unless it is empty. Truncated to 2 KiB.
+  std::string reason{};
+  /// The delay of messages of the queue: zero to ten years. Messages of the guard start when they
   /// are delivered again.
   std::chrono::milliseconds delay{0};
 };
 
 struct InboxPage {
-  std::optional<std::string> after_source{};  ///< The last entry of the page before …
-  std::string after_message_id{};             ///< … and its id.
-  int size = 100;                             ///< 1 to 10,000.
+  std::optional<std::string>
+      after_source{};              ///< The source of the last entry of the previous page.
+  std::string after_message_id{};  ///< The message id of that entry.
+  int size = 100;                  ///< 1 to 10,000.
 };
 
-/// Counting stops at `counted_up_to`.
+/// The number of messages by status. Counting stops at `counted_up_to`.
 struct InboxCounts {
   std::int64_t seen = 0;
   std::int64_t processing = 0;
-  std::int64_t overdue = 0;  ///< Of those, the ones whose lease has ended.
+  std::int64_t overdue = 0;  ///< Those in `processing` whose lease has expired.
   std::int64_t processed = 0;
   std::int64_t dead = 0;  ///< Of the guard and of the queue.
   QueueCounts queue{};
@@ -234,14 +232,14 @@ struct InboxCounts {
 };
 
 struct InboxOptions {
-  QueueOptions queue{};  ///< Sizes, attempts and history of the queue.
-  /// How long a message is known after it was processed, given up or last seen.
+  QueueOptions queue{};  ///< Limits, attempts and retention of the queue.
+  /// How long a message stays known after it was processed, given up or last seen.
   std::chrono::seconds remember = std::chrono::hours{24 * 30};
-  /// Of those who begin without saying how long: 10 ms to 24 h. A process() that has crashed keeps
-  /// others waiting for as long, but for 10 s at most.
+  /// The default lease: 10 ms to 24 h. After a crash in process(), other callers wait for this
+  /// time, but at most 10 s.
   std::chrono::milliseconds lease = std::chrono::minutes{5};
-  /// A started Platform warns of messages whose processing was to end so long ago, and nobody
-  /// followed.
+  /// A started Platform warns about messages whose lease expired this long ago and that no caller
+  /// started again.
   std::chrono::milliseconds stuck_after = std::chrono::hours{1};
 };
 
@@ -249,68 +247,69 @@ class Inbox {
  public:
   Inbox(storage::Database& database, InboxOptions options, Logger log, Metrics metrics);
 
-  // Sources have 1 to 64 characters of UTF-8, ids 1 to 255, hashes 32 bytes or none. What is out of
-  // range is refused before any I/O. With a Transaction, what is called takes effect when that
-  // commits; others who ask for the same message wait for it, also the handlers of the queue: keep
-  // it short, and take several messages in the order of their keys.
+  // Sources have 1 to 64 characters of UTF-8, ids 1 to 255, hashes 32 bytes or none. Values out of
+  // range are rejected before any I/O. A call with a Transaction takes effect when the transaction
+  // commits. Until then, other callers of the same message wait, including the handlers of the
+  // queue. Keep the transaction short, and use several messages in the order of their keys.
 
   // --- the guard
 
   /// Calls `handler` and marks the message as processed in one transaction, unless it was processed
-  /// before. A short transaction before that one notes the attempt, so that it counts even if the
-  /// process ends in the handler.
+  /// before. A short transaction records the attempt first, so that it counts even if the process
+  /// ends inside the handler.
   ///
-  /// Another call for the same message waits for this one, and holds a connection meanwhile. It
-  /// answers in_progress when the process of this one has ended, until the lease of the attempt
-  /// ends (see InboxOptions::lease).
+  /// A concurrent process() of the same message waits for this one, and may hold a connection while
+  /// it waits. If the process of this call ends, the other call waits until the lease of the
+  /// attempt expires (see InboxOptions::lease), and then starts the message.
   ///
-  /// An exception of the handler rolls the transaction back, is noted as a failed attempt, and is
-  /// thrown again. PermanentFailure, or the last attempt, gives the message up. The handler is
-  /// called again when the transaction fell to a deadlock or a lost connection, at no cost of an
-  /// attempt; it must not commit.
+  /// If the handler throws, the transaction is rolled back, the failed attempt is recorded, and the
+  /// exception is rethrown. After PermanentFailure or the last attempt, the message is dead. After
+  /// a deadlock or a lost connection the handler is called again, and no attempt is charged. The
+  /// handler must not commit.
   ProcessOutcome process(std::string_view source, std::string_view message_id,
                          const std::function<void(Transaction& transaction)>& handler,
                          const ProcessOptions& options = {});
 
-  /// Makes the caller the only one who processes the message. Mark it before the lease ends, or
-  /// renew(). Each begin is an attempt; when the lease of the last attempt
-  /// (BeginOptions::max_attempts) runs out, the message is dead.
+  /// Starts the message: the caller becomes the only one that processes it. Mark it before the
+  /// lease expires, or call renew(). Each start is an attempt. The message is dead when the lease
+  /// of the last attempt (BeginOptions::max_attempts) expires.
   [[nodiscard]] Begun try_begin(std::string_view source, std::string_view message_id,
                                 const BeginOptions& options = {});
   [[nodiscard]] Begun try_begin(Transaction& transaction, std::string_view source,
                                 std::string_view message_id, const BeginOptions& options = {});
 
-  // With a ticket, these answer false, and change nothing, when its lease was lost: roll your
-  // transaction back then.
+  // With a ticket, these calls change nothing and return false when the lease was lost. Roll back
+  // your transaction in that case.
 
   [[nodiscard]] bool mark_processed(const InboxTicket& ticket);
   [[nodiscard]] bool mark_processed(Transaction& transaction, const InboxTicket& ticket);
   bool mark_dead(const InboxTicket& ticket, std::string_view reason);
   bool mark_dead(Transaction& transaction, const InboxTicket& ticket, std::string_view reason);
-  /// Gives it back: the next caller may begin at once.
+  /// Gives the message back: the next caller may start it at once.
   bool release(const InboxTicket& ticket, std::string_view error = {});
-  /// Lets the lease end `lease` from now, or when it would have, if that is later. Answers the
-  /// time.
+  /// Extends the lease to `lease` from now; it never shortens it. Returns the new expiry. Returns
+  /// nullopt when the lease was lost.
   std::optional<WallTime> renew(const InboxTicket& ticket, std::chrono::milliseconds lease);
 
   // The calls of the specification, without tickets.
 
-  /// Notes that the message has come; answers whether it was processed before. Several callers may
-  /// be told false at the same time: try_begin() is for that. Throws HashMismatch.
+  /// Records the delivery and returns whether the message was processed before. Several concurrent
+  /// callers may get false; use try_begin() to avoid that. Throws HashMismatch.
   bool already_processed(std::string_view source, std::string_view message_id,
                          ContentHash hash = {});
   bool already_processed(Transaction& transaction, std::string_view source,
                          std::string_view message_id, ContentHash hash = {});
-  /// One more attempt, and for InboxOptions::lease nobody else is told to start. Answers false when
-  /// it was processed, is dead, in the queue, or somebody holds a ticket for it.
+  /// Charges an attempt. Until InboxOptions::lease expires, try_begin() returns `in_progress` to
+  /// all callers. Returns false when the message was processed, is dead, is in the queue, or is
+  /// held by a ticket.
   bool mark_processing(std::string_view source, std::string_view message_id);
   bool mark_processing(Transaction& transaction, std::string_view source,
                        std::string_view message_id);
-  /// Answers false when it was marked so before, or belongs to the queue.
+  /// Returns false when it was already processed, or belongs to the queue.
   bool mark_processed(std::string_view source, std::string_view message_id);
   bool mark_processed(Transaction& transaction, std::string_view source,
                       std::string_view message_id);
-  /// Answers false when it was processed, is dead already, or belongs to the queue.
+  /// Returns false when it was processed, is already dead, or belongs to the queue.
   bool mark_dead(std::string_view source, std::string_view message_id,
                  std::string_view reason = {});
   bool mark_dead(Transaction& transaction, std::string_view source, std::string_view message_id,
@@ -321,39 +320,40 @@ class Inbox {
   /// Stores a message for the handlers of Platform::on_inbox(), unless it is known. Safe to repeat.
   InboxEnqueued enqueue(const InboxRequest& request);
   InboxEnqueued enqueue(Transaction& transaction, const InboxRequest& request);
-  /// All or none; answers in the order of the requests.
+  /// Stores all or none. Returns the results in the order of the requests.
   std::vector<InboxEnqueued> enqueue_many(std::span<const InboxRequest> requests);
   std::vector<InboxEnqueued> enqueue_many(Transaction& transaction,
                                           std::span<const InboxRequest> requests);
 
-  /// For workers of your own, and for operating it. Its acks and failures mark the messages in the
-  /// same transaction.
+  /// For your own workers and for operators. An ack or a failure marks the message in the same
+  /// transaction.
   [[nodiscard]] WorkQueue& queue() { return queue_; }
 
-  // --- for operating it
+  // --- operation
 
   [[nodiscard]] std::optional<InboxEntry> find(std::string_view source,
                                                std::string_view message_id);
   [[nodiscard]] InboxCounts counts();
 
-  /// Those that were given up, of the guard and of the queue, in the order of their keys.
+  /// The dead messages of the guard and of the queue, in the order of their keys.
   [[nodiscard]] std::vector<InboxEntry> dead_letters(const InboxDeadLetterFilter& filter = {},
                                                      const InboxPage& page = {});
-  /// Lets them live again: those of the queue are ready with their attempts at zero, the others may
-  /// be begun. Their last errors are kept, unless there is a reason. Answers how many.
+  /// Replays dead messages: messages of the queue become ready with zero attempts, and the others
+  /// may start again. The last errors are kept, unless a reason is given. Returns the number of
+  /// messages.
   std::size_t replay(const InboxDeadLetterFilter& filter, const ReplayOptions& options = {});
-  /// Deletes them, and the queue's dead letters with them: when they come again, they are new.
-  /// Answers how many.
+  /// Deletes dead messages, and their dead letters in the queue. When they are delivered again,
+  /// they are new. Returns the number of messages.
   std::size_t purge_dead_letters(const InboxDeadLetterFilter& filter);
 
-  /// Those whose processing was to end longer than `overdue` ago, and nobody followed; the oldest
+  /// Messages whose lease expired more than `overdue` ago and that no caller started again, oldest
   /// first.
   [[nodiscard]] std::vector<InboxEntry> stuck(std::chrono::milliseconds overdue, int most = 100,
                                               const std::stop_token& stop = {});
 
-  /// Forgets messages that were processed, given up (but not the queue's dead letters) or last seen
-  /// longer than `age` ago, in small transactions; answers how many. A started Platform does it,
-  /// with InboxOptions::remember.
+  /// Forgets messages that were processed, given up or last seen longer than `age` ago, but not the
+  /// queue's dead letters. Works in small transactions and returns the number of messages. A
+  /// started Platform calls it with InboxOptions::remember.
   std::size_t purge(std::chrono::seconds age, const std::stop_token& stop = {});
 
   [[nodiscard]] const InboxOptions& options() const { return options_; }

@@ -1,34 +1,29 @@
-// Joins: fan-in. A join counts messages (its steps) to their ends; when all have ended, what waits
-// for it goes on.
+// Joins: fan-in. A join counts its steps, which are messages. When all steps have ended, the
+// messages that wait for the join continue.
 //
 //   platform.joins().fan_out({.grouping_key = "customer-7",
-//                             .steps = {{.topic = "extract.orders"}, {.topic =
-//                             "extract.products"}}, .wait = {{.on_complete_topic =
-//                             "etl.transform"}}});
+//                             .steps = {{.topic = "extract.orders"},
+//                                       {.topic = "extract.products"}},
+//                             .wait = {{.on_complete_topic = "etl.transform"}}});
 //
-// Handlers know nothing of joins: the ack of a message, or its failure for good, counts it in the
-// same transaction, also when it comes from plain SQL.
+// Handlers do not know about joins. The ack of a message, or its final failure, counts the step in
+// the same transaction, also in plain SQL.
 //
 // Guarantees
-//   * Each step counts once: its first end, be it by ack, failure or report. All later ones change
-//   nothing.
-//   * It does not matter whether a message is attached before, while or after it ends. One that has
-//   ended already is
-//     counted by attach() itself.
+//   * Each step counts once: only its first end counts, whether by ack, failure or report.
+//   * A message may be attached before, while or after it ends. If it has already ended, attach()
+//     counts it.
 //   * The transaction that ends the last step sets the join's status (failed if any step failed,
-//   else completed) and makes
-//     the waiting message ready. A join that has ended does not change any more.
-//   * Exactly one continuation per waiting message; none after cancel(). Waiting costs no attempts,
-//   however long it takes.
+//     otherwise completed) and makes the waiting message ready. An ended join does not change.
+//   * Each waiting message has exactly one continuation, and none after cancel(). Waiting charges
+//     no attempts.
 //   * A join with a deadline ends.
 // Not guaranteed
-//   * That as many steps are attached as are expected. A join with too few of them waits for ever,
-//   unless it has a
-//     deadline: prefer fan_out(), which counts for you.
-//   * Knowledge of messages that are not stored any more: attach one before
-//   QueueOptions::retain_done is over.
+//   * That enough steps are attached. A join with too few steps waits for ever, unless it has a
+//     deadline. Prefer fan_out(), which counts the steps.
+//   * Knowledge of deleted messages: attach a message before QueueOptions::retain_done ends.
 //
-// Threads: a Joins may be shared between threads.
+// Threads: Joins may be shared between threads.
 #pragma once
 
 #include <chrono>
@@ -55,13 +50,13 @@ enum class StepStatus : std::uint8_t { pending = 0, completed = 1, failed = 2 };
 [[nodiscard]] std::string_view to_string(JoinStatus status);
 [[nodiscard]] std::string_view to_string(StepStatus status);
 
-/// What to start. Texts are UTF-8 without NUL.
+/// A join to start. Texts are UTF-8 without NUL.
 struct JoinRequest {
   std::optional<std::string> grouping_key{};  ///< Up to 255 characters; empty means none.
   int expected_steps = 0;                     ///< At least 1.
-  std::optional<std::string> metadata{};      ///< Any text, up to 1 MiB; kept, not read.
-  std::optional<WallTime> deadline{};         ///< Pending until then, the join fails.
-  /// Your own id makes a repeated start harmless: the second one changes nothing.
+  std::optional<std::string> metadata{};      ///< Any text up to 1 MiB. Dovetail does not read it.
+  std::optional<WallTime> deadline{};         ///< A join that is still pending then fails.
+  /// With your own id, a repeated start changes nothing.
   std::optional<JoinId> join_id{};
 };
 
@@ -72,11 +67,11 @@ struct Join {
   int completed_steps = 0;
   int failed_steps = 0;
   JoinStatus status = JoinStatus::pending;
-  WallTime created_at{};  ///< By the database's clock, as all times here.
+  WallTime created_at{};  ///< All times come from the database's clock.
   WallTime last_updated_at{};
   std::optional<WallTime> finished_at{};
   std::optional<WallTime> deadline{};
-  std::optional<std::string> reason{};  ///< Why it failed, if not by its steps.
+  std::optional<std::string> reason{};  ///< Why it failed, if not because of a step.
   std::optional<std::string> metadata{};
 };
 
@@ -86,10 +81,10 @@ struct JoinMember {
   WallTime created_at{};  ///< When it was attached.
 };
 
-/// What follows when a join has ended.
+/// The message to enqueue when a join ends.
 struct Continuation {
-  /// With a failed step: true takes the failure path, false the other. A join that missed its
-  /// deadline always takes the failure path.
+  /// When a step failed: true takes the failure path, false the success path. A join that missed
+  /// its deadline always takes the failure path.
   bool fail_if_any_step_failed = true;
   std::string on_complete_topic{};
   std::string on_complete_payload{};
@@ -97,16 +92,15 @@ struct Continuation {
   std::optional<std::string> on_fail_payload{};
 };
 
-/// The payload of a waiting message, for those who enqueue it themselves.
+/// The payload of a waiting message, for programs that enqueue it themselves.
 ///
 ///   outbox.enqueue({.topic = "join.wait", .payload = to_payload(join, continuation)});
 ///
 /// A JSON object with join_id, fail_if_any_step_failed (true if absent), on_complete_topic,
-/// on_complete_payload, on_fail_topic and on_fail_payload; joinId and JoinId are understood as
-/// well.
+/// on_complete_payload, on_fail_topic and on_fail_payload. joinId and JoinId are accepted too.
 [[nodiscard]] std::string to_payload(JoinId join, const Continuation& continuation);
 
-/// Which joins are meant. Every field that is set narrows it down.
+/// Selects joins. A join must match every field that is set.
 struct JoinFilter {
   std::optional<std::string> grouping_key{};
   std::optional<JoinStatus> status{};
@@ -115,42 +109,42 @@ struct JoinFilter {
 };
 
 struct JoinPage {
-  std::optional<JoinId> after{};  ///< The last id of the page before.
+  std::optional<JoinId> after{};  ///< The last id of the previous page.
   int size = 100;                 ///< 1 to 10,000.
 };
 
 struct MemberPage {
-  std::optional<MessageId> after{};  ///< The last message of the page before.
+  std::optional<MessageId> after{};  ///< The last message of the previous page.
   int size = 1'000;                  ///< 1 to 10,000.
 };
 
-/// A fan-out: the steps, their join (as in JoinRequest), and what follows when all have ended.
+/// A fan-out: the steps, their join (as in JoinRequest), and the continuation.
 struct FanOut {
   std::optional<std::string> grouping_key{};
   std::optional<std::string> metadata{};
   std::optional<WallTime> deadline{};
-  /// With an id, a repeated fan-out changes nothing: when the join exists, whatever its state,
-  /// nothing is enqueued.
+  /// With your own id, a repeated fan-out changes nothing: if the join exists, in any state, no
+  /// message is enqueued.
   std::optional<JoinId> join_id{};
-  int expected_steps = 0;  ///< 0: as many as there are messages. More: others are attached later.
+  int expected_steps = 0;  ///< 0: the number of steps. More: other steps are attached later.
   std::vector<EnqueueRequest> steps{};
   std::optional<Continuation> wait{};
 };
 
 struct FannedOut {
   JoinId join{};
-  /// In the order of the requests. When the join existed before, none was stored, and a step with a
-  /// unique_key may name another id than the message that holds the key.
+  /// In the order of the requests. If the join existed before, no step was stored, and the id of a
+  /// step with a unique_key may differ from that of the message that holds the key.
   std::vector<Enqueued> steps{};
   std::optional<MessageId> wait{};
 };
 
 struct JoinOptions {
-  std::string wait_topic =
-      "join.wait";  ///< The topic of waiting messages, the same in all processes.
-  /// How often a waiting message looks at its join without having been told: 100 ms to 1 h.
+  /// The topic of waiting messages. It must be the same in all processes.
+  std::string wait_topic = "join.wait";
+  /// How often a waiting message checks its join without a wake-up: 100 ms to 1 h.
   std::chrono::milliseconds wait_poll{60'000};
-  /// How long a started Platform keeps joins that have ended; zero: for ever.
+  /// How long a started Platform keeps ended joins. Zero: for ever.
   std::chrono::seconds retain_finished = std::chrono::hours{24 * 30};
 };
 
@@ -159,62 +153,62 @@ class Joins {
   Joins(storage::Database& database, Outbox& outbox, JoinOptions options, Logger log,
         Metrics metrics);
 
-  // Each writing call has a twin that takes part in your transaction. They refuse the nil UUID, and
-  // a join that does not exist with InvalidOperation.
+  // Each writing call has a variant that uses your transaction. All of them reject the nil UUID.
+  // They throw InvalidOperation when the join does not exist.
 
   /// Durable on return.
   JoinId start(const JoinRequest& request);
   JoinId start(Transaction& transaction, const JoinRequest& request);
 
-  /// Makes a message a step of a join; a second time changes nothing. A transaction that attaches a
-  /// message keeps it from being settled until it ends: keep it short. A message that is not
+  /// Makes a message a step of a join. A repeated call changes nothing. The message cannot be
+  /// settled until the transaction that attaches it ends: keep it short. A message that is not
   /// stored, not yet or no longer, is attached with a warning in the log (`join.attached_unknown`).
   ///
   /// Throws InvalidOperation when the message is not stored and done messages are not kept
-  /// (retain_done is zero): nobody could say whether it is done.
+  /// (retain_done is zero), because it may already be done.
   void attach(JoinId join, MessageId message);
   void attach(Transaction& transaction, JoinId join, MessageId message);
 
-  /// Reports a step's end without its message: for work that is not done by a handler. Answers
-  /// whether this was the step's first end. Throws InvalidOperation when the message is no step of
-  /// the join.
+  /// Reports the end of a step without its message, for work that no handler does. Returns whether
+  /// this was the step's first end. Throws InvalidOperation when the message is not a step of the
+  /// join.
   bool report_step_completed(JoinId join, MessageId message);
   bool report_step_completed(Transaction& transaction, JoinId join, MessageId message);
   bool report_step_failed(JoinId join, MessageId message);
   bool report_step_failed(Transaction& transaction, JoinId join, MessageId message);
 
-  /// Enqueues a message that waits for the join and then enqueues its continuation.
+  /// Enqueues a message that waits for the join and then enqueues the continuation.
   MessageId enqueue_wait(JoinId join, const Continuation& continuation);
   MessageId enqueue_wait(Transaction& transaction, JoinId join, const Continuation& continuation);
 
-  /// The steps, their join and what waits for it, all or nothing.
+  /// Stores the steps, their join and the waiting message, all or nothing.
   FannedOut fan_out(const FanOut& request);
   FannedOut fan_out(Transaction& transaction, const FanOut& request);
 
-  /// Ends a pending join without a continuation; answers false when it had ended already.
+  /// Ends a pending join without a continuation. Returns false when it had already ended.
   bool cancel(JoinId join);
   bool cancel(Transaction& transaction, JoinId join);
 
-  /// Nothing when there is none.
+  /// Returns nullopt when the join does not exist.
   [[nodiscard]] std::optional<Join> get(JoinId join);
-  /// In the order of their ids: oldest first.
+  /// In the order of their ids, oldest first.
   [[nodiscard]] std::vector<Join> list(const JoinFilter& filter = {}, const JoinPage& page = {});
   /// In the order of their ids.
   [[nodiscard]] std::vector<JoinMember> members(JoinId join, const MemberPage& page = {});
 
-  /// Fails the pending joins whose deadline has passed; answers how many. A started Platform does
-  /// it by itself, and a waiting message at the very moment.
+  /// Fails the pending joins whose deadline has passed and returns their number. A started Platform
+  /// calls it regularly. A waiting message also does it at the deadline.
   std::size_t fail_overdue(const std::stop_token& stop = {});
 
-  /// Deletes joins that ended longer ago than `age`, with their members, but for those whose
-  /// waiting message is still to be handled; answers how many. A started Platform does it with
+  /// Deletes joins that ended longer than `age` ago, with their members, and returns their number.
+  /// It keeps joins whose waiting message is not yet handled. A started Platform calls it with
   /// JoinOptions::retain_finished.
   std::size_t purge(std::chrono::seconds age, const std::stop_token& stop = {});
 
   [[nodiscard]] const JoinOptions& options() const { return options_; }
 
  private:
-  /// Answers whether the message is stored.
+  /// Returns whether the message is stored.
   bool attach_in(storage::WriteSession& session, JoinId join, MessageId message) const;
   void note_attached(JoinId join, MessageId message, bool is_stored) const;
   bool report_in(storage::WriteSession& session, JoinId join, MessageId message,

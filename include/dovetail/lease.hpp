@@ -1,32 +1,31 @@
-// Leases: a lock across processes and machines that ends by itself when its holder does.
+// Leases: locks across processes and machines that expire when their holder dies.
 //
 //   if (auto runner = LeaseRunner::try_start(platform.leases(), "nightly-report")) {
 //     for (const auto& page : pages) {
 //       runner->throw_if_lost();
-//       write(page, runner->token());  // who guards what is written compares the tokens
+//       write(page, runner->token());  // the store rejects a token lower than the last one
 //     }
 //   }  // released here
 //
-// A lease has an owner, a time when it ends, and a fencing token. LeaseRunner keeps one alive;
-// Leases is what it is made of.
+// A lease has a name, an owner, an expiry and a fencing token. LeaseRunner holds a lease and renews
+// it. Leases has the single operations.
 //
 // Guarantees
-//   * By the database's clock, a name has at most one holder at a time, and a name with `limit`
-//   slots at most that many.
-//   * Tokens grow: each grant of a name has a higher token than all before it, also after release
-//   and expiry.
-//   * Renewing needs owner and token, succeeds only while the lease is held, and never shortens it.
-//   * A LeaseRunner counts itself as lost before its lease can be another's: when a renewal was
-//   refused, when none was
-//     confirmed in time, and when its process was stopped for too long: is_lost() knows that at
-//     once, stop_token() as soon as a thread of it runs.
+//   * By the database's clock, a name has at most one holder at a time. A name with `limit` slots
+//     has at most that many.
+//   * Tokens increase: each grant of a name has a higher token than all grants before, also after
+//     release and expiry.
+//   * Only the holder can renew, with owner and token, and only before the lease expires. A renewal
+//     never shortens the lease.
+//   * A LeaseRunner counts itself as lost before another owner can acquire the lease: when a
+//     renewal is refused, when no renewal is confirmed in time, and when its process was stopped
+//     for too long. In the last case is_lost() returns true at once; stop_token() fires as soon as
+//     the runner's thread runs.
 // Not guaranteed
-//   * That a holder which does not look does nothing after its lease has ended. Only a check of the
-//   token, where the effect
-//     is, can do that.
-//   * Anything against a database whose clock jumps, or that is replaced by a standby which lags: a
-//   lease may then end
-//     sooner than its holder can know. Tokens compare all the same.
+//   * That a holder stops when its lease expires. Only a check of the token at the protected
+//     resource can prevent late effects.
+//   * Expiry at the known time when the database's clock jumps, or when a lagging standby takes
+//     over: the lease may then expire earlier than its holder expects. Tokens still increase.
 //
 // Threads: Leases and a LeaseRunner may be shared between threads.
 #pragma once
@@ -54,17 +53,17 @@ class Database;
 
 struct Lease {
   std::string name{};
-  int slot = 0;  ///< From 1 when it is one of several; zero for the one and only.
+  int slot = 0;  ///< 1 and up for a slot; 0 for an exclusive lease.
   std::string owner{};
-  std::int64_t token = 0;  ///< Higher than that of any grant of this name before.
-  WallTime expires_at{};   ///< By the database's clock, as all times here.
+  std::int64_t token = 0;  ///< Higher than the token of every earlier grant of this name.
+  WallTime expires_at{};   ///< All times come from the database's clock.
   WallTime acquired_at{};
   WallTime renewed_at{};
 };
 
 struct LeasePage {
-  std::optional<std::string> after_name{};  ///< The last lease of the page before …
-  int after_slot = 0;                       ///< … and its slot.
+  std::optional<std::string> after_name{};  ///< The name of the last lease of the previous page.
+  int after_slot = 0;                       ///< The slot of that lease.
   int size = 1'000;                         ///< 1 to 10,000.
 };
 
@@ -75,39 +74,40 @@ class Leases {
  public:
   Leases(storage::Database& database, Logger log, Metrics metrics);
 
-  // Names and owners have 1 to 255 characters of UTF-8; durations are 10 ms to 24 h. What is out of
-  // range is refused before any I/O.
+  // Names and owners have 1 to 255 characters of UTF-8. Durations are 10 ms to 24 h. Values out of
+  // range are rejected before any I/O.
 
-  /// Takes the lease, unless somebody holds it: also when that is the same owner.
+  /// Acquires the lease. Returns nullopt when the lease is held, even by the same owner.
   ///
-  /// Made again by itself when the connection breaks, it finds what it had got.
+  /// If the connection breaks, the call is retried and returns the lease that the first try
+  /// acquired.
   [[nodiscard]] std::optional<Lease> try_acquire(std::string_view name, std::string_view owner,
                                                  std::chrono::milliseconds duration,
                                                  const std::stop_token& stop = {});
 
-  /// Takes one of `limit` (1 to 10,000) slots, unless so many are held. These have nothing to do
-  /// with the lease of the same name. An owner may hold several.
+  /// Acquires one of `limit` (1 to 10,000) slots. Returns nullopt when all are held. Slots are
+  /// independent of the lease of the same name. An owner may hold several.
   [[nodiscard]] std::optional<Lease> try_acquire_slot(std::string_view name, int limit,
                                                       std::string_view owner,
                                                       std::chrono::milliseconds duration,
                                                       const std::stop_token& stop = {});
 
-  /// Lets it end `duration` from now, or when it would have, if that is later. Answers the time;
-  /// nothing when it is not held any more.
+  /// Extends the lease to `duration` from now; it never shortens it. Returns the new expiry, or
+  /// nullopt when the lease is no longer held.
   std::optional<WallTime> renew(const Lease& lease, std::chrono::milliseconds duration,
                                 const std::stop_token& stop = {});
 
-  /// Answers whether it was still held.
+  /// Returns whether the lease was still held.
   bool release(const Lease& lease, const std::stop_token& stop = {});
 
-  /// Who holds it; nothing when nobody does.
+  /// The lease, or nullopt when nobody holds it.
   [[nodiscard]] std::optional<Lease> get(std::string_view name);
 
-  /// All that are held, slots included, in the order of their names.
+  /// All held leases, including slots, in the order of their names.
   [[nodiscard]] std::vector<Lease> list(const LeasePage& page = {});
 
-  /// Deletes what is left of leases that ran out longer ago than `age`; answers how many. A started
-  /// Platform does it.
+  /// Deletes the rows of leases that expired longer than `age` ago and returns their number. A
+  /// started Platform calls it.
   std::size_t purge(std::chrono::seconds age, const std::stop_token& stop = {});
 
  private:
@@ -134,41 +134,44 @@ class LostLease : public std::runtime_error {
 };
 
 struct LeaseRunnerOptions {
-  std::string owner{};  ///< Empty: this host and process, and something random.
-  std::chrono::milliseconds duration{
-      30'000};  ///< 100 ms to 24 h: how long a dead holder keeps others waiting.
-  /// After which share of the duration it renews, at the latest: 0.1 to 0.8. A random tenth of the
-  /// duration sooner, so that many do not come at once.
+  std::string owner{};  ///< Empty: host, process id and a random part.
+  /// 100 ms to 24 h. When a holder dies, others wait this long.
+  std::chrono::milliseconds duration{30'000};
+  /// The fraction of the duration after which the runner renews, at the latest: 0.1 to 0.8. It
+  /// renews up to a tenth of the duration earlier, at random, so that many runners do not renew at
+  /// once.
   double renew_at = 0.6;
-  int limit = 0;           ///< From 1: takes one of so many slots. Zero: the one and only.
-  std::stop_token stop{};  ///< Fires the runner's stop_token() as well.
+  int limit = 0;           ///< 1 and up: acquires one of this many slots. 0: exclusive.
+  std::stop_token stop{};  ///< Also fires the runner's stop_token().
 };
 
-/// Holds a lease, and renews it in the background until it is destroyed; then it gives it back.
+/// Holds a lease, renews it in the background, and releases it when it is destroyed.
 class LeaseRunner {
  public:
-  /// Nothing when somebody else holds it. `leases` must outlive the runner.
+  /// Returns nullopt when another owner holds the lease. `leases` must outlive the runner.
   [[nodiscard]] static std::optional<LeaseRunner> try_start(Leases& leases, std::string_view name,
                                                             const LeaseRunnerOptions& options = {});
 
   LeaseRunner(LeaseRunner&&) noexcept;
   LeaseRunner& operator=(LeaseRunner&&) noexcept;
-  /// Fires stop_token(), and gives the lease back; when the database does not take it within some
-  /// seconds, it ends by itself. Not from a callback of the runner's own stop_token().
+  /// Fires stop_token() and releases the lease. If the database does not answer within some
+  /// seconds, the lease expires instead. Must not run in a callback of the runner's own
+  /// stop_token().
   ~LeaseRunner();
 
-  /// As it was granted.
+  /// The lease as it was granted.
   [[nodiscard]] const Lease& lease() const;
   [[nodiscard]] std::int64_t token() const { return lease().token; }
 
-  /// Fires when the lease is lost, or could not be confirmed until a moment before it ends.
+  /// Fires when the lease is lost, or when no renewal was confirmed until shortly before it
+  /// expires.
   [[nodiscard]] std::stop_token stop_token() const;
   [[nodiscard]] bool is_lost() const;
   void throw_if_lost() const;
 
-  /// Renews now; false when that was refused, or the database gave no answer. After a success the
-  /// next automatic renewal is due `renew_at` of the duration later; after a failure it stays where
-  /// it was.
+  /// Renews now. Returns false when the renewal was refused or the database gave no answer. After a
+  /// success, the next automatic renewal is due `renew_at` of the duration later. A failure does
+  /// not change it.
   bool try_renew_now();
 
  private:
@@ -177,9 +180,12 @@ class LeaseRunner {
   std::unique_ptr<State> state_;
 };
 
-/// Calls `lead` whenever this process becomes the leader of `name`, until `options.stop`. Returns
-/// true when `lead` has returned by itself; when it returned because leadership was lost
-/// (runner.stop_token()), it stands for election again. What `lead` throws ends it too.
+/// Calls `lead` whenever this process becomes the leader of `name`. When leadership is lost,
+/// runner.stop_token() fires; after `lead` returns, the process is a candidate again.
+///
+/// Returns true when `lead` returns while the process is still the leader, false after
+/// `options.stop`. Rethrows exceptions of `lead`. Retries transient database errors and throws
+/// others.
 bool run_while_leader(Leases& leases, std::string_view name,
                       const std::function<void(LeaseRunner& runner)>& lead,
                       const LeaseRunnerOptions& options = {});

@@ -1,10 +1,10 @@
-// Logging: structured events into a sink that the user can replace.
+// Logging: structured events, written to a sink that the user can replace.
 //
 // Guarantees
-//   * A record holds an event name and typed fields. Payloads and secrets are never among them.
+//   * A record has an event name and typed fields. It never contains payloads or secrets.
 // Not guaranteed
-//   * That what is logged took effect: a message enqueued through a transaction is logged before
-//   its commit.
+//   * That a logged change took effect: an enqueue through a transaction is logged before the
+//     commit.
 //
 // Threads: a LogSink must accept concurrent calls.
 #pragma once
@@ -57,7 +57,7 @@ class LogSink {
 /// Writes `event key=value …` lines to standard error through spdlog. Part of dovetail::dovetail.
 [[nodiscard]] std::shared_ptr<LogSink> spdlog_log_sink(LogLevel level = LogLevel::info);
 
-/// A cheap, copyable handle on a sink. A sink that throws is ignored: logging never changes an
+/// A cheap, copyable handle to a sink. Exceptions of the sink are ignored: logging never changes an
 /// outcome.
 class Logger {
  public:

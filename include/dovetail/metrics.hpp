@@ -26,13 +26,13 @@ class MetricsSink {
   /// Adds `by` to the counter `name`.
   virtual void count(std::string_view name, std::uint64_t by,
                      std::span<const MetricLabel> labels) = 0;
-  /// Notes that something took `duration`.
+  /// Records that something took `duration`.
   virtual void time(std::string_view name, std::chrono::nanoseconds duration,
                     std::span<const MetricLabel> labels) = 0;
 };
 
-/// A cheap, copyable handle on a sink, or on none. A sink that throws is ignored: measuring never
-/// changes an outcome.
+/// A cheap, copyable handle to a sink, or to none. Exceptions of the sink are ignored: metrics
+/// never change an outcome.
 class Metrics {
  public:
   Metrics() = default;

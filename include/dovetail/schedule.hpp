@@ -1,30 +1,31 @@
-// Timers and cron jobs: messages of the outbox that come at a time.
+// Timers and cron jobs: messages of the outbox that are created at a given time.
 //
-//   const auto reminder = platform.timers().schedule({.topic = "reminder.send", .payload = json,
-//   .due_at = tomorrow}); platform.timers().cancel(reminder);
+//   const auto reminder = platform.timers().schedule(
+//       {.topic = "reminder.send", .payload = json, .due_at = tomorrow});
+//   platform.timers().cancel(reminder);
 //
-//   platform.jobs().create_or_update({.name = "nightly-cleanup", .topic = "cleanup.run", .cron = "0
-//   0 2 * * *",
+//   platform.jobs().create_or_update({.name = "nightly-cleanup",
+//                                     .topic = "cleanup.run",
+//                                     .cron = "0 0 2 * * *",
 //                                     .time_zone = "Europe/Berlin"});
 //
-// A timer fires once, a job runs whenever its cron expression (cron.hpp) says. Either way what
-// comes is a message of the outbox, for the handler of its topic: with its leases, retries and dead
-// letters. Every started Platform looks after timers and jobs; there may be any number of them, and
-// none is the leader.
+// A timer fires once. A job runs at the times of its cron expression (cron.hpp). Both create a
+// message of the outbox for the handler of its topic, with the outbox's leases, retries and dead
+// letters. Every started Platform fires timers and runs jobs. Any number of processes may do so;
+// there is no leader.
 //
 // Guarantees
-//   * A timer never fires early by the database's clock, and never twice: it becomes its message in
-//   the transaction that
-//     marks it as fired. cancel() answers true once, and never after it fired.
-//   * A time of a job's schedule has one run at most, however many processes there are, and
-//   whichever way clocks are set.
-//   * What a job's misfire policy says happens with times that passed while nobody looked after it,
-//   bounded.
-//   * A run's status follows its message: done when that is acked, failed when it is a dead letter.
+//   * A timer never fires early by the database's clock, and never twice: one transaction creates
+//     the message and marks the timer as fired. cancel() returns true at most once, and never after
+//     the timer fired.
+//   * A scheduled time of a job has at most one run, whatever the number of processes and however
+//     clocks are set.
+//   * The misfire policy of a job decides what happens to times that passed while no process was
+//     running. The number of late runs is bounded.
+//   * The status of a run follows its message: done after the ack, failed when it is a dead letter.
 // Not guaranteed
-//   * Punctuality. A timer fires when a Platform that works on its database comes to it: usually
-//   within milliseconds, later
-//     when thousands are due at once or none is started.
+//   * Punctuality. A timer usually fires within milliseconds of its time. It fires later when
+//     thousands are due at once or no Platform is started.
 //
 // Threads: Timers and Jobs may be shared between threads.
 #pragma once
@@ -52,24 +53,24 @@ struct NewTime;
 
 // --- timers
 
-/// What to schedule. Texts are UTF-8 without NUL; the limits are those of EnqueueRequest.
+/// A timer to schedule. Texts are UTF-8 without NUL. The limits are those of EnqueueRequest.
 struct TimerRequest {
   std::string topic{};
   std::string payload{};
-  WallTime due_at{};  ///< What is past fires at once.
-  /// Instead of due_at: so much later than now, by the database's clock. Zero to 100 years.
+  WallTime due_at{};  ///< A time in the past fires at once.
+  /// Replaces due_at: a delay from now, by the database's clock. Zero to 100 years.
   std::optional<std::chrono::milliseconds> delay{};
   std::optional<std::string> correlation_id{};
-  /// While a timer with the same key has not fired, a second one is not stored: schedule() answers
-  /// the first one's id.
+  /// While a timer with the same key has not fired, a second one is not stored, and schedule()
+  /// returns the id of the first.
   std::optional<std::string> unique_key{};
-  /// Your own id makes a repeated call harmless, while the first is kept.
+  /// With your own id, a repeated call stores nothing while the first timer is kept.
   std::optional<TimerId> timer_id{};
   Headers headers{};
   int priority = 0;
 };
 
-/// What schedule() answers: the id of the timer, which is also that of its message, and whether
+/// The result of schedule(): the id of the timer, which is also the id of its message, and whether
 /// this call stored it.
 class ScheduledTimer : public TimerId {
  public:
@@ -84,25 +85,26 @@ class ScheduledTimer : public TimerId {
 struct Timer {
   TimerId id{};
   std::string topic{};
-  std::string payload{};  ///< Not in lists.
+  std::string payload{};  ///< Empty in lists.
   std::optional<std::string> correlation_id{};
   std::optional<std::string> unique_key{};
   WallTime due_at{};
   WallTime created_at{};
-  /// ready: it waits. in_progress: a processor of your own holds it. done: it fired. failed: your
+  /// ready: waiting. in_progress: claimed by your own processor. done: fired. failed: your
   /// processor gave it up.
   MessageStatus status = MessageStatus::ready;
-  std::optional<WallTime>
-      next_attempt_at{};  ///< While it waits: when it is due, or comes back to your processor.
+  /// While it is ready: when it is due, or when your processor may claim it again.
+  std::optional<WallTime> next_attempt_at{};
   std::optional<WallTime> fired_at{};
-  int attempts = 0;  ///< Of a processor of your own.
+  int attempts = 0;  ///< Failed attempts of your own processor.
   std::optional<std::string> last_error{};
 };
 
 struct TimerPage {
-  std::optional<WallTime> after_time{};  ///< next_attempt_at of the last timer of the page before …
-  TimerId after_id{};                    ///< … and its id.
-  int size = 100;                        ///< 1 to 10,000.
+  std::optional<WallTime>
+      after_time{};    ///< next_attempt_at of the last timer of the previous page.
+  TimerId after_id{};  ///< The id of that timer.
+  int size = 100;      ///< 1 to 10,000.
 };
 
 class Timers {
@@ -111,45 +113,45 @@ class Timers {
 
   /// Durable on return.
   ScheduledTimer schedule(const TimerRequest& request);
-  /// Stored with your transaction.
+  /// Stores the timer in your transaction.
   ScheduledTimer schedule(Transaction& transaction, const TimerRequest& request);
-  /// All or none; answers in the order of the requests.
+  /// Stores all or none. Returns the results in the order of the requests.
   std::vector<ScheduledTimer> schedule_many(std::span<const TimerRequest> requests);
   std::vector<ScheduledTimer> schedule_many(Transaction& transaction,
                                             std::span<const TimerRequest> requests);
 
-  /// Removes a timer; false when it has fired, is with a processor of yours at this moment, or
-  /// never was.
+  /// Removes a timer. Returns false when it has fired, is claimed by your own processor, or does
+  /// not exist.
   bool cancel(TimerId timer);
   bool cancel(Transaction& transaction, TimerId timer);
-  /// Lets it fire at another time; false as above.
+  /// Changes the time of a timer. Returns false in the same cases.
   bool reschedule(TimerId timer, WallTime due_at);
   bool reschedule(Transaction& transaction, TimerId timer, WallTime due_at);
-  /// The same, so much later than now by the database's clock.
+  /// The same, with a delay from now by the database's clock.
   bool reschedule(TimerId timer, std::chrono::milliseconds delay);
   bool reschedule(Transaction& transaction, TimerId timer, std::chrono::milliseconds delay);
 
-  /// Also one that fired, while history is kept (QueueOptions::retain_done).
+  /// Also finds fired timers while they are kept (QueueOptions::retain_done).
   [[nodiscard]] std::optional<Timer> get(TimerId timer);
-  /// Those that wait, the next one first; of one topic, or all.
+  /// Timers that have not fired, of one topic or of all, next one first.
   [[nodiscard]] std::vector<Timer> list(const std::optional<std::string>& topic = {},
                                         const TimerPage& page = {});
 
-  /// For processors of your own: claim, ack, abandon, fail, reap_expired. What you claim does not
-  /// fire by itself.
+  /// For your own processors: claim, ack, abandon, fail, reap_expired. A claimed timer does not
+  /// fire.
   [[nodiscard]] WorkQueue& queue() { return queue_; }
 
-  // --- for schedulers of your own: a started Platform does all of this by itself
+  // --- for your own schedulers: a started Platform makes these calls
 
-  /// Makes messages of all timers that are due; answers how many.
+  /// Fires all due timers and returns their number.
   std::size_t fire_due(const std::stop_token& stop = {});
 
   struct Fired {
     std::size_t count = 0;
-    bool more = false;                                    ///< Others may be due: call again.
-    std::optional<std::chrono::microseconds> next_due{};  ///< From now, if one waits.
+    bool more = false;                                    ///< More timers may be due: call again.
+    std::optional<std::chrono::microseconds> next_due{};  ///< From now; absent when no timer waits.
   };
-  /// One transaction of it: up to `most` timers, so that others can work in between.
+  /// Fires up to `most` timers in one transaction, so that other transactions can run in between.
   Fired fire_some(const std::stop_token& stop = {}, int most = 500);
 
  private:
@@ -162,44 +164,44 @@ class Timers {
   WorkQueue queue_;
   const OwnerToken owner_ = OwnerToken::generate();
   struct Marks;
-  std::shared_ptr<Marks> marks_;  ///< How far into a crowd of due timers this process has come.
+  std::shared_ptr<Marks> marks_;  ///< The position of this process among many due timers.
 };
 
 // --- jobs
 
-/// What becomes of times that cannot be kept.
+/// What happens to scheduled times that cannot be kept.
 ///
-/// They may have passed while no process looked after the job; or they come while it runs as often
-/// as it may, and have to wait for their turn.
+/// A time may pass while no process is running (missed). Or it may come while the job has reached
+/// max_concurrent_runs, and then its run must wait (waiting).
 enum class Misfire : std::uint8_t {
-  coalesce = 0,  ///< One run, for the latest of them: a later time replaces the one that waits.
-  all = 1,   ///< Passed: the latest JobRequest::misfire_limit of them. Waiting: so many, the first.
-  skip = 2,  ///< Passed: none that is more than a minute late. Waiting: none.
+  coalesce = 0,  ///< One run, for the latest time. A later time replaces a waiting run.
+  all = 1,   ///< Missed: the latest JobRequest::misfire_limit. Waiting: the first misfire_limit.
+  skip = 2,  ///< Missed: none that is more than a minute late. Waiting: none.
 };
 
 [[nodiscard]] std::string_view to_string(Misfire misfire);
 
 struct JobRequest {
-  std::string name{};   ///< 1 to 100 characters; the job's identity.
-  std::string topic{};  ///< Of its messages.
+  std::string name{};   ///< 1 to 100 characters; identifies the job.
+  std::string topic{};  ///< The topic of its messages.
   std::string cron{};   ///< See cron.hpp: five fields, or six with seconds first.
   std::string payload{};
   std::string time_zone = "UTC";  ///< An IANA name.
   Misfire misfire = Misfire::coalesce;
   int misfire_limit = 10;         ///< 1 to 1,000.
-  std::optional<bool> enabled{};  ///< Absent: as it is; a new job is.
-  /// So many of its runs may be under way at a time, zero for any number; further ones wait, as
-  /// many as `misfire` lets them. A run is under way from when its message is stored in the outbox
-  /// until that is done or dead, also between two tries.
+  std::optional<bool> enabled{};  ///< Absent: unchanged; a new job is enabled.
+  /// The maximum number of active runs; zero: no limit. Further runs wait, as `misfire` allows. A
+  /// run is active from the time its message is stored in the outbox until the message is done or
+  /// failed, including the time between retries.
   int max_concurrent_runs = 1;
-  std::chrono::milliseconds jitter{
-      0};  ///< Each run of the schedule comes up to so much later, at random: up to an hour.
-  /// A name it had before: if there is a job of that name and none of this, that one is renamed and
-  /// keeps its runs.
+  /// Each scheduled run starts later by a random delay of up to this: zero to one hour.
+  std::chrono::milliseconds jitter{0};
+  /// A former name. If a job with that name exists and none with `name`, it is renamed and keeps
+  /// its runs.
   std::string formerly{};
 };
 
-/// Of a run: ready until a handler begins, in_progress, then done or failed.
+/// The status of a run: ready until a handler starts, then in_progress, then done or failed.
 using RunStatus = MessageStatus;
 
 struct Job {
@@ -216,42 +218,41 @@ struct Job {
   std::chrono::milliseconds jitter{0};
   WallTime created_at{};
   WallTime updated_at{};
-  std::optional<WallTime> next_due_at{};  ///< Absent when it is disabled.
-  /// The scheduled time of the latest run that has ended, or that failed at least once and is
-  /// retried.
+  std::optional<WallTime> next_due_at{};  ///< Absent when the job is disabled.
+  /// The scheduled time of the latest run that ended, or that failed at least once and is retried.
   std::optional<WallTime> last_run_at{};
-  std::optional<RunStatus>
-      last_run_status{};  ///< Of that run: done, or failed (also while it is retried).
-  /// Why the job cannot be scheduled (a cron expression or time zone that cannot be understood).
-  /// Absent once a scheduler has understood it.
+  /// The status of that run: done, or failed (also while it is retried).
+  std::optional<RunStatus> last_run_status{};
+  /// Why the job cannot be scheduled: an invalid cron expression or time zone. Absent after a
+  /// scheduler has accepted the job.
   std::optional<std::string> last_error{};
 };
 
 struct JobRun {
-  JobRunId id{};  ///< Also of its message.
+  JobRunId id{};  ///< Also the id of its message.
   std::string job{};
   WallTime scheduled_time{};
   RunStatus status = RunStatus::ready;
-  bool triggered = false;  ///< By trigger(), not by its schedule.
+  bool triggered = false;  ///< Created by trigger(), not by the schedule.
   WallTime created_at{};
-  std::optional<WallTime> started_at{};  ///< When a handler of a Platform last began with it.
+  std::optional<WallTime> started_at{};  ///< When a handler of a Platform last started it.
   std::optional<WallTime> ended_at{};
   std::optional<std::string> output{};
   std::optional<std::string> last_error{};
-  int attempts = 0;  ///< Tries that have failed, while its message is kept.
+  int attempts = 0;  ///< Failed attempts, while the message is kept.
 };
 
 struct RunPage {
-  std::optional<WallTime> before{};  ///< The scheduled_time of the last run of the page before.
+  std::optional<WallTime> before{};  ///< The scheduled_time of the last run of the previous page.
   int size = 100;                    ///< 1 to 10,000.
 };
 
 struct ScheduleOptions {
-  QueueOptions timers{};  ///< Sizes and history of timers.
-  /// Whether this process, when it is started, fires timers. Without, they wait for others, or for
-  /// a processor of yours.
+  QueueOptions timers{};  ///< Limits and retention of timers.
+  /// Whether this process fires timers when it is started. If not, timers wait for other processes
+  /// or for your own processor.
   bool fire_timers = true;
-  /// How long runs that have ended are kept.
+  /// How long ended runs are kept.
   std::chrono::seconds retain_runs = std::chrono::hours{24 * 7};
 };
 
@@ -260,63 +261,62 @@ class Jobs {
   Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options, Logger log,
        Metrics metrics);
 
-  /// Creates the job, or changes it: at once, with the first time of a new schedule after now.
-  /// Calling it again with the same request, as services do when they start, changes nothing: times
-  /// that were missed meanwhile are not forgotten.
+  /// Creates or changes the job. A new schedule applies at once; its first time is after now. A
+  /// repeated call with the same request, for example at every start of a service, changes nothing:
+  /// missed times are kept.
   ///
-  /// Throws CronError or std::invalid_argument for what cannot work, before any I/O.
+  /// Throws CronError or std::invalid_argument before any I/O.
   JobId create_or_update(const JobRequest& request);
 
-  /// Removes the job and its runs that no handler has begun, with their messages. Those under way
-  /// end as they will, and what has ended stays until retain_runs. False when there is none.
+  /// Removes the job, its runs that no handler has started, and their messages. Started runs
+  /// continue, and ended runs stay until retain_runs. Returns false when there is no such job.
   bool remove(std::string_view name);
 
-  /// A run beside the schedule, also of a disabled job; it waits like others when the job runs as
-  /// often as it may. Nothing when there is no such job.
+  /// Creates a run outside the schedule, also of a disabled job. The run waits when
+  /// max_concurrent_runs is reached. Returns nullopt when there is no such job.
   std::optional<JobRunId> trigger(std::string_view name);
 
-  /// From now on: what passed while it was disabled is not made up for. False when there is no such
-  /// job.
+  /// Enables the job from now on. Times that passed while it was disabled are not caught up.
+  /// Returns false when there is no such job.
   bool enable(std::string_view name);
-  /// No more runs by its schedule, also none of those that wait for their turn. False when there is
-  /// no such job.
+  /// Stops the schedule and drops the waiting runs. Returns false when there is no such job.
   bool disable(std::string_view name);
 
   [[nodiscard]] std::optional<Job> get(std::string_view name);
-  /// All of them, by name.
+  /// All jobs, by name.
   [[nodiscard]] std::vector<Job> list();
-  /// Of one job, also of a removed one, the latest first.
+  /// The runs of a job, also of a removed one, latest first.
   [[nodiscard]] std::vector<JobRun> runs(std::string_view name, const RunPage& page = {});
 
-  /// The run that a handler's message stands for, if any.
+  /// The run that a message belongs to, if any.
   [[nodiscard]] static std::optional<JobRunId> run_of(const Message& message);
-  /// What a run has to say, up to 64 KiB; with ctx.transaction(), together with its ack. False when
-  /// there is no such run.
+  /// Stores a text with the run, up to 64 KiB. With ctx.transaction() it commits together with the
+  /// ack. Returns false when there is no such run.
   bool set_output(JobRunId run, std::string_view output);
   bool set_output(Transaction& transaction, JobRunId run, std::string_view output);
 
   [[nodiscard]] const ScheduleOptions& options() const { return options_; }
 
-  // --- for schedulers of your own: a started Platform does all of this by itself
+  // --- for your own schedulers: a started Platform makes these calls
 
-  /// Makes the runs that are due, and their messages; answers how many.
+  /// Creates the due runs and their messages, and returns their number.
   std::size_t schedule_due(const std::stop_token& stop = {});
-  /// How long until there is something to do again.
+  /// The time until the next call is needed.
   [[nodiscard]] std::optional<std::chrono::microseconds> next_due(const std::stop_token& stop = {});
-  /// Throws when a stored job has a time zone, and this system has no time zone files.
+  /// Throws when a stored job has a time zone and this system has no time zone files.
   void require_zones();
-  /// Notes that a handler begins with a run.
+  /// Records that a handler starts a run.
   void note_started(JobRunId run);
-  /// Deletes runs that ended longer than `age` ago; answers how many.
+  /// Deletes runs that ended longer than `age` ago and returns their number.
   std::size_t purge_runs(std::chrono::seconds age, const std::stop_token& stop = {});
 
  private:
   bool set_enabled(std::string_view name, bool enabled);
-  /// What a transaction did; counted and logged after its commit.
+  /// The changes of a transaction. They are counted and logged after its commit.
   struct Progress;
   void store(storage::WriteSession& session, const JobRequest& request, Job& answer,
              Progress& progress);
-  /// Adds the runs that are due, starts those that may start, and plans when to look again.
+  /// Creates the due runs, starts those that may start, and sets the time of the next check.
   void advance(storage::WriteSession& session, Job& job, WallTime now, Progress& progress);
   void try_advance(storage::WriteSession& session, Job& job, WallTime now, Progress& progress);
   void add_due_runs(storage::WriteSession& session, Job& job, WallTime now,
@@ -332,7 +332,7 @@ class Jobs {
   Metrics metrics_;
   struct Broken;
   static std::shared_ptr<Broken> make_broken();
-  std::shared_ptr<Broken> broken_;  ///< Jobs that this process cannot understand.
+  std::shared_ptr<Broken> broken_;  ///< Jobs that this process cannot schedule.
 };
 
 }  // namespace dovetail

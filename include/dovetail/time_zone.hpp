@@ -1,14 +1,14 @@
-// Local time: what the clocks on the wall show somewhere, and when.
+// Time zones: conversion between UTC and local time.
 //
-// A zone's offset from UTC changes now and then. When clocks go forward, some local times never
-// occur (a gap); when they go back, some occur twice (an overlap). A TimeZone answers both
-// questions; cron.hpp says what a job makes of the answers.
+// A zone's offset from UTC changes now and then. When clocks go forward, some local times do not
+// occur (a gap). When clocks go back, some occur twice (an overlap). cron.hpp says how jobs treat
+// both.
 //
-// The rules come from the time zone files of the operating system (Debian package `tzdata`), read
-// once per process: a newer package counts from the next start on. After the last change that a
-// file lists (often that of 2037), the rule at its end applies.
+// The rules come from the time zone files of the operating system (Debian package `tzdata`). They
+// are read once per process: after an update of the package, restart the process. After the last
+// change that a file lists (often in 2037), the rule at the end of the file applies.
 //
-// Instants must be in the years 1 to 9999: anything else is std::out_of_range.
+// Instants must be in the years 1 to 9999. Others throw std::out_of_range.
 //
 // Threads: a TimeZone is a plain value, cheap to copy, and may be used from any thread.
 #pragma once
@@ -23,24 +23,24 @@
 
 namespace dovetail {
 
-/// A date and a time of day as a clock on the wall shows them, in a zone that the context names.
+/// A local date and time of day, in a zone that the context names.
 using LocalTime = std::chrono::local_time<std::chrono::seconds>;
 
-/// A stretch of time, `begin` included and `end` not, through which a zone's clocks keep one
-/// offset.
+/// A period with a constant offset from UTC: from `begin`, which is included, to `end`, which is
+/// not.
 struct ZonePeriod {
   WallTime begin;
   WallTime end;
-  std::chrono::seconds offset;  ///< Local time less UTC: positive in the east.
+  std::chrono::seconds offset;  ///< Local time minus UTC: positive in the east.
 
   friend bool operator==(const ZonePeriod&, const ZonePeriod&) = default;
 };
 
-/// When the clocks of a zone show one local time.
+/// The instants at which a zone's clocks show a local time.
 struct LocalInstants {
   enum class Kind {
-    once,     ///< As nearly always: `first` and `second` are the one instant.
-    skipped,  ///< In a gap, so never: both are the first instant after the gap.
+    once,     ///< The normal case: `first` and `second` are the same instant.
+    skipped,  ///< In a gap: both are the first instant after the gap.
     twice,    ///< In an overlap: the two instants in order.
   };
   Kind kind;
@@ -55,21 +55,21 @@ class TimeZone {
   /// Needs no time zone files.
   [[nodiscard]] static TimeZone utc();
 
-  /// The zone with an IANA name such as `Europe/Berlin`; the case of letters counts. `UTC` is
+  /// Finds a zone by its IANA name, such as `Europe/Berlin`. Names are case-sensitive. `UTC` is
   /// utc().
   ///
-  /// Throws std::invalid_argument when there is no such zone, std::runtime_error when there are no
-  /// time zone files to look in (see require_time_zone_database) or the zone's own is damaged.
+  /// Throws std::invalid_argument when the zone does not exist, and std::runtime_error when the
+  /// system has no time zone files (see require_time_zone_database) or the zone's file is damaged.
   [[nodiscard]] static TimeZone find(std::string_view iana_name);
 
   [[nodiscard]] const std::string& name() const;
 
   [[nodiscard]] ZonePeriod period_at(WallTime time) const;
-  /// Fractions of a second are cut off.
+  /// Truncates fractions of a second.
   [[nodiscard]] LocalTime to_local(WallTime time) const;
   [[nodiscard]] LocalInstants instants_of(LocalTime local) const;
 
-  /// By name: two names of one zone are not equal.
+  /// Compares names: two names of the same zone are not equal.
   friend bool operator==(const TimeZone& a, const TimeZone& b) { return a.name() == b.name(); }
 
  private:
@@ -79,9 +79,9 @@ class TimeZone {
   std::shared_ptr<const Rules> rules_;
 };
 
-/// Throws std::runtime_error, saying what to install, when the system has no time zone files or
-/// only ones that would give wrong answers. A program that will need zones calls it at its start,
-/// rather than fail at its first job.
+/// Throws std::runtime_error when the system has no time zone files, or files that would give wrong
+/// results. The text says which package to install. Call it at startup in a program that needs
+/// zones, so that the error does not appear with the first job.
 void require_time_zone_database();
 
 }  // namespace dovetail

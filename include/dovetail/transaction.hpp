@@ -1,20 +1,19 @@
-// A database transaction: Dovetail's own, or one that you opened and lend.
+// A database transaction: either Dovetail's own, or one that you opened and lend.
 //
 // Guarantees
 //   * Everything enqueued through a Transaction takes effect with its commit, or not at all.
-//   * A borrowed transaction is never committed or rolled back by Dovetail.
+//   * Dovetail never commits or rolls back a borrowed transaction.
 //   * An own transaction that is destroyed without commit() is rolled back.
-//   * Once a statement of an own transaction has failed, nothing more goes through it, and commit()
-//   rolls
-//     it back and throws InvalidOperation: half of a transaction never commits, on either engine.
+//   * After a statement of an own transaction has failed, the transaction accepts no more
+//     statements, and commit() rolls it back and throws InvalidOperation. On both engines, a
+//     transaction never commits in part.
 //
 // Requirements
-//   * On SQLite a Transaction holds the database's one write lock: keep it short. While a thread
-//   has one
-//     open, it must hand it to the calls it makes (enqueue(tx, …)); a call without it is refused
-//     with InvalidOperation instead of waiting for itself.
+//   * On SQLite, a Transaction holds the database's only write lock: keep it short. A thread with
+//     an open Transaction must pass it to its calls (enqueue(tx, …)). A call without it throws
+//     InvalidOperation instead of waiting for itself.
 //
-// Threads: a Transaction may move between threads, but is used by one at a time.
+// Threads: a Transaction may move between threads, but only one thread may use it at a time.
 #pragma once
 
 #include <array>
@@ -38,14 +37,14 @@ class WriteSession;
 
 class Transaction {
  public:
-  /// Joins the transaction that is open on your libpq connection. Part of dovetail::postgres.
-  /// Throws InvalidOperation when no transaction is open on it, or when it is in pipeline mode.
-  /// The connection must outlive the Transaction.
+  /// Uses the transaction that is open on your libpq connection. Part of dovetail::postgres. Throws
+  /// InvalidOperation when no transaction is open on it, or when it is in pipeline mode. The
+  /// connection must outlive the Transaction.
   [[nodiscard]] static Transaction borrow(pg_conn* connection);
 
-  /// Joins the transaction that is open on your SQLite connection. Part of dovetail::sqlite.
-  /// Throws InvalidOperation when no transaction is open on it. Begin it with BEGIN IMMEDIATE: a
-  /// deferred one may fail with SQLITE_BUSY when it first writes. Give the connection to
+  /// Uses the transaction that is open on your SQLite connection. Part of dovetail::sqlite. Throws
+  /// InvalidOperation when no transaction is open on it. Begin it with BEGIN IMMEDIATE: a deferred
+  /// transaction may fail with SQLITE_BUSY at its first write. Pass the connection to
   /// sqlite::configure() once, after opening it.
   [[nodiscard]] static Transaction borrow(sqlite3* connection);
 
@@ -56,13 +55,13 @@ class Transaction {
   Transaction& operator=(const Transaction&) = delete;
   ~Transaction();
 
-  /// Runs a statement of yours; answers how many rows it changed.
+  /// Runs your statement and returns the number of changed rows.
   template <class... P>
   std::size_t execute(std::string_view sql, const P&... parameters) {
     return execute_with(sql, std::array<Parameter, sizeof...(P)>{Parameter(parameters)...});
   }
 
-  /// Runs a query of yours.
+  /// Runs your query.
   template <class... P>
   [[nodiscard]] Rows query(std::string_view sql, const P&... parameters) {
     return query_with(sql, std::array<Parameter, sizeof...(P)>{Parameter(parameters)...});
@@ -71,11 +70,12 @@ class Transaction {
   std::size_t execute_with(std::string_view sql, std::span<const Parameter> parameters);
   [[nodiscard]] Rows query_with(std::string_view sql, std::span<const Parameter> parameters);
 
-  /// Returns when the transaction is durable. An Error that is_in_doubt() means that nobody knows
-  /// whether it is. Throws InvalidOperation on a borrowed transaction: its owner commits it.
+  /// Returns when the transaction is durable. After an Error that is_in_doubt(), the transaction
+  /// may or may not be durable. Throws InvalidOperation on a borrowed transaction: its owner
+  /// commits it.
   void commit();
 
-  /// Undoes everything. Throws InvalidOperation on a borrowed transaction.
+  /// Rolls the transaction back. Throws InvalidOperation on a borrowed transaction.
   void rollback();
 
   // The seam for the components; of no use to callers.

@@ -1,6 +1,6 @@
-// Values that go into and come out of SQL, the same for both engines.
+// Values in SQL statements and results, the same for both engines.
 //
-// In statements of your own, parameters are written $1, $2, … on either engine.
+// Your own statements write parameters as $1, $2, … on both engines.
 #pragma once
 
 #include <concepts>
@@ -24,7 +24,7 @@ namespace dovetail {
 
 using Bytes = std::vector<std::byte>;
 
-/// A parameter of a statement: a view, valid while the argument it was made from is.
+/// A parameter of a statement. It is a view: valid as long as the argument it was made from.
 class Parameter {
  public:
   using Variant = std::variant<std::nullptr_t, bool, std::int32_t, std::int64_t, double,
@@ -68,9 +68,8 @@ class Parameter {
   Variant value_;
 };
 
-/// One field of a result. The alternatives are what the engine said: SQLite has no bool, UUID or
-/// timestamp types of its own and answers with integers (microseconds since 1970 for instants) and
-/// 16-byte blobs.
+/// One field of a result. The alternative is the engine's type. SQLite has no bool, UUID or
+/// timestamp types: it returns integers (microseconds since 1970 for instants) and 16-byte blobs.
 using Value =
     std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, Bytes, Uuid, WallTime>;
 
@@ -85,8 +84,8 @@ class Row {
   }
 
   /// The field as `T`: bool, std::int64_t, double, std::string, Bytes, Uuid, WallTime, or an
-  /// optional of one. Bridges what the engines spell differently. Throws InvalidOperation when the
-  /// field is NULL or of another type.
+  /// optional of one of them. Converts between the engines' representations. Throws
+  /// InvalidOperation when the field is NULL or has another type.
   template <class T>
   [[nodiscard]] T get(std::size_t column) const {
     if constexpr (requires {

@@ -1,4 +1,4 @@
-// The library's version, as the file VERSION says it.
+// The library's version, as in the file VERSION.
 #pragma once
 
 #include <string_view>

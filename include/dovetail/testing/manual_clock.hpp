@@ -1,12 +1,11 @@
-// A clock that stands still until a test moves it.
+// A clock that moves only when a test moves it.
 //
 // Guarantees
-//   * `advance` moves wall and monotonic time together and wakes every sleeper whose deadline it
-//   reached.
-//   * `jump_wall` moves the wall clock alone, in either direction, as an administrator or NTP
-//   would.
+//   * `advance` moves wall and monotonic time together and wakes every sleeper whose deadline has
+//     come.
+//   * `jump_wall` moves the wall clock alone, in either direction, like an administrator or NTP.
 //
-// Threads: may be shared between threads.
+// Threads: a ManualClock may be shared between threads.
 #pragma once
 
 #include <condition_variable>
@@ -30,7 +29,7 @@ class ManualClock final : public Clock {
   void advance(std::chrono::microseconds by);
   void jump_wall(std::chrono::microseconds by);
 
-  /// How many threads are inside `sleep_until` now.
+  /// The number of threads inside `sleep_until`.
   [[nodiscard]] int sleepers() const;
 
  private:
