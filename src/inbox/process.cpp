@@ -121,8 +121,9 @@ ProcessOutcome Inbox::run_try(const storage::InboxKey& key, const storage::Inbox
   const auto failed = is_last ? TryEnd::dead : TryEnd::failed;
   auto outcome = ProcessOutcome::in_progress;
   try {
-    storage::run_with_retry(*system_clock(), log_, {}, {.repeatable = true},
-                            [&] { outcome = process_once(key, fence, handler); });
+    storage::run_with_retry(
+        *system_clock(), log_, {}, {.repeatable = true},
+        [&](const storage::Attempt&) { outcome = process_once(key, fence, handler); });
   } catch (const PermanentFailure& failure) {
     end_try(key, fence, TryEnd::dead, failure.what());
     throw;

@@ -331,13 +331,13 @@ MessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
   const EnqueueRequest request{.topic = options_.wait_topic,
                                .payload = to_payload(join, continuation)};
   const auto message = queue::checked(request, outbox_->options());
-  bool again = false;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
-    outbox::require_joins(*database_, session, std::span{&join, 1});
-    database_->outbox().enqueue_many(session, std::span{&message, 1}, std::exchange(again, true),
-                                     storage::Announcement::later);
-    database_->joins().await(session, join, message.id);
-  });
+  database_->write(
+      {.repeatable = true}, [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+        outbox::require_joins(*database_, session, std::span{&join, 1});
+        database_->outbox().enqueue_many(session, std::span{&message, 1}, attempt.after_doubt,
+                                         storage::Announcement::later);
+        database_->joins().await(session, join, message.id);
+      });
   outbox_->note_enqueued(message, true);
   database_->announce();
   return message.id;
@@ -355,18 +355,12 @@ MessageId Joins::enqueue_wait(Transaction& transaction, JoinId join,
 
 FannedOut Joins::fan_out(const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
-  std::optional<FannedOut> written;
-  bool again = false;
-  const bool created =
-      storage::confirmed_write(*database_, {}, [&](storage::WriteSession& session) {
-        const bool repeated = std::exchange(again, true);
-        auto now = write_plan(*database_, session, plan, repeated, storage::Announcement::later);
-        if (!now)
-          return false;  // perhaps the run before wrote it: then its answer is the right one
-        written = std::move(now);
-        return true;
+  auto written = storage::confirmed_answer<FannedOut>(
+      *database_, {}, [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+        return write_plan(*database_, session, plan, attempt.after_doubt,
+                          storage::Announcement::later);
       });
-  if (!created || !written) return known_fan_out(plan);
+  if (!written) return known_fan_out(plan);
   note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
   database_->announce();
   return *std::move(written);

@@ -24,16 +24,14 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   Enqueued answer;
   const bool fresh = message.fresh;
   const bool inside = fresh && !message.unique_key && database().announces_inside();
-  bool again = false;
   database().write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) {
-                     const bool repeated = std::exchange(again, true);
-                     message.fresh = fresh && !repeated;
+                   [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+                     message.fresh = fresh && !attempt.after_doubt;
                      answer = database().outbox().enqueue(
                          session, message, inside ? Announcement::inside : Announcement::later);
-                     // A second run finds what the first one stored without being told: that was
-                     // this call's doing.
-                     if (repeated && fresh && answer == message.id) answer = {message.id, true};
+                     // The earlier run of this call has stored it.
+                     if (attempt.after_doubt && fresh && answer == message.id)
+                       answer = {message.id, true};
                    });
   note_enqueued(message, answer.stored());
   const bool announced = inside && message.fresh;  // not by a second run
@@ -56,15 +54,12 @@ std::vector<Enqueued> Outbox::enqueue_many(std::span<const EnqueueRequest> reque
   const auto messages = checked(requests, options());
   if (messages.empty()) return {};
   std::vector<Enqueued> answers;
-  bool again = false;
-  database().write({.repeatable = true}, [&](storage::WriteSession& session) {
-    const bool repeated = std::exchange(again, true);
-    answers = outbox::store(database(), session, requests, messages, repeated, Announcement::later);
-    if (!repeated) return;
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-      if (messages[i].fresh && answers[i] == messages[i].id) answers[i] = {messages[i].id, true};
-    }
-  });
+  database().write({.repeatable = true},
+                   [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+                     answers = outbox::store(database(), session, requests, messages,
+                                             attempt.after_doubt, Announcement::later);
+                     queue::count_own_as_stored(answers, messages, attempt);
+                   });
   note_enqueued_many(requests, answers);
   database().announce();
   return answers;

@@ -178,7 +178,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
   storage::run_with_retry(
       *options_.clock, options_.log, {.patience = options_.retry_for},
-      {.repeatable = true, .stop = stop}, [&] {
+      {.repeatable = true, .stop = stop}, [&](const storage::Attempt&) {
         auto connection = (options.service ? service_pool_ : pool_).acquire(stop, give_up_at);
         ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
         body(session);
@@ -195,12 +195,13 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
   options.stop = or_closing(given.stop);
   require_connected(options.stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
-  storage::run_with_retry(*options_.clock, options_.log, {.patience = options_.retry_for}, options,
-                          [&] { write_once(options, body, give_up_at); });
+  storage::run_with_retry(
+      *options_.clock, options_.log, {.patience = options_.retry_for}, options,
+      [&](const storage::Attempt& attempt) { write_once(options, body, attempt, give_up_at); });
 }
 
 void Database::write_once(const storage::WriteOptions& options, const WriteBody& body,
-                          TimePoint give_up_at) {
+                          const storage::Attempt& attempt, TimePoint give_up_at) {
   auto connection = (options.service ? service_pool_ : pool_).acquire(options.stop, give_up_at);
   // Behind a pooler the isolation level of a lone statement is the server's default; BEGIN says
   // which one we need.
@@ -208,7 +209,7 @@ void Database::write_once(const storage::WriteOptions& options, const WriteBody&
       options.single_statement && !options_.pooled ? Scope::autocommit : Scope::transaction;
   WriteSession session({*connection, scope, !options_.pooled, options.stop});
   try {
-    body(session);
+    body(session, attempt);
   } catch (...) {
     try {
       session.core().rollback();

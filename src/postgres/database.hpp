@@ -58,7 +58,7 @@ class Database final : public storage::Database {
   void notify(std::string_view queue, const std::stop_token& stop);
   using TimePoint = std::chrono::steady_clock::time_point;
   void write_once(const storage::WriteOptions& options, const WriteBody& body,
-                  TimePoint give_up_at);
+                  const storage::Attempt& attempt, TimePoint give_up_at);
   [[nodiscard]] std::unique_ptr<Connection> connect(const std::stop_token& stop,
                                                     TimePoint give_up_at);
   /// Makes the first connection, within connect_timeout. Throws InvalidOperation in a forked child.

@@ -117,6 +117,14 @@ std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> request
   return messages;
 }
 
+void count_own_as_stored(std::span<Enqueued> answers, std::span<const storage::NewMessage> messages,
+                         const storage::Attempt& attempt) {
+  if (!attempt.after_doubt) return;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].fresh && answers[i] == messages[i].id) answers[i] = {messages[i].id, true};
+  }
+}
+
 storage::Announcement announcement_in(const Transaction& transaction) {
   return transaction.is_borrowed() ? storage::Announcement::edge : storage::Announcement::later;
 }

@@ -8,6 +8,7 @@
 #include "dovetail/outbox.hpp"
 #include "dovetail/transaction.hpp"
 #include "storage/queue_store.hpp"
+#include "storage/write_body.hpp"
 
 namespace dovetail::queue {
 
@@ -35,6 +36,10 @@ storage::NewMessage checked(const MessageParts& parts, const QueueOptions& optio
 storage::NewMessage checked(const EnqueueRequest& request, const QueueOptions& options);
 std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
                                          const QueueOptions& options);
+
+/// After a run in doubt, messages with fresh ids may be there: that run of this call stored them.
+void count_own_as_stored(std::span<Enqueued> answers, std::span<const storage::NewMessage> messages,
+                         const storage::Attempt& attempt);
 
 /// The end of a borrowed transaction is not ours to see.
 storage::Announcement announcement_in(const Transaction& transaction);

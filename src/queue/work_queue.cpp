@@ -6,6 +6,7 @@
 #include "core/require.hpp"
 #include "core/text.hpp"
 #include "queue/new_messages.hpp"
+#include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/portions.hpp"
 #include "storage/queue_store.hpp"
@@ -381,19 +382,18 @@ std::size_t WorkQueue::purge_done(std::chrono::seconds age, const std::stop_toke
 
 bool WorkQueue::pause(std::string_view topic) {
   require_topic(topic);
-  bool paused = false;
-  database_->write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) { paused = store_->pause(session, topic); });
+  const bool paused = storage::confirmed_write(
+      *database_, {.single_statement = true},
+      [&](storage::WriteSession& session) { return store_->pause(session, topic); });
   log_.write(LogLevel::info, event("paused"), {{"store", database_->name()}, {"topic", topic}});
   return paused;
 }
 
 bool WorkQueue::resume(std::string_view topic) {
   require_topic(topic);
-  bool resumed = false;
-  database_->write(
-      {.single_statement = true, .repeatable = true},
-      [&](storage::WriteSession& session) { resumed = store_->resume(session, topic); });
+  const bool resumed = storage::confirmed_write(
+      *database_, {.single_statement = true},
+      [&](storage::WriteSession& session) { return store_->resume(session, topic); });
   // Also when it was not paused: a resume that was cut short is finished by calling it again.
   const auto back = in_portions(*database_, [&](storage::WriteSession& session) {
     return store_->unpark(session, topic, storage::portion);

@@ -122,15 +122,12 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
   std::vector<Enqueued> answers;
-  bool again = false;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
-    const bool repeated = std::exchange(again, true);
-    answers = database_->timer_queue().enqueue_many(session, checked, repeated,
-                                                    storage::Announcement::later);
-    for (std::size_t i = 0; repeated && i < checked.size(); ++i) {
-      if (checked[i].fresh && answers[i] == checked[i].id) answers[i] = {checked[i].id, true};
-    }
-  });
+  database_->write({.repeatable = true},
+                   [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+                     answers = database_->timer_queue().enqueue_many(
+                         session, checked, attempt.after_doubt, storage::Announcement::later);
+                     queue::count_own_as_stored(answers, checked, attempt);
+                   });
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
   database_->announce_schedule();
   return as_timers(answers);

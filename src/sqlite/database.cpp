@@ -174,7 +174,8 @@ storage::RetryPolicy Database::retry_policy() const {
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto& stop = options.stop;
   storage::run_with_retry(
-      *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop}, [&] {
+      *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop},
+      [&](const storage::Attempt&) {
         auto connection = readers_.acquire(stop);
         connection->script(
             "begin",
@@ -186,14 +187,15 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
 }
 
 void Database::write(const storage::WriteOptions& options, const WriteBody& body) {
-  storage::run_with_retry(*options_.clock, options_.log, retry_policy(), options, [&] {
-    if (options.stop.stop_requested())
-      throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
-    writer().submit([&](Connection& connection) {
-      WriteSession session(connection);
-      body(session);
-    });
-  });
+  storage::run_with_retry(
+      *options_.clock, options_.log, retry_policy(), options, [&](const storage::Attempt& attempt) {
+        if (options.stop.stop_requested())
+          throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
+        writer().submit([&](Connection& connection) {
+          WriteSession session(connection);
+          body(session, attempt);
+        });
+      });
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {

@@ -12,10 +12,7 @@
 #include "dovetail/log.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/session.hpp"
-
-namespace dovetail {
-class Error;
-}
+#include "storage/write_body.hpp"
 
 namespace dovetail::storage {
 
@@ -54,9 +51,6 @@ struct WriteOptions {
   /// A lock that was not granted in time ends the write: the caller has another way.
   bool gives_up_locks = false;
   std::stop_token stop{};
-  /// Called before the body runs again, with the error that ended the run before. That run may have
-  /// taken effect only if the error is in doubt.
-  std::function<void(const Error& error)> on_retry{};
 };
 
 struct ReadOptions {
@@ -68,7 +62,7 @@ struct ReadOptions {
 class Database {
  public:
   using ReadBody = std::function<void(ReadSession&)>;
-  using WriteBody = std::function<void(WriteSession&)>;
+  using WriteBody = storage::WriteBody;
 
   virtual ~Database() = default;
 
@@ -84,10 +78,11 @@ class Database {
   /// Runs `body` in a read-only snapshot.
   virtual void read(const ReadBody& body, const ReadOptions& options = {}) = 0;
 
-  /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a
-  /// serialization failure or a lost connection the body runs again from its top: it must not keep
-  /// what an earlier run computed (see confirmed_write.hpp), and what it logs or counts belongs
-  /// behind the call.
+  /// Runs `body` in a write transaction and returns when that transaction is durable.
+  ///
+  /// After a deadlock, a serialization failure or a lost connection the body runs again from its
+  /// top. It must not use results of an earlier run, unless Attempt::after_doubt says that the run
+  /// may have taken effect (see confirmed_write.hpp). Log lines and metrics belong behind the call.
   virtual void write(const WriteOptions& options, const WriteBody& body) = 0;
 
   /// True when an open transaction keeps everybody else from writing.
