@@ -80,9 +80,6 @@ class Transaction {
 
   // The seam for the components; of no use to callers.
   [[nodiscard]] storage::WriteSession& session();
-  [[nodiscard]] bool is_borrowed() const;
-  void announce_at_commit();
-  void announce_schedule_at_commit();
   void after_commit(std::function<void()> call);
 
  private:

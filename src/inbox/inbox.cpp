@@ -13,6 +13,7 @@
 #include "storage/database.hpp"
 #include "storage/inbox_store.hpp"
 #include "storage/portions.hpp"
+#include "storage/queue_names.hpp"
 
 namespace dovetail {
 namespace {
@@ -46,9 +47,9 @@ InboxArrival checked_arrival(const InboxRequest& request, const QueueOptions& op
   InboxArrival arrival{
       key, request.hash,
       queue::checked(queue::MessageParts{request.topic, request.payload, request.correlation_id,
-                                           request.due_at, request.headers, request.expires_at,
-                                           request.priority},
-                      options)};
+                                         request.due_at, request.headers, request.expires_at,
+                                         request.priority},
+                     options)};
   auto headers = request.headers;
   headers.insert_or_assign(std::string{source_header}, request.source);
   headers.insert_or_assign(std::string{message_id_header}, request.message_id);
@@ -425,11 +426,9 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(std::span<const InboxRequest> req
   std::vector<InboxEnqueued> answers;
   database_->write({.single_statement = requests.size() == 1, .repeatable = true},
                    [&](storage::WriteSession& session) {
-                     answers = database_->inbox().receive(session, batch.arrivals,
-                                                          storage::Announcement::later);
+                     answers = database_->inbox().receive(session, batch.arrivals);
                    });
   for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
-  if (std::ranges::any_of(answers, &InboxEnqueued::stored)) database_->announce();
   return in_old_order(batch, answers);
 }
 
@@ -437,10 +436,8 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
                                                std::span<const InboxRequest> requests) {
   const auto batch = sorted(requests, options_.queue);
   if (batch.arrivals.empty()) return {};
-  const auto answers = database_->inbox().receive(transaction.session(), batch.arrivals,
-                                                  queue::announcement_in(transaction));
+  const auto answers = database_->inbox().receive(transaction.session(), batch.arrivals);
   for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
-  if (std::ranges::any_of(answers, &InboxEnqueued::stored)) transaction.announce_at_commit();
   return in_old_order(batch, answers);
 }
 
@@ -492,6 +489,7 @@ std::size_t Inbox::replay(const InboxDeadLetterFilter& filter, const ReplayOptio
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
       count = database_->inbox().replay(session, bounded, checked, storage::portion);
+      if (count > 0) session.wakes(storage::queue_names::inbox);
     });
   }
   metrics_.count("inbox.replayed", total, {{"store", database_->name()}});
@@ -499,7 +497,6 @@ std::size_t Inbox::replay(const InboxDeadLetterFilter& filter, const ReplayOptio
              {{"store", database_->name()},
               {"count", total},
               {"reason", core::printable(checked.reason)}});
-  if (total > 0) database_->announce();
   return total;
 }
 

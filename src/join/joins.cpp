@@ -126,8 +126,7 @@ FannedOut known_fan_out(const Plan& plan) {
 /// The join comes first: when it exists already, its steps may have ended and their messages may be
 /// purged, so nothing is enqueued, and the answer is nothing.
 std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteSession& session,
-                                    const Plan& plan, bool repeated,
-                                    storage::Announcement announcement) {
+                                    const Plan& plan, bool repeated) {
   const auto most_steps =
       std::max(plan.request.expected_steps, static_cast<int>(plan.steps.size()));
   if (!database.joins().start(session, new_join(plan.join_request, plan.join, most_steps))) {
@@ -135,8 +134,7 @@ std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteS
   }
   FannedOut answer{.join = plan.join, .steps = {}, .wait = std::nullopt};
   if (!plan.steps.empty()) {
-    answer.steps =
-        outbox::store(database, session, plan.request.steps, plan.steps, repeated, announcement);
+    answer.steps = outbox::store(database, session, plan.request.steps, plan.steps, repeated);
   }
   const auto steps = expected_steps(plan, answer.steps);
   if (steps != most_steps) database.joins().expect(session, plan.join, steps);
@@ -145,7 +143,7 @@ std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteS
   for (const auto& step : answer.steps) members.push_back({plan.join, step});
   if (!members.empty()) outbox::attach(database, session, members);
   if (plan.wait) {
-    answer.wait = database.outbox().enqueue(session, *plan.wait, announcement);
+    answer.wait = database.outbox().enqueue(session, *plan.wait);
     database.joins().await(session, plan.join, *answer.wait);
   }
   return answer;
@@ -334,12 +332,10 @@ MessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
   database_->write(
       {.repeatable = true}, [&](storage::WriteSession& session, const storage::Attempt& attempt) {
         outbox::require_joins(*database_, session, std::span{&join, 1});
-        database_->outbox().enqueue_many(session, std::span{&message, 1}, attempt.after_doubt,
-                                         storage::Announcement::later);
+        database_->outbox().enqueue_many(session, std::span{&message, 1}, attempt.after_doubt);
         database_->joins().await(session, join, message.id);
       });
   outbox_->note_enqueued(message, true);
-  database_->announce();
   return message.id;
 }
 
@@ -357,22 +353,18 @@ FannedOut Joins::fan_out(const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
   auto written = storage::confirmed_answer<FannedOut>(
       *database_, {}, [&](storage::WriteSession& session, const storage::Attempt& attempt) {
-        return write_plan(*database_, session, plan, attempt.after_doubt,
-                          storage::Announcement::later);
+        return write_plan(*database_, session, plan, attempt.after_doubt);
       });
   if (!written) return known_fan_out(plan);
   note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
-  database_->announce();
   return *std::move(written);
 }
 
 FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
-  auto written = write_plan(*database_, transaction.session(), plan, false,
-                            queue::announcement_in(transaction));
+  auto written = write_plan(*database_, transaction.session(), plan, false);
   if (!written) return known_fan_out(plan);
   note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
-  transaction.announce_at_commit();
   return *std::move(written);
 }
 

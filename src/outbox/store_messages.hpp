@@ -22,7 +22,6 @@ void attach(storage::Database& database, storage::WriteSession& session,
 /// Stores messages, which checked() made of the requests, and attaches them to their joins.
 std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& session,
                             std::span<const EnqueueRequest> requests,
-                            std::span<const storage::NewMessage> messages, bool repeated,
-                            storage::Announcement announcement);
+                            std::span<const storage::NewMessage> messages, bool repeated);
 
 }  // namespace dovetail::outbox

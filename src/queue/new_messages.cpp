@@ -125,8 +125,4 @@ void count_own_as_stored(std::span<Enqueued> answers, std::span<const storage::N
   }
 }
 
-storage::Announcement announcement_in(const Transaction& transaction) {
-  return transaction.is_borrowed() ? storage::Announcement::edge : storage::Announcement::later;
-}
-
 }  // namespace dovetail::queue

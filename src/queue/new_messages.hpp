@@ -41,7 +41,4 @@ std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> request
 void count_own_as_stored(std::span<Enqueued> answers, std::span<const storage::NewMessage> messages,
                          const storage::Attempt& attempt);
 
-/// The end of a borrowed transaction is not ours to see.
-storage::Announcement announcement_in(const Transaction& transaction);
-
 }  // namespace dovetail::queue

@@ -76,9 +76,10 @@ void require_filter(const DeadLetterFilter& filter) {
   if (filter.failed_before) require_time("failed_before", *filter.failed_before);
 }
 
-/// Timers are the scheduler's business.
-void announce(storage::Database& database, std::string_view queue) {
-  queue == "timers" ? database.announce_schedule() : database.announce();
+/// Passes on how many messages were made ready, and wakes workers if there are any.
+std::size_t waking(storage::WriteSession& session, std::string_view queue, std::size_t count) {
+  if (count > 0) session.wakes(queue);
+  return count;
 }
 
 }  // namespace
@@ -242,14 +243,14 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
   const auto count = in_portions(
       *database_,
       [&](storage::WriteSession& session) {
-        return store_->reap_expired(session, options.max_attempts, storage::portion,
-                                    options.look_at);
+        return waking(
+            session, name_,
+            store_->reap_expired(session, options.max_attempts, storage::portion, options.look_at));
       },
       options.stop);
   metrics_.count(event("reaped"), count, {{"store", database_->name()}});
   log_.write(count > 0 ? LogLevel::info : LogLevel::debug, event("reaped"),
              {{"store", database_->name()}, {"count", count}});
-  if (count > 0) announce(*database_, name_);
   return count;
 }
 
@@ -309,13 +310,12 @@ std::size_t WorkQueue::replay(std::span<const MessageId> ids) {
     const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->replay(session, some, {}, storage::portion);
+      count = waking(session, name_, store_->replay(session, some, {}, storage::portion));
     });
     total += count;
   }
   metrics_.count(event("replayed"), total, {{"store", database_->name()}});
   log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
-  if (total > 0) announce(*database_, name_);
   return total;
 }
 
@@ -330,12 +330,12 @@ std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
   std::size_t total = 0;
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->replay(session, std::nullopt, bounded, storage::portion);
+      count =
+          waking(session, name_, store_->replay(session, std::nullopt, bounded, storage::portion));
     });
   }
   metrics_.count(event("replayed"), total, {{"store", database_->name()}});
   log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
-  if (total > 0) announce(*database_, name_);
   return total;
 }
 
@@ -396,11 +396,11 @@ bool WorkQueue::resume(std::string_view topic) {
       [&](storage::WriteSession& session) { return store_->resume(session, topic); });
   // Also when it was not paused: a resume that was cut short is finished by calling it again.
   const auto back = in_portions(*database_, [&](storage::WriteSession& session) {
+    session.wakes(name_);
     return store_->unpark(session, topic, storage::portion);
   });
   log_.write(LogLevel::info, event("resumed"),
              {{"store", database_->name()}, {"topic", topic}, {"count", back}});
-  announce(*database_, name_);
   return resumed;
 }
 

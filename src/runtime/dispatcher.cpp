@@ -58,7 +58,7 @@ Dispatcher::~Dispatcher() {
 }
 
 void Dispatcher::start() {
-  bell_.emplace(database_.doorbell(), [this] {
+  bell_.emplace(database_.bell(queue_.name()), [this] {
     std::lock_guard lock(mutex_);
     for (auto& subscription : subscriptions_) subscription.ring();
     fetcher_wakes_.notify_one();

@@ -224,8 +224,8 @@ void Dispatcher::keep_house(const std::stop_token& stop) {
         database_.write({.single_statement = true, .service = true, .stop = stop},
                         [&](storage::WriteSession& session) {
                           back = store_.unpark(session, std::nullopt, unpark_portion);
+                          if (back > 0) session.wakes(queue_.name());
                         });
-        if (back > 0) database_.announce();
       }
     } catch (const std::exception& error) {
       if (!stop.stop_requested()) log_error("housekeeping_failed", error);

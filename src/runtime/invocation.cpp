@@ -113,7 +113,7 @@ std::optional<storage::Settlement> call(const InvocationScope& scope, Job& job, 
     log_lost_lease(scope, message);
   } else if (context.snoozed()) {
     scope.metrics.count(scope.event("snoozed"), 1, {{"store", scope.database.name()}});
-    scope.database.doorbell().ring();  // somebody has to note when it comes back
+    scope.database.bell(scope.queue()).ring();  // somebody has to note when it comes back
   } else {
     scope.metrics.count(scope.event("acked"), 1, {{"store", scope.database.name()}});
   }

@@ -76,7 +76,7 @@ std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, 
         core::to_json(Headers{{std::string{schedule::job_header}, job.name},
                               {std::string{schedule::run_header}, run_id},
                               {std::string{schedule::time_header}, to_string(run.scheduled_time)}});
-    database_->outbox().enqueue(session, message, storage::Announcement::later);
+    database_->outbox().enqueue(session, message);
     store.release(session, run.id);
   }
   return runs.size();
@@ -167,7 +167,6 @@ std::size_t Jobs::schedule_due(const std::stop_token& stop) {
     total += progress.started;
     more = progress.more;
   }
-  if (total > 0) database_->announce();
   return total;
 }
 

@@ -11,6 +11,7 @@
 #include "storage/database.hpp"
 #include "storage/job_store.hpp"
 #include "storage/portions.hpp"
+#include "storage/queue_names.hpp"
 #include "storage/timer_store.hpp"
 
 namespace dovetail {
@@ -51,8 +52,8 @@ Job checked_job(const JobRequest& request, const QueueOptions& options) {
   require_name("name", request.name);
   if (!request.formerly.empty()) require_name("formerly", request.formerly);
   (void)queue::checked(queue::MessageParts{request.topic, request.payload, std::nullopt,
-                                             std::nullopt, Headers{}, std::nullopt, 0},
-                        options);
+                                           std::nullopt, Headers{}, std::nullopt, 0},
+                       options);
   core::require_length("time_zone", request.time_zone, max_zone_characters);
   require_range("misfire_limit", request.misfire_limit, 1, most_misfires);
   require_range("max_concurrent_runs", request.max_concurrent_runs, 0, most_concurrent_runs);
@@ -103,11 +104,6 @@ Jobs::Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options,
   }
 }
 
-void Jobs::announce(const Progress& progress) {
-  database_->announce_schedule();
-  if (progress.started > 0) database_->announce();
-}
-
 // --- changing jobs
 
 void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job& answer,
@@ -151,6 +147,7 @@ JobId Jobs::create_or_update(const JobRequest& request) {
     job = checked;
     progress = {};
     store(session, request, job, progress);
+    session.wakes(storage::queue_names::jobs);
   });
   note(progress);
   log_.write(LogLevel::info, "jobs.stored",
@@ -158,7 +155,6 @@ JobId Jobs::create_or_update(const JobRequest& request) {
               {"job", job.name},
               {"cron", job.cron},
               {"time_zone", job.time_zone}});
-  announce(progress);
   return job.id;
 }
 
@@ -196,12 +192,12 @@ bool Jobs::set_enabled(std::string_view name, bool enabled) {
     store.update(session, *job);
     if (!enabled) store.drop_waiting(session, job->id);
     advance(session, *job, now, progress);
+    session.wakes(storage::queue_names::jobs);
   });
   note(progress);
   if (found) {
     log_.write(LogLevel::info, enabled ? "jobs.enabled" : "jobs.disabled",
                {{"store", database_->name()}, {"job", name}});
-    announce(progress);
   }
   return found;
 }
@@ -235,12 +231,12 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
     if (tries > 1'000)
       throw InvalidOperation("there was no time left for another run of " + job->name);
     advance(session, *job, now, progress);
+    session.wakes(storage::queue_names::jobs);
   });
   if (!found) return std::nullopt;
   note(progress);
   log_.write(LogLevel::info, "jobs.triggered",
              {{"store", database_->name()}, {"job", name}, {"run_id", id.to_string()}});
-  announce(progress);
   return id;
 }
 

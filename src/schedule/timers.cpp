@@ -7,6 +7,7 @@
 #include "dovetail/schedule.hpp"
 #include "queue/new_messages.hpp"
 #include "storage/database.hpp"
+#include "storage/queue_names.hpp"
 #include "storage/queue_store.hpp"
 #include "storage/timer_store.hpp"
 
@@ -122,14 +123,12 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
   std::vector<Enqueued> answers;
-  database_->write({.repeatable = true},
-                   [&](storage::WriteSession& session, const storage::Attempt& attempt) {
-                     answers = database_->timer_queue().enqueue_many(
-                         session, checked, attempt.after_doubt, storage::Announcement::later);
-                     queue::count_own_as_stored(answers, checked, attempt);
-                   });
+  database_->write(
+      {.repeatable = true}, [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+        answers = database_->timer_queue().enqueue_many(session, checked, attempt.after_doubt);
+        queue::count_own_as_stored(answers, checked, attempt);
+      });
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
-  database_->announce_schedule();
   return as_timers(answers);
 }
 
@@ -138,10 +137,8 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
   const auto messages = as_messages(requests);
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
-  const auto answers = database_->timer_queue().enqueue_many(transaction.session(), checked, false,
-                                                             queue::announcement_in(transaction));
+  const auto answers = database_->timer_queue().enqueue_many(transaction.session(), checked, false);
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
-  transaction.announce_schedule_at_commit();
   return as_timers(answers);
 }
 
@@ -159,20 +156,22 @@ bool Timers::cancel(Transaction& transaction, TimerId timer) {
   return database_->timers().cancel(transaction.session(), timer);
 }
 
+bool Timers::move_in(storage::WriteSession& session, TimerId timer,
+                     const storage::NewTime& time) const {
+  const bool found = database_->timers().reschedule(session, timer, time);
+  if (found) session.wakes(storage::queue_names::timers);
+  return found;
+}
+
 bool Timers::move(TimerId timer, const storage::NewTime& time) {
   bool found = false;
   database_->write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) {
-                     found = database_->timers().reschedule(session, timer, time);
-                   });
-  if (found) database_->announce_schedule();
+                   [&](storage::WriteSession& session) { found = move_in(session, timer, time); });
   return found;
 }
 
 bool Timers::move(Transaction& transaction, TimerId timer, const storage::NewTime& time) {
-  const bool found = database_->timers().reschedule(transaction.session(), timer, time);
-  if (found) transaction.announce_schedule_at_commit();
-  return found;
+  return move_in(transaction.session(), timer, time);
 }
 
 bool Timers::reschedule(TimerId timer, WallTime due_at) {
@@ -259,7 +258,7 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
     ids.reserve(claims.size());
     for (const auto& claim : claims) ids.push_back(claim.id.uuid());
     const bool known = database_->timers().any_known(session, ids);
-    database_->outbox().enqueue_many(session, messages, known, storage::Announcement::later);
+    database_->outbox().enqueue_many(session, messages, known);
     if (timers.ack(session, owner_, claims, queue_.options().retain_done.count() > 0) !=
         claims.size()) {
       throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
@@ -278,7 +277,6 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
     metrics_.count("timers.fired", fired.count, {{"store", database_->name()}});
     log_.write(LogLevel::debug, "timers.fired",
                {{"store", database_->name()}, {"count", fired.count}});
-    database_->announce();
   }
   return fired;
 }

@@ -142,10 +142,10 @@ void QueueStore::write(Connection& connection) {
   }
 }
 
-Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
-                             storage::Announcement /*announcement*/) {
+Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message) {
   auto& connection = WriteSession::of(session);
   if (connection.gathering() && message.lasts && is_unhindered(message)) {
+    session.wakes(sql_.name);
     connection.gather(*this);
     gathered_.push_back(&message);
     return {message.id, true};
@@ -155,7 +155,10 @@ Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewM
     const auto now = clock_->wall();
     bind_message(cursor, message, now);
     cursor.bind(message.unique_key).bind(now);
-    if (cursor.run() == 1) return {message.id, true};
+    if (cursor.run() == 1) {
+      session.wakes(sql_.name);
+      return {message.id, true};
+    }
   }
   auto existing = connection.run(texts_, sql_.enqueue_step_existing);
   existing.bind(message.id.uuid()).bind(message.unique_key).step();
@@ -164,14 +167,15 @@ Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewM
 
 std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
                                                std::span<const storage::NewMessage> messages,
-                                               bool repeated, storage::Announcement announcement) {
+                                               bool repeated) {
   auto& connection = WriteSession::of(session);
+  session.wakes(sql_.name);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
   std::array<const storage::NewMessage*, inserts_at_once> some{};
   while (!messages.empty()) {
     if (repeated || !is_unhindered(messages.front())) {
-      answers.push_back(enqueue(session, messages.front(), announcement));
+      answers.push_back(enqueue(session, messages.front()));
       messages = messages.subspan(1);
       continue;
     }

@@ -47,18 +47,6 @@ void Transaction::rollback() {
   handle_->rollback();
 }
 
-bool Transaction::is_borrowed() const {
-  return handle_->is_borrowed();
-}
-
-void Transaction::announce_at_commit() {
-  handle_->announce_at_commit();
-}
-
-void Transaction::announce_schedule_at_commit() {
-  handle_->announce_schedule_at_commit();
-}
-
 void Transaction::after_commit(std::function<void()> call) {
   handle_->after_commit(std::move(call));
 }
