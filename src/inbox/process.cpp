@@ -79,8 +79,9 @@ std::string_view to_string(ProcessOutcome outcome) {
 /// Notes the try before it is made. A process() of somebody else that has begun is waited for:
 /// between its two transactions nothing else would make this one wait.
 storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::BeginOrder order) {
-  const auto clock = system_clock();
-  const MonoDeadline patience(*clock,
+  // The other call runs in real time, and so do the pauses. How long to wait is a matter of its
+  // lease, and so of the injected clock.
+  const MonoDeadline patience(database_->clock(),
                               std::chrono::ceil<std::chrono::milliseconds>(order.lease) + grace);
   for (auto pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
     storage::BeginAnswer answer;
@@ -90,7 +91,7 @@ storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::Beg
                      });
     if (answer.outcome != BeginOutcome::in_progress || !answer.by_process || patience.expired())
       return answer;
-    clock->sleep_for(pause, {});
+    system_clock()->sleep_for(pause);
     order.counts = false;
   }
 }
@@ -122,7 +123,7 @@ ProcessOutcome Inbox::run_try(const storage::InboxKey& key, const storage::Inbox
   auto outcome = ProcessOutcome::in_progress;
   try {
     storage::run_with_retry(
-        *system_clock(), log_, {}, {.repeatable = true},
+        database_->clock(), log_, {}, {.repeatable = true},
         [&](const storage::Attempt&) { outcome = process_once(key, fence, handler); });
   } catch (const PermanentFailure& failure) {
     end_try(key, fence, TryEnd::dead, failure.what());
@@ -179,7 +180,8 @@ void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fen
     const auto printable = core::printable(error);
     const auto text = inbox::checked_error("error", printable);
     bool noted = false;
-    // While the platform is closing, calls without a token of their own are cancelled.
+    // While the platform is closing, calls without a token of their own are cancelled. The limit of
+    // this call is a limit of I/O, by the system's clock.
     std::stop_source limit;
     std::jthread timer;
     if (end == TryEnd::cancelled) {

@@ -28,7 +28,7 @@ void CatchUp::stop() {
 void CatchUp::note_waiting() {
   {
     const std::lock_guard lock(mutex_);
-    look_until_ = std::chrono::steady_clock::now() + commits_within;
+    look_until_ = database_.clock().mono() + commits_within;
   }
   wakes_.notify_all();
 }
@@ -38,9 +38,9 @@ void CatchUp::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (!waiting) {
       std::unique_lock lock(mutex_);
-      wakes_.wait(lock, stop, [this] { return look_until_ > std::chrono::steady_clock::now(); });
+      wakes_.wait(lock, stop, [this] { return look_until_ > database_.clock().mono(); });
     }
-    if (!system_clock()->sleep_for(look_interval, stop)) return;
+    if (!database_.clock().sleep_for(look_interval, stop)) return;
     try {
       waiting = catch_up(stop);
     } catch (const std::exception& error) {

@@ -50,6 +50,8 @@ void require_options(const LeaseRunnerOptions& options) {
 // counted from when the request for it was sent, which is sooner than when the database granted it.
 // The end only moves later, so that both threads may sleep until the time they know, and look
 // again.
+//
+// Time limits of single calls of the database are limits of I/O: they use the system's clock.
 struct LeaseRunner::State {
   State(Leases& leases_, Lease granted, const LeaseRunnerOptions& options, MonoTime sent_at)
       : leases(leases_),

@@ -57,6 +57,7 @@ class Database final : public storage::Database {
   /// Sends a NOTIFY for each queue, whose payload names the queue.
   void notify(const Notifier::Queues& queues, const std::stop_token& stop);
   void ring(std::string_view payload);
+  /// Of the system's clock: time limits of connections are limits of I/O.
   using TimePoint = std::chrono::steady_clock::time_point;
   void write_once(const storage::WriteOptions& options, const WriteBody& body,
                   const storage::Attempt& attempt, TimePoint give_up_at);

@@ -151,7 +151,7 @@ std::size_t Jobs::schedule_due(const std::stop_token& stop) {
       auto& store = database_->jobs();
       progress = {};
       auto due = store.lock_due(session, most);
-      const auto mono = std::chrono::steady_clock::now();
+      const auto mono = database_->clock().mono();
       std::erase_if(due, [&](const Job& job) { return broken_->contains(job, mono); });
       progress.more = due.size() >= jobs_at_once;
       if (due.empty()) return;
@@ -178,7 +178,7 @@ void Jobs::note(const Progress& progress) const {
                {{"store", store}, {"job", job}, {"scheduled_time", to_string(time)}});
   }
   for (const auto& [job, error, here_only] : progress.failed) {
-    if (here_only) broken_->add(job, std::chrono::steady_clock::now());
+    if (here_only) broken_->add(job, database_->clock().mono());
     metrics_.count("jobs.broken", 1, {{"store", store}, {"job", job.name}});
     log_.write(LogLevel::error, "jobs.broken",
                {{"store", store}, {"job", job.name}, {"error", error}});

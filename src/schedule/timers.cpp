@@ -236,7 +236,7 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
                                   .asks_next_due = true};
   Fired fired;
   std::vector<storage::ClaimedEntry> claimed;
-  const auto sent_at = std::chrono::steady_clock::now();
+  const auto sent_at = database_->clock().mono();
   database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
     auto& timers = database_->timer_queue();
     auto answer = timers.work(session, {.owner = owner_, .claims = {&order, 1}}).claimed.front();
@@ -270,8 +270,8 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   fired.more = full || after.has_value();
   if (fired.next_due) {
     // Early rather than late: counted from when we asked.
-    *fired.next_due -= std::chrono::duration_cast<std::chrono::microseconds>(
-        std::chrono::steady_clock::now() - sent_at);
+    *fired.next_due -=
+        std::chrono::duration_cast<std::chrono::microseconds>(database_->clock().mono() - sent_at);
   }
   if (fired.count > 0) {
     metrics_.count("timers.fired", fired.count, {{"store", database_->name()}});

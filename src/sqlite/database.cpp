@@ -223,6 +223,7 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
       connected(false);
       options_.log.write(LogLevel::warn, "storage.listener_lost",
                          {{"store", name_}, {"error", error.what()}});
+      // By the system's clock: a test that stops the time still wants its listener back.
       system_clock()->sleep_for(std::chrono::seconds{1}, stop);
     }
   }

@@ -11,6 +11,8 @@
 //
 // An interactive transaction takes the writer's turn and its connection for as long as it lasts.
 //
+// All times are of the system's clock: they are the times that commits and waiting for locks take.
+//
 // Threads: submit() and Hold from any.
 #pragma once
 
