@@ -46,8 +46,9 @@
 namespace dovetail {
 
 namespace storage {
-struct RunCounts;
+class WriteSession;
 struct NewTime;
+struct RunCounts;
 }  // namespace storage
 
 // --- timers

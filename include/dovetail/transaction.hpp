@@ -19,7 +19,6 @@
 
 #include <array>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -33,7 +32,7 @@ namespace dovetail {
 
 namespace storage {
 class TransactionHandle;
-class WriteSession;
+struct TransactionAccess;
 }  // namespace storage
 
 class Transaction {
@@ -78,11 +77,8 @@ class Transaction {
   /// Undoes everything. Throws InvalidOperation on a borrowed transaction.
   void rollback();
 
-  // The seam for the components; of no use to callers.
-  [[nodiscard]] storage::WriteSession& session();
-  void after_commit(std::function<void()> call);
-
  private:
+  friend struct storage::TransactionAccess;
   std::unique_ptr<storage::TransactionHandle> handle_;
 };
 

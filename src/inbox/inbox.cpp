@@ -14,6 +14,7 @@
 #include "storage/inbox_store.hpp"
 #include "storage/portions.hpp"
 #include "storage/queue_names.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 namespace {
@@ -23,9 +24,11 @@ using inbox::checked_key;
 using inbox::require_filter;
 using inbox::require_hash;
 using inbox::require_lease;
+using storage::after_commit;
 using storage::InboxArrival;
 using storage::InboxFence;
 using storage::InboxKey;
+using storage::session_of;
 
 constexpr std::chrono::hours ten_years{24 * 3650};
 constexpr std::string_view source_header = "dovetail-source";
@@ -193,7 +196,7 @@ Begun Inbox::begin(std::string_view source, std::string_view message_id,
     answer = database_->inbox().try_begin(session, key, order);
   };
   if (transaction != nullptr) {
-    ask(transaction->session());
+    ask(session_of(*transaction));
   } else {
     database_->write({.single_statement = true, .repeatable = true}, ask);
   }
@@ -256,7 +259,7 @@ bool Inbox::mark_processed(const InboxTicket& ticket) {
 }
 
 bool Inbox::mark_processed(Transaction& transaction, const InboxTicket& ticket) {
-  return database_->inbox().mark_processed(transaction.session(), checked_key(ticket),
+  return database_->inbox().mark_processed(session_of(transaction), checked_key(ticket),
                                            fence_of(ticket));
 }
 
@@ -276,7 +279,7 @@ bool Inbox::mark_dead(Transaction& transaction, const InboxTicket& ticket,
   const auto key = checked_key(ticket);
   const auto text = checked_error("reason", reason);
   const bool done =
-      database_->inbox().mark_dead(transaction.session(), key, fence_of(ticket), text);
+      database_->inbox().mark_dead(session_of(transaction), key, fence_of(ticket), text);
   if (done) note_dead_at_commit(transaction, key, text);
   return done;
 }
@@ -326,7 +329,8 @@ bool Inbox::already_processed(Transaction& transaction, std::string_view source,
                               std::string_view message_id, ContentHash hash) {
   const auto key = checked_key(source, message_id);
   require_hash(hash);
-  return answer_seen(database_->inbox().see(transaction.session(), key, hash), source, message_id);
+  return answer_seen(database_->inbox().see(session_of(transaction), key, hash), source,
+                     message_id);
 }
 
 bool Inbox::mark_processing(std::string_view source, std::string_view message_id) {
@@ -341,7 +345,7 @@ bool Inbox::mark_processing(std::string_view source, std::string_view message_id
 bool Inbox::mark_processing(Transaction& transaction, std::string_view source,
                             std::string_view message_id) {
   const auto key = checked_key(source, message_id);
-  return database_->inbox().mark_processing(transaction.session(), key, options_.lease);
+  return database_->inbox().mark_processing(session_of(transaction), key, options_.lease);
 }
 
 bool Inbox::mark_processed(std::string_view source, std::string_view message_id) {
@@ -353,7 +357,7 @@ bool Inbox::mark_processed(std::string_view source, std::string_view message_id)
 
 bool Inbox::mark_processed(Transaction& transaction, std::string_view source,
                            std::string_view message_id) {
-  return database_->inbox().mark_processed(transaction.session(), checked_key(source, message_id),
+  return database_->inbox().mark_processed(session_of(transaction), checked_key(source, message_id),
                                            std::nullopt);
 }
 
@@ -373,7 +377,7 @@ bool Inbox::mark_dead(Transaction& transaction, std::string_view source,
                       std::string_view message_id, std::string_view reason) {
   const auto key = checked_key(source, message_id);
   const auto text = checked_error("reason", reason);
-  const bool done = database_->inbox().mark_dead(transaction.session(), key, std::nullopt, text);
+  const bool done = database_->inbox().mark_dead(session_of(transaction), key, std::nullopt, text);
   if (done) note_dead_at_commit(transaction, key, text);
   return done;
 }
@@ -390,9 +394,9 @@ void Inbox::note_dead(std::string_view source, std::string_view message_id,
 
 void Inbox::note_dead_at_commit(Transaction& transaction, const InboxKey& key,
                                 std::string_view reason) const {
-  transaction.after_commit([this, source = std::string{key.source},
-                            id = std::string{key.message_id},
-                            why = std::string{reason}] { note_dead(source, id, why); });
+  after_commit(transaction,
+               [this, source = std::string{key.source}, id = std::string{key.message_id},
+                why = std::string{reason}] { note_dead(source, id, why); });
 }
 
 // --- the queue
@@ -436,7 +440,7 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
                                                std::span<const InboxRequest> requests) {
   const auto batch = sorted(requests, options_.queue);
   if (batch.arrivals.empty()) return {};
-  const auto answers = database_->inbox().receive(transaction.session(), batch.arrivals);
+  const auto answers = database_->inbox().receive(session_of(transaction), batch.arrivals);
   for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
   return in_old_order(batch, answers);
 }

@@ -13,10 +13,13 @@
 #include "storage/database.hpp"
 #include "storage/join_store.hpp"
 #include "storage/portions.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 namespace {
 
+using storage::after_commit;
+using storage::session_of;
 constexpr std::size_t max_grouping_key_characters = 255;
 constexpr std::size_t max_metadata_bytes = std::size_t{1} << 20;
 
@@ -215,9 +218,9 @@ JoinId Joins::start(Transaction& transaction, const JoinRequest& request) {
   require_expected_steps(request.expected_steps);
   const auto id = id_for(request.join_id);
   const auto join = new_join(request, id, request.expected_steps);
-  if (database_->joins().start(transaction.session(), join)) {
-    transaction.after_commit([this, id, noted = JoinRequest{.grouping_key = request.grouping_key},
-                              steps = request.expected_steps] { note_started(id, noted, steps); });
+  if (database_->joins().start(session_of(transaction), join)) {
+    after_commit(transaction, [this, id, noted = JoinRequest{.grouping_key = request.grouping_key},
+                               steps = request.expected_steps] { note_started(id, noted, steps); });
   }
   return id;
 }
@@ -283,7 +286,7 @@ void Joins::attach(JoinId join, MessageId message) {
 void Joins::attach(Transaction& transaction, JoinId join, MessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
-  note_attached(join, message, attach_in(transaction.session(), join, message));
+  note_attached(join, message, attach_in(session_of(transaction), join, message));
 }
 
 bool Joins::report_in(storage::WriteSession& session, JoinId join, MessageId message,
@@ -310,7 +313,7 @@ bool Joins::report_step_completed(JoinId join, MessageId message) {
 bool Joins::report_step_completed(Transaction& transaction, JoinId join, MessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
-  return report_in(transaction.session(), join, message, StepStatus::completed);
+  return report_in(session_of(transaction), join, message, StepStatus::completed);
 }
 
 bool Joins::report_step_failed(JoinId join, MessageId message) {
@@ -320,7 +323,7 @@ bool Joins::report_step_failed(JoinId join, MessageId message) {
 bool Joins::report_step_failed(Transaction& transaction, JoinId join, MessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
-  return report_in(transaction.session(), join, message, StepStatus::failed);
+  return report_in(session_of(transaction), join, message, StepStatus::failed);
 }
 
 // --- waiting, and whole fan-outs
@@ -343,9 +346,9 @@ MessageId Joins::enqueue_wait(Transaction& transaction, JoinId join,
                               const Continuation& continuation) {
   const EnqueueRequest request{.topic = options_.wait_topic,
                                .payload = to_payload(join, continuation)};
-  outbox::require_joins(*database_, transaction.session(), std::span{&join, 1});
+  outbox::require_joins(*database_, session_of(transaction), std::span{&join, 1});
   const auto message = outbox_->enqueue(transaction, request);
-  database_->joins().await(transaction.session(), join, message);
+  database_->joins().await(session_of(transaction), join, message);
   return message;
 }
 
@@ -362,7 +365,7 @@ FannedOut Joins::fan_out(const FanOut& request) {
 
 FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
   const Plan plan(request, outbox_->options(), options_.wait_topic);
-  auto written = write_plan(*database_, transaction.session(), plan, false);
+  auto written = write_plan(*database_, session_of(transaction), plan, false);
   if (!written) return known_fan_out(plan);
   note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
   return *std::move(written);
@@ -392,8 +395,8 @@ bool Joins::cancel(JoinId join) {
 
 bool Joins::cancel(Transaction& transaction, JoinId join) {
   require_id("join", join.uuid());
-  const bool cancelled = cancel_in(transaction.session(), join);
-  if (cancelled) transaction.after_commit([this, join] { note_cancelled(join); });
+  const bool cancelled = cancel_in(session_of(transaction), join);
+  if (cancelled) after_commit(transaction, [this, join] { note_cancelled(join); });
   return cancelled;
 }
 

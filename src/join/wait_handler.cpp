@@ -6,11 +6,14 @@
 #include "dovetail/error.hpp"
 #include "join/wait_payload.hpp"
 #include "storage/join_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail::join {
 namespace {
 
 using std::chrono::milliseconds;
+using storage::after_commit;
+using storage::session_of;
 
 /// The database did not answer: waiting goes on, and costs nothing.
 constexpr milliseconds retry_after{1'000};
@@ -58,7 +61,7 @@ void WaitHandler::look(const Message& message, HandlerContext& context) {
   }
   auto& transaction = context.transaction();
   const auto awaited =
-      database_.joins().wait(transaction.session(), payload.join, message.message_id);
+      database_.joins().wait(session_of(transaction), payload.join, message.message_id);
   if (!awaited) throw PermanentFailure("join " + payload.join.to_string() + " does not exist");
   const auto& join = awaited->join;
   switch (join.status) {
@@ -90,7 +93,7 @@ void WaitHandler::go_on(const Message& message, const Continuation& continuation
   const bool failed = has_failed(join, continuation);
   const auto& topic =
       failed ? continuation.on_fail_topic.value_or("") : continuation.on_complete_topic;
-  transaction.after_commit([this, failed] {
+  after_commit(transaction, [this, failed] {
     metrics_.count("join.continued", 1,
                    {{"store", database_.name()}, {"path", failed ? "failure" : "success"}});
   });
@@ -120,9 +123,9 @@ void WaitHandler::go_on(const Message& message, const Continuation& continuation
 void WaitHandler::log_decision(Transaction& transaction, LogLevel level, std::string_view event,
                                const Message& message, const Join& join) const {
   if (!log_.enabled(level)) return;
-  transaction.after_commit([this, level, event, waiting = message.message_id, id = join.id,
-                            status = join.status, expected = join.expected_steps,
-                            completed = join.completed_steps, failed = join.failed_steps] {
+  after_commit(transaction, [this, level, event, waiting = message.message_id, id = join.id,
+                             status = join.status, expected = join.expected_steps,
+                             completed = join.completed_steps, failed = join.failed_steps] {
     log_.write(level, event,
                {{"store", database_.name()},
                 {"join_id", id.to_string()},

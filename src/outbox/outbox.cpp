@@ -7,10 +7,12 @@
 #include "storage/database.hpp"
 #include "storage/queue_names.hpp"
 #include "storage/queue_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 
 using queue::checked;
+using storage::session_of;
 
 Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
     : WorkQueue(database, database.outbox(), "outbox", options, std::move(log),
@@ -37,7 +39,7 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
 Enqueued Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(transaction, std::span{&request, 1}).front();
   const auto message = checked(request, options());
-  const auto answer = database().outbox().enqueue(transaction.session(), message);
+  const auto answer = database().outbox().enqueue(session_of(transaction), message);
   note_enqueued(message, answer.stored());
   return answer;
 }
@@ -59,7 +61,7 @@ std::vector<Enqueued> Outbox::enqueue_many(Transaction& transaction,
                                            std::span<const EnqueueRequest> requests) {
   const auto messages = checked(requests, options());
   if (messages.empty()) return {};
-  auto answers = outbox::store(database(), transaction.session(), requests, messages, false);
+  auto answers = outbox::store(database(), session_of(transaction), requests, messages, false);
   note_enqueued_many(requests, answers);
   return answers;
 }

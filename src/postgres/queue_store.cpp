@@ -8,6 +8,7 @@
 #include "core/headers.hpp"
 #include "core/text.hpp"
 #include "postgres/session.hpp"
+#include "storage/row_hint.hpp"
 
 namespace dovetail::postgres {
 namespace {
@@ -173,7 +174,7 @@ Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep, bo
   std::vector<RowAt> rows;
   rows.reserve(claims.size());
   for (const auto& claim : claims) {
-    if (claim.row != 0) rows.push_back(RowAt{claim.row});
+    if (const auto row = storage::row_of(claim); row != 0) rows.push_back(RowAt{row});
   }
   if (!locked && rows.size() == claims.size() && rows.size() >= rows_from) {
     params.add(std::span<const RowAt>{rows});
@@ -285,7 +286,7 @@ storage::ClaimedEntry read_entry(const Result& result, int row) {
   storage::ClaimedEntry entry;
   entry.claimed.message = read_message(result, row);
   entry.claimed.claim = {entry.claimed.message.id, result.integer(row, 10),
-                         result.integer(row, 14)};
+                         storage::hint_at(result.integer(row, 14))};
   entry.claimed.lease_until = result.time(row, 11);
   entry.ready_at = result.time(row, 12);
   entry.lost_leases = static_cast<int>(result.integer(row, 13));

@@ -10,6 +10,7 @@
 #include "storage/database.hpp"
 #include "storage/portions.hpp"
 #include "storage/queue_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 namespace {
@@ -19,6 +20,7 @@ using core::require_text;
 using core::require_time;
 using queue::require_topic;
 using storage::in_portions;
+using storage::session_of;
 
 constexpr std::size_t largest_payload_limit = std::size_t{64} << 20;
 constexpr std::size_t max_error_bytes = 2048;
@@ -179,7 +181,7 @@ std::size_t WorkQueue::ack(OwnerToken owner, std::span<const Claim> claims) {
 std::size_t WorkQueue::ack(Transaction& transaction, OwnerToken owner,
                            std::span<const Claim> claims) {
   return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
-    return store_->ack(transaction.session(), owner, ordered, options_.retain_done.count() > 0);
+    return store_->ack(session_of(transaction), owner, ordered, options_.retain_done.count() > 0);
   });
 }
 

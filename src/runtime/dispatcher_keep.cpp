@@ -98,7 +98,7 @@ void Dispatcher::note_renewal(const std::vector<Claim>& asked, const std::vector
   for (auto& each : aside_) {
     if (!std::ranges::binary_search(sorted, each.settlement.claim.id)) continue;
     each.lease_end = std::max(each.lease_end, sent_at + MonoDuration{options_.lease});
-    each.settlement.claim.row = 0;  // the renewal has moved the row
+    each.settlement.claim.hint = {};  // the renewal has moved the row
   }
   for (const auto& claim : asked) {
     const auto found = jobs_.find(claim.id);

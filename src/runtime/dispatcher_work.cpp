@@ -92,7 +92,7 @@ bool Dispatcher::finish(const JobPtr& job, std::optional<storage::Settlement> se
   job->subscription->note_handled(Steady::now() - job->started);
   forget(job);
   if (settlement) {
-    if (job->renewed) settlement->claim.row = 0;
+    if (job->renewed) settlement->claim.hint = {};
     settle_later(*job, std::move(*settlement));
   } else if (startable() == 0) {
     // Its own transaction has settled it: no round trip will tell that the handler came back alive.

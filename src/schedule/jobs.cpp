@@ -13,11 +13,13 @@
 #include "storage/portions.hpp"
 #include "storage/queue_names.hpp"
 #include "storage/timer_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 namespace {
 
 using schedule::schedule_of;
+using storage::session_of;
 
 constexpr std::size_t max_name_characters = 100;
 constexpr std::size_t max_zone_characters = 64;
@@ -285,7 +287,7 @@ bool Jobs::set_output(JobRunId run, std::string_view output) {
 
 bool Jobs::set_output(Transaction& transaction, JobRunId run, std::string_view output) {
   core::require_text("output", output);
-  return database_->jobs().set_output(transaction.session(), run,
+  return database_->jobs().set_output(session_of(transaction), run,
                                       core::trimmed(output, max_output_bytes));
 }
 

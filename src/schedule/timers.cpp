@@ -10,10 +10,12 @@
 #include "storage/queue_names.hpp"
 #include "storage/queue_store.hpp"
 #include "storage/timer_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 namespace {
 
+using storage::session_of;
 /// Nobody sees it: what is claimed fires in the same transaction, or not at all. Longer than that
 /// can last.
 constexpr std::chrono::hours lease_while_firing{24 * 365};
@@ -137,7 +139,8 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
   const auto messages = as_messages(requests);
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
-  const auto answers = database_->timer_queue().enqueue_many(transaction.session(), checked, false);
+  const auto answers =
+      database_->timer_queue().enqueue_many(session_of(transaction), checked, false);
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
   return as_timers(answers);
 }
@@ -153,7 +156,7 @@ bool Timers::cancel(TimerId timer) {
 }
 
 bool Timers::cancel(Transaction& transaction, TimerId timer) {
-  return database_->timers().cancel(transaction.session(), timer);
+  return database_->timers().cancel(session_of(transaction), timer);
 }
 
 bool Timers::move_in(storage::WriteSession& session, TimerId timer,
@@ -171,7 +174,7 @@ bool Timers::move(TimerId timer, const storage::NewTime& time) {
 }
 
 bool Timers::move(Transaction& transaction, TimerId timer, const storage::NewTime& time) {
-  return move_in(transaction.session(), timer, time);
+  return move_in(session_of(transaction), timer, time);
 }
 
 bool Timers::reschedule(TimerId timer, WallTime due_at) {
