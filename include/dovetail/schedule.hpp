@@ -47,6 +47,7 @@ namespace dovetail {
 
 namespace storage {
 class WriteSession;
+struct ClaimedEntry;
 struct NewTime;
 struct RunCounts;
 }  // namespace storage
@@ -154,6 +155,8 @@ class Timers {
   Fired fire_some(const std::stop_token& stop = {}, int most = 500);
 
  private:
+  void enqueue_fired(storage::WriteSession& session,
+                     std::span<const storage::ClaimedEntry> claimed) const;
   bool move_in(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) const;
   bool move(TimerId timer, const storage::NewTime& time);
   bool move(Transaction& transaction, TimerId timer, const storage::NewTime& time);

@@ -18,7 +18,10 @@ void require_topic(std::string_view topic);
 /// Throws std::out_of_range.
 void require_delay(std::chrono::milliseconds delay);
 
-/// What messages of every queue have.
+/// Throws std::out_of_range.
+void require_max_attempts(int attempts);
+
+/// The parts of a message that every queue has.
 struct MessageParts {
   std::string_view topic;
   std::string_view payload;
@@ -29,10 +32,10 @@ struct MessageParts {
   int priority = 0;
 };
 
-/// Checks every limit; what it returns, with an id of its own, points into `parts`.
+/// Checks every limit. The message has a new id and points into `parts`.
 storage::NewMessage checked(const MessageParts& parts, const QueueOptions& options);
 
-/// Checks every limit; what it returns points into `request`.
+/// Checks every limit. The message points into `request`.
 storage::NewMessage checked(const EnqueueRequest& request, const QueueOptions& options);
 std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
                                          const QueueOptions& options);

@@ -16,8 +16,8 @@ namespace dovetail {
 namespace {
 
 using storage::session_of;
-/// Nobody sees it: what is claimed fires in the same transaction, or not at all. Longer than that
-/// can last.
+/// Longer than a transaction can last. No other process sees this lease: claimed timers fire in the
+/// same transaction, or not at all.
 constexpr std::chrono::hours lease_while_firing{24 * 365};
 constexpr int endless_attempts = 1'000'000'000;
 
@@ -59,7 +59,7 @@ std::size_t stored_of(std::span<const Enqueued> answers) {
   return static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
 }
 
-/// What a timer becomes.
+/// The message that a timer becomes.
 storage::NewMessage message_of(const Message& timer) {
   storage::NewMessage message{.id = timer.message_id,
                               .fresh = true,
@@ -78,8 +78,8 @@ storage::NewMessage message_of(const Message& timer) {
 
 }  // namespace
 
-/// A crowd is fired from where the last batch ended: an index keeps what has fired for a while, and
-/// each batch would walk over all of it.
+/// While many timers are due, a batch starts where the last one ended. The index keeps entries of
+/// fired timers for a while, and a batch that starts at the front would read all of them.
 struct Timers::Marks {
   std::mutex mutex;
   std::optional<storage::QueueMarks> after;
@@ -88,7 +88,7 @@ struct Timers::Marks {
     const std::lock_guard lock(mutex);
     return after;
   }
-  /// After a batch that was not full the next look is at all of them again.
+  /// After a batch that was not full, the next one starts at the front again.
   void note(std::span<const storage::ClaimedEntry> claimed, bool full) {
     const std::lock_guard lock(mutex);
     if (!full) {
@@ -228,6 +228,32 @@ std::vector<Timer> Timers::list(const std::optional<std::string>& topic, const T
   return found;
 }
 
+/// Enqueues the messages of claimed timers and acks the timers.
+void Timers::enqueue_fired(storage::WriteSession& session,
+                           std::span<const storage::ClaimedEntry> claimed) const {
+  if (claimed.empty()) return;
+  std::vector<storage::NewMessage> messages;
+  std::vector<Claim> claims;
+  messages.reserve(claimed.size());
+  claims.reserve(claimed.size());
+  for (const auto& entry : claimed) {
+    messages.push_back(message_of(entry.claimed.message));
+    claims.push_back(entry.claimed.claim);
+  }
+  std::ranges::sort(claims, {}, &Claim::id);
+  // A processor of the user's may have stored a message with the id of a timer: then every id is
+  // checked.
+  std::vector<Uuid> ids;
+  ids.reserve(claims.size());
+  for (const auto& claim : claims) ids.push_back(claim.id.uuid());
+  const bool known = database_->timers().any_known(session, ids);
+  database_->outbox().enqueue_many(session, messages, known);
+  if (database_->timer_queue().ack(session, owner_, claims,
+                                   queue_.options().retain_done.count() > 0) != claims.size()) {
+    throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
+  }
+}
+
 Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   core::require_batch_size("most", most);
   const auto after = marks_->get();
@@ -245,34 +271,14 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
     auto answer = timers.work(session, {.owner = owner_, .claims = {&order, 1}}).claimed.front();
     fired = {.count = answer.entries.size(), .next_due = answer.next_due};
     claimed = std::move(answer.entries);
-    if (claimed.empty()) return;
-    std::vector<storage::NewMessage> messages;
-    std::vector<Claim> claims;
-    messages.reserve(claimed.size());
-    claims.reserve(claimed.size());
-    for (const auto& entry : claimed) {
-      messages.push_back(message_of(entry.claimed.message));
-      claims.push_back(entry.claimed.claim);
-    }
-    std::ranges::sort(claims, {}, &Claim::id);
-    // A message of this id may be there, or may have been, by a processor of the user's: then they
-    // are stored with care.
-    std::vector<Uuid> ids;
-    ids.reserve(claims.size());
-    for (const auto& claim : claims) ids.push_back(claim.id.uuid());
-    const bool known = database_->timers().any_known(session, ids);
-    database_->outbox().enqueue_many(session, messages, known);
-    if (timers.ack(session, owner_, claims, queue_.options().retain_done.count() > 0) !=
-        claims.size()) {
-      throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
-    }
+    enqueue_fired(session, claimed);
   });
   const bool full = fired.count >= static_cast<std::size_t>(most);
   marks_->note(claimed, full);
-  // With marks, only what lies behind them was looked at: look again, from the start.
+  // With marks, the timers before them were not read: call again, from the front.
   fired.more = full || after.has_value();
   if (fired.next_due) {
-    // Early rather than late: counted from when we asked.
+    // Counted from the moment of the request: early rather than late.
     *fired.next_due -=
         std::chrono::duration_cast<std::chrono::microseconds>(database_->clock().mono() - sent_at);
   }
