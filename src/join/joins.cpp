@@ -122,7 +122,7 @@ bool Joins::attach_in(storage::WriteSession& session, JoinId join, MessageId mes
 }
 
 void Joins::note_attached(JoinId join, MessageId message, bool is_stored) const {
-  // The message may come later. If it was purged instead, the step never ends.
+  // The message may be enqueued later. If it was purged, the step never ends.
   const auto level = is_stored ? LogLevel::debug : LogLevel::warn;
   if (!log_.enabled(level)) return;
   log_.write(level, is_stored ? "join.attached" : "join.attached_unknown",

@@ -98,7 +98,7 @@ std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) 
   }
   std::size_t count = 0;
   while (!stop.stop_requested()) {
-    // Each transaction deletes as many joins as have a certain number of steps together.
+    // Each transaction deletes joins until they have `portion` steps together.
     std::size_t some = 0;
     // By the system's clock, as in_portions(): other writers wait in real time.
     const auto begun = std::chrono::steady_clock::now();

@@ -35,7 +35,7 @@ std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& 
     joins.insert(joins.end(), request.joins.begin(), request.joins.end());
   std::ranges::sort(joins);
   joins.erase(std::unique(joins.begin(), joins.end()), joins.end());
-  require_joins(database, session, joins);  // before anything is written
+  require_joins(database, session, joins);  // before the first write
   auto answers = database.outbox().enqueue_many(session, messages, repeated);
   if (joins.empty()) return answers;
   std::vector<storage::Membership> members;

@@ -40,7 +40,7 @@ void require_range(const char* what, int value, int least, int most) {
   }
 }
 
-/// Also false for a stored text that nobody understands: it is about to be replaced.
+/// Also false for a stored text that cannot be parsed: it is about to be replaced.
 bool means(const std::string& stored, const CronExpression& cron) {
   try {
     return CronExpression::parse(stored) == cron;
@@ -49,7 +49,7 @@ bool means(const std::string& stored, const CronExpression& cron) {
   }
 }
 
-/// The request with everything checked, as a job that has no times yet.
+/// Checks every limit. The job has no times yet.
 Job checked_job(const JobRequest& request, const QueueOptions& options) {
   require_name("name", request.name);
   if (!request.formerly.empty()) require_name("formerly", request.formerly);
@@ -125,7 +125,7 @@ void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job&
       answer = job;
       return;
     }
-    known = store.lock(session, job.name);  // somebody was faster
+    known = store.lock(session, job.name);  // another process has inserted it
     if (!known)
       throw InvalidOperation("job " + job.name + " is created and removed at the same time");
   }
@@ -224,7 +224,7 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
     found = job.has_value();
     if (!found) return;
     const auto now = store.now(session);
-    advance(session, *job, now, progress);  // first what its schedule says of this very moment
+    advance(session, *job, now, progress);  // first the runs that its schedule asks for now
     auto time = now;
     int tries = 1;
     for (; tries <= 1'000 && !store.add_run(session, *job, {id, time, true}); ++tries) {
@@ -264,7 +264,7 @@ std::optional<std::chrono::microseconds> Jobs::next_due(const std::stop_token& s
 std::optional<JobRunId> Jobs::run_of(const Message& message) {
   const auto found = message.headers.find(schedule::run_header);
   if (found == message.headers.end()) return std::nullopt;
-  // Not a message that merely carries another's headers along.
+  // A message that only carries the headers of a run has another id.
   const auto run = JobRunId::parse(found->second);
   return run && run->uuid() == message.message_id.uuid() ? run : std::nullopt;
 }
