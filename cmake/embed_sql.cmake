@@ -4,7 +4,7 @@
 # The text is handed through byte for byte, so that what is prepared is what is read in the file.
 #
 # sql/queue.sql begins with `-- queues: outbox inbox`: its blocks `{queue}_claim` … become a statement for each of the
-# queues, and `struct Queue` holds one queue's (`sql::outbox.claim`).
+# queues, and `struct Queue` holds one queue's (`sql::outbox.claim`) and its name.
 #
 # A migration's line `-- template: queue_1 queue=inbox` stands for migrations/templates/queue_1.sql with `inbox` in place
 # of `{queue}`. Its checksum is that of the whole text.
@@ -36,7 +36,7 @@ function(show_text text out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-set(header "// Generated from src/${ENGINE}/sql/*.sql.\n#pragma once\n#include \"storage/statement.hpp\"\n#include <span>\n\nnamespace dovetail::${ENGINE}::sql {\n")
+set(header "// Generated from src/${ENGINE}/sql/*.sql.\n#pragma once\n#include \"storage/statement.hpp\"\n#include <span>\n#include <string_view>\n\nnamespace dovetail::${ENGINE}::sql {\n")
 set(source "// Generated from src/${ENGINE}/sql/*.sql.\n#include \"${ENGINE}/sql.hpp\"\n\nnamespace dovetail::${ENGINE}::sql {\n")
 set(list "")
 set(index 0)
@@ -88,7 +88,7 @@ foreach(file IN LISTS sql_files)
     endforeach()
   endforeach()
   if(queues)
-    string(APPEND header "\n/// The statements of one queue.\nstruct Queue {\n")
+    string(APPEND header "\n/// The statements of one queue.\nstruct Queue {\n  std::string_view name;\n")
     foreach(member IN LISTS members)
       string(APPEND header "  const storage::Statement& ${member};\n")
     endforeach()
@@ -97,7 +97,7 @@ foreach(file IN LISTS sql_files)
       list(TRANSFORM members PREPEND "${queue}_" OUTPUT_VARIABLE of_queue)
       list(JOIN of_queue ", " of_queue)
       string(APPEND header "extern const Queue ${queue};\n")
-      string(APPEND source "const Queue ${queue}{${of_queue}};\n")
+      string(APPEND source "const Queue ${queue}{\"${queue}\", ${of_queue}};\n")
     endforeach()
   endif()
 endforeach()

@@ -361,6 +361,8 @@ class Inbox {
  private:
   Begun begin(std::string_view source, std::string_view message_id, const BeginOptions& options,
               Transaction* transaction);
+  void note_begun(const storage::InboxKey& key, const storage::BeginAnswer& answer,
+                  Transaction* transaction) const;
   storage::BeginAnswer begin_try(const storage::InboxKey& key, storage::BeginOrder order);
   ProcessOutcome process_once(const storage::InboxKey& key, const storage::InboxFence& fence,
                               const std::function<void(Transaction& transaction)>& handler);
@@ -368,6 +370,8 @@ class Inbox {
                          bool is_last,
                          const std::function<void(Transaction& transaction)>& handler);
   enum class TryEnd : std::uint8_t { failed, dead, not_counted, cancelled };
+  bool store_end(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
+                 std::string_view error);
   void end_try(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
                std::string_view error) noexcept;
   bool answer_seen(const storage::Sighting& seen, std::string_view source,

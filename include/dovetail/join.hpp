@@ -44,6 +44,10 @@
 
 namespace dovetail {
 
+namespace storage {
+class WriteSession;
+}
+
 enum class JoinStatus : std::uint8_t { pending = 0, completed = 1, failed = 2, cancelled = 3 };
 enum class StepStatus : std::uint8_t { pending = 0, completed = 1, failed = 2 };
 

@@ -45,6 +45,17 @@ namespace dovetail {
 namespace storage {
 class Database;
 class QueueStore;
+
+/// Where the engine that claimed a message finds it fastest. It has no meaning to callers, and
+/// decides nothing.
+class RowHint {
+ public:
+  RowHint() = default;
+
+ private:
+  friend struct RowHintAccess;
+  std::int64_t row_ = 0;
+};
 }  // namespace storage
 
 enum class MessageStatus : std::uint8_t { ready = 0, in_progress = 1, done = 2, failed = 3 };
@@ -72,9 +83,8 @@ struct Message {
 /// The right to settle one message. It belongs to its owner until the lease expires.
 struct Claim {
   MessageId id{};
-  std::int64_t epoch = 0;  ///< Increases with every claim of the message: a fencing token.
-  std::int64_t row =
-      0;  ///< Where an engine may look first; zero if it did not say. Decides nothing.
+  std::int64_t epoch = 0;   ///< Increases with every claim of the message: a fencing token.
+  storage::RowHint hint{};  ///< Copy it with the claim, or leave it out.
 
   friend bool operator==(const Claim& a, const Claim& b) {
     return a.id == b.id && a.epoch == b.epoch;

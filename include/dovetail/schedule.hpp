@@ -47,8 +47,10 @@
 namespace dovetail {
 
 namespace storage {
-struct RunCounts;
+class WriteSession;
+struct ClaimedEntry;
 struct NewTime;
+struct RunCounts;
 }  // namespace storage
 
 // --- timers
@@ -155,6 +157,9 @@ class Timers {
   Fired fire_some(const std::stop_token& stop = {}, int most = 500);
 
  private:
+  void enqueue_fired(storage::WriteSession& session,
+                     std::span<const storage::ClaimedEntry> claimed) const;
+  bool move_in(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) const;
   bool move(TimerId timer, const storage::NewTime& time);
   bool move(Transaction& transaction, TimerId timer, const storage::NewTime& time);
 
@@ -323,7 +328,6 @@ class Jobs {
                     storage::RunCounts& counts, Progress& progress);
   std::size_t start_waiting(storage::WriteSession& session, const Job& job, int most);
   void note(const Progress& progress) const;
-  void announce(const Progress& progress);
 
   storage::Database* database_;
   Outbox* outbox_;

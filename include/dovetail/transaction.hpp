@@ -18,7 +18,6 @@
 
 #include <array>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -32,7 +31,7 @@ namespace dovetail {
 
 namespace storage {
 class TransactionHandle;
-class WriteSession;
+struct TransactionAccess;
 }  // namespace storage
 
 class Transaction {
@@ -78,14 +77,8 @@ class Transaction {
   /// Rolls the transaction back. Throws InvalidOperation on a borrowed transaction.
   void rollback();
 
-  // The seam for the components; of no use to callers.
-  [[nodiscard]] storage::WriteSession& session();
-  [[nodiscard]] bool is_borrowed() const;
-  void announce_at_commit();
-  void announce_schedule_at_commit();
-  void after_commit(std::function<void()> call);
-
  private:
+  friend struct storage::TransactionAccess;
   std::unique_ptr<storage::TransactionHandle> handle_;
 };
 

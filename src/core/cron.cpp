@@ -23,15 +23,15 @@ std::string without_blanks(std::string_view text) {
                                          : std::string{text.substr(first, last - first + 1)};
 }
 
-// A fixed-hour job runs when the local clock first reaches or passes one of its times. That is the
-// first of two equal times and the end of a gap, and it never turns the order of two times round.
+// A fixed-hour job runs when the local clock first reaches or passes one of its times: at the first
+// of two equal times, and at the end of a gap. This keeps the order of its times.
 
 WallTime run_of(const TimeZone& zone, LocalTime local) {
   return zone.instants_of(local).first;
 }
 
-/// The greatest time that the local clock has shown up to `time`: what it shows, except in the
-/// second pass of an overlap, where the end of the first one counts.
+/// The greatest time that the local clock has shown up to `time`. That is the time it shows, except
+/// in the second pass of an overlap, where it is the end of the first pass.
 LocalTime greatest_shown(const TimeZone& zone, WallTime time) {
   const auto shown = zone.to_local(time);
   const auto instants = zone.instants_of(shown);

@@ -105,7 +105,7 @@ seconds since_midnight(const Clock& clock) {
   return seconds{(clock[0] * 60 + clock[1]) * 60 + clock[2]};
 }
 
-/// `from` itself, or the nearest beyond it: as much of it as can stay does, counted from the hour.
+/// `from` itself, or the nearest time beyond it. Keeps the hour, then the minute, if they match.
 template <class Way>
 std::optional<Clock> nearest_clock(const ClockSets& sets, const Clock& from) {
   std::size_t same = 0;

@@ -1,7 +1,7 @@
 // A cron expression in plain English.
 //
-// Written from what the fields mean, not from how they were typed: whatever was accepted gets a
-// true sentence, if a clumsy one.
+// The text follows the meaning of the fields, not their spelling: every accepted expression gets a
+// correct sentence, although perhaps a clumsy one.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,7 +18,7 @@ constexpr std::array<const char*, 12> month_names{"January",   "February", "Marc
                                                   "May",       "June",     "July",     "August",
                                                   "September", "October",  "November", "December"};
 constexpr std::array<const char*, 6> ordinals{"", "first", "second", "third", "fourth", "fifth"};
-/// More times of day than these are told by their hours and minutes.
+/// Up to this many times of day are listed. More are described by their hours and minutes.
 constexpr std::size_t most_times_listed = 6;
 
 constexpr NumberSet every_minute = all_between(0, 59);
@@ -48,7 +48,7 @@ std::string listed(const std::vector<std::string>& parts) {
 
 // Sets of numbers
 
-/// The distance between neighbours when it is the same throughout, else nothing.
+/// The distance between neighbours if all distances are equal.
 std::optional<int> common_step(const std::vector<int>& numbers) {
   if (numbers.size() < 2) return std::nullopt;
   const int step = numbers[1] - numbers[0];
@@ -96,12 +96,13 @@ std::string every(int step, const std::string& unit) {
   return step == 1 ? "every " + unit : "every " + std::to_string(step) + " " + unit + "s";
 }
 
-/// Goes round the end of the week or the year: `Friday to Monday`. `low` is the number of the first
-/// name.
+/// Ranges may wrap around the end of the week or the year: `Friday to Monday`. `low` is the number
+/// of the first name.
 template <std::size_t Count>
 std::string names_text(NumberSet set, int low, const std::array<const char*, Count>& names) {
   const auto has = [&](std::size_t i) { return contains(set, low + static_cast<int>(i % Count)); };
-  // Where a run begins, so that none is cut in two; Monday or January where there is no such place.
+  // Starts where a range begins, so that no range is cut in two; if all values are in the set,
+  // starts with Monday or January.
   std::size_t start = low == 0 ? 1 : 0;
   for (std::size_t tried = 0; tried < Count && has(start + Count - 1); ++tried) ++start;
   std::vector<std::string> parts;
@@ -122,7 +123,7 @@ std::string two_digits(int number) {
   return (number < 10 ? "0" : "") + std::to_string(number);
 }
 
-/// `at 09:00 and 17:30`, when it is few times a day.
+/// `at 09:00 and 17:30`, if there are only a few times a day.
 std::optional<std::string> times_text(const CronSchedule& schedule) {
   const auto count = std::popcount(schedule.hours) * std::popcount(schedule.minutes);
   if (std::popcount(schedule.seconds) != 1 || static_cast<std::size_t>(count) > most_times_listed) {
@@ -217,12 +218,12 @@ std::string weekdays_text(const CronSchedule& schedule) {
   return listed(parts);
 }
 
-/// Starts with what joins it to the time of day; empty when every date will do.
+/// Starts with the word that joins it to the time of day. Empty if every date matches.
 std::string date_text(const CronSchedule& schedule) {
   if (!schedule.any_day && !schedule.any_weekday) {
     return " on " + days_text(schedule) + ", or on " + weekdays_text(schedule);
   }
-  // Both must match: a field that holds everything says nothing.
+  // Both must match. A field that contains every value does not restrict.
   const bool some_days = schedule.days != every_day;
   const bool some_weekdays = schedule.weekdays != every_weekday;
   if (some_days && some_weekdays) {
@@ -244,7 +245,7 @@ std::string describe(const CronSchedule& schedule) {
   if (daily && text.starts_with("at ") && schedule.hours != every_hour) return text + " every day";
   text += date;
   if (schedule.months == every_month) return text;
-  // After a comma it limits all that was said before it, not the last word.
+  // The comma makes it refer to the whole sentence, not to the last word.
   const auto joint = date.find(',') == std::string::npos ? " in " : ", only in ";
   return text + joint + names_text(schedule.months, 1, month_names);
 }

@@ -31,7 +31,7 @@ constexpr FieldRule day_rule{"day", 1, 31, 31, {}, "1 to 31"};
 constexpr FieldRule month_rule{"month", 1, 12, 12, month_codes, "1 to 12 or JAN to DEC"};
 constexpr FieldRule weekday_rule{"weekday", 0, 7, 6, weekday_codes, "0 to 7 or SUN to SAT"};
 
-// Not those of <cctype>, which ask the locale.
+// The functions of <cctype> depend on the locale.
 constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -49,7 +49,7 @@ bool same_letters(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, {}, upper, upper);
 }
 
-/// One character of the copy for each byte of `text`, so that positions stay true.
+/// The copy has one character for each byte of `text`, so that positions stay valid.
 std::string quoted(std::string_view text) {
   std::string shown{text.substr(0, CronExpression::longest)};
   std::ranges::replace_if(
@@ -67,7 +67,7 @@ struct Slice {
   std::size_t end;
 };
 
-/// Reads one field. `at_` is the place in the whole expression, for messages.
+/// Reads one field. `at_` is the position in the whole expression, for error messages.
 class FieldReader {
  public:
   FieldReader(std::string_view text, Slice slice, const FieldRule& rule, CronSchedule& schedule)
@@ -133,7 +133,7 @@ class FieldReader {
 
   void add(int value) { values_ |= only(is_weekday() ? value % 7 : value); }
 
-  /// From `first` to `last`, round the end of the field when `last` is the smaller. A step may
+  /// Reads a range from `first` to `last`, which wraps around if `last` is smaller. A step may
   /// follow.
   void add_range(int first, int last) {
     const int step = read_step();

@@ -1,4 +1,4 @@
-// What a cron expression means: sets of numbers, and the calendar's answers about them.
+// The meaning of a cron expression: sets of numbers, and the search for matching times.
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ struct CronSchedule {
   std::array<NumberSet, 7> nth_weekdays = {};  ///< `MON#2` is 2 in the set of Monday.
 
   bool any_day = false;      ///< The day field begins with `*` or is `?`.
-  bool any_weekday = false;  ///< The same of the weekday field.
+  bool any_weekday = false;  ///< The same for the weekday field.
   bool fixed_hour = false;
 
   friend bool operator==(const CronSchedule&, const CronSchedule&) = default;
@@ -55,7 +55,7 @@ std::string describe(const CronSchedule& schedule);
 /// The dates of one month on which the schedule runs.
 NumberSet matching_days(const CronSchedule& schedule, std::chrono::year_month month);
 
-/// Whether there is any such date in any year.
+/// Whether the schedule runs on any date of any year.
 bool ever_occurs(const CronSchedule& schedule);
 
 /// The nearest occurrence at `from` or after it.

@@ -1,4 +1,4 @@
-// Ids that follow from other ids.
+// Ids that are computed from other ids.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace dovetail::core {
 
-/// What a derived id is for: one kind, one id per source.
+/// The purpose of a derived id. Each source has one id per purpose and index.
 enum class Derived : std::uint8_t { wait_of_join = 1, continuation_of_wait = 2, step_of_join = 3 };
 
-/// Always the same for the same source, purpose and index, and in all likelihood no other. A
-/// version 8 UUID, ordered by time like its source.
+/// A version 8 UUID that is ordered by time like its source. The same source, purpose and index
+/// give the same id; others almost certainly give another one.
 [[nodiscard]] Uuid derived_id(const Uuid& source, Derived purpose, std::uint64_t index = 0);
 
 }  // namespace dovetail::core

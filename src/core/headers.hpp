@@ -11,10 +11,10 @@ namespace dovetail::core {
 
 [[nodiscard]] std::string to_json(const Headers& headers);
 
-/// What is no string in it (somebody wrote the table by hand) is left out.
+/// Ignores values that are no strings, which only a manual change of the table can store.
 [[nodiscard]] Headers headers_from_json(std::string_view json);
 
-/// Texts as a JSON array.
+/// Writes the texts as a JSON array.
 std::string to_json(const std::set<std::string, std::less<>>& texts);
 
 }  // namespace dovetail::core

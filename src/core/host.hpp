@@ -1,11 +1,11 @@
-// This machine.
+// The name of this machine.
 #pragma once
 
 #include <string>
 
 namespace dovetail::core {
 
-/// Its name, as UTF-8; `?` when it has none.
+/// The host name as UTF-8, or `?` if it has none.
 [[nodiscard]] std::string host_name();
 
 }  // namespace dovetail::core

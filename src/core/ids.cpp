@@ -28,15 +28,16 @@ void ask_kernel(void* target, std::size_t size) {
   }
 }
 
-/// How many forks lie between this process and the first: a child must not draw what its parent
-/// will.
+/// Counts the forks between the first process and this one. A child must not draw the same random
+/// numbers as its parent.
 unsigned forks() {
   static std::atomic<unsigned> count{0};
   [[maybe_unused]] static const int watching = ::pthread_atfork(nullptr, nullptr, [] { ++count; });
   return count;
 }
 
-/// From a supply per thread: a call of the kernel for each id would cost more than the rest of it.
+/// Takes random bytes from a buffer per thread: a system call for each id would cost more than
+/// everything else.
 void fill_random(void* target, std::size_t size) {
   struct Supply {
     std::array<unsigned char, 2048> bytes;
@@ -58,15 +59,15 @@ constexpr std::uint8_t variant_bits(std::uint8_t byte) {
   return static_cast<std::uint8_t>((byte & 0x3F) | 0x80);
 }
 
-/// The time and counter part of a version 7 UUID: 48 bits of milliseconds and 12 bits that count
-/// within one.
+/// The time and counter part of a version 7 UUID: 48 bits of milliseconds and a counter of 12 bits
+/// within a millisecond.
 class OrderedPrefix {
  public:
   std::uint64_t next(std::uint64_t now_ms, std::uint16_t random) {
     std::lock_guard lock(mutex_);
     if (now_ms > last_ >> 12) {
-      // A fresh millisecond starts its counter low enough that half of the range is left to count
-      // through.
+      // A new millisecond starts its counter in the lower half of the range, so that the upper half
+      // is left to count.
       last_ = now_ms << 12 | (random & 0x7FFU);
     } else {
       // Same millisecond, or the clock went back: count on. An overflow carries into the

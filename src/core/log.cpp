@@ -45,7 +45,7 @@ void Logger::write(LogLevel level, std::string_view event,
   try {
     if (sink_->enabled(level)) sink_->write({level, event, {fields.begin(), fields.size()}});
   } catch (...) {
-    // Nobody is left to be told: a sink that fails must not fail the work it reports on.
+    // A failing sink must not fail the work that it reports on, and there is nowhere to report it.
   }
 }
 

@@ -1,5 +1,5 @@
-// The process that made an object. A child of fork() inherits the object, but not its threads, and
-// shares its connections with the parent: it must neither use nor close them.
+// The process that created an object. A child of fork() inherits the object without its threads,
+// and shares its connections with the parent. The child must neither use nor close them.
 #pragma once
 
 #include <unistd.h>
@@ -10,7 +10,7 @@ namespace dovetail::core {
 
 class OwnerProcess {
  public:
-  /// False in a child that was forked after the object was made.
+  /// False in a child that was forked after the object was created.
   [[nodiscard]] bool is_this_one() const { return ::getpid() == pid_; }
 
   /// Throws InvalidOperation in a forked child.

@@ -18,7 +18,8 @@ using std::chrono::year;
 constexpr int longest_offset_hours = 24;
 constexpr int longest_time_hours = 167;
 
-/// Takes one part of the rule after the other; once a part is wrong, all that follow are.
+/// Reads one part of the rule after the other. After a wrong part, every further part is wrong,
+/// too.
 class RuleReader {
  public:
   explicit RuleReader(std::string_view text) : rest_(text) {}
@@ -134,7 +135,7 @@ PosixZone::Period PosixZone::period_at(sys_seconds time) const {
     *next++ = {date_of(end_, in) + end_.time - summer_, false};
     *next++ = {date_of(start_, in) + start_.time - standard_, true};
   }
-  // Of two changes at one instant (summer time all the year), the one to summer time counts.
+  // If both changes happen at one instant (summer time all year), the change to summer time counts.
   std::ranges::sort(changes, [](const Change& a, const Change& b) {
     return a.at != b.at ? a.at < b.at : a.to_summer < b.to_summer;
   });

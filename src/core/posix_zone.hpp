@@ -1,5 +1,4 @@
-// The rule at the end of a time zone file: how clocks change after the last change that the file
-// lists.
+// The rule at the end of a time zone file. It says how clocks change after the last listed change.
 //
 // It is a POSIX TZ string such as `CET-1CEST,M3.5.0,M10.5.0/3`, with the extensions of RFC 8536
 // (times of -167 to 167 hours).
@@ -32,7 +31,7 @@ class PosixZone {
     std::chrono::seconds offset;
   };
 
-  /// Nothing when the text is no rule with summer time.
+  /// Returns nothing if the text is not a rule with summer time.
   [[nodiscard]] static std::optional<PosixZone> parse(std::string_view text);
 
   /// For the years 1 to 9999.
@@ -45,7 +44,7 @@ class PosixZone {
   PosixDay end_{};    // by the summer clock
 };
 
-/// The last line of a time zone file of version 2 or later. Nothing when it cannot be read.
+/// The last line of a time zone file of version 2 or later, or nothing if it cannot be read.
 [[nodiscard]] std::optional<std::string> zone_file_rule(const std::filesystem::path& file);
 
 }  // namespace dovetail::core

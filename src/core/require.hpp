@@ -1,4 +1,4 @@
-// Rules that arguments of several components must meet. Each throws std::invalid_argument or
+// Checks of arguments that several components share. Each throws std::invalid_argument or
 // std::out_of_range, with the limit in the text.
 #pragma once
 
@@ -9,12 +9,12 @@
 
 namespace dovetail::core {
 
-/// UTF-8 without NUL; answers the number of characters.
+/// Requires UTF-8 without NUL. Returns the number of characters.
 std::size_t require_text(const char* what, std::string_view text);
 void require_length(const char* what, std::string_view text, std::size_t limit);
-/// In the years 1 to 9999, which both engines can store.
+/// Requires a time in the years 1 to 9999, which both engines can store.
 void require_time(const char* what, WallTime time);
-/// Of a batch or a page.
+/// Checks the size of a batch or a page.
 void require_batch_size(const char* what, int size);
 
 }  // namespace dovetail::core

@@ -45,7 +45,7 @@ std::optional<std::size_t> character_at(std::string_view text, std::size_t posit
   return lead->length;
 }
 
-/// How many of the first characters are plain ASCII, looked at eight at a time: most of most texts.
+/// The number of leading ASCII characters. Reads eight at a time, because most texts are ASCII.
 std::size_t ascii_prefix(std::string_view text) {
   constexpr std::uint64_t ones = 0x0101010101010101ULL;
   constexpr std::uint64_t high = 0x8080808080808080ULL;

@@ -1,4 +1,4 @@
-// Rules about text: what is valid, what may be shown.
+// Rules about text: validity, and safe display.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace dovetail::core {
 
-/// The number of characters (code points) of well-formed UTF-8 without NUL, or nothing when `text`
-/// is not that. NUL is refused because PostgreSQL's text cannot hold it: one rule for both engines.
+/// The number of characters (code points), or nothing if `text` is not well-formed UTF-8 without
+/// NUL. PostgreSQL's text type cannot store NUL, and both engines have the same rule.
 std::optional<std::size_t> utf8_length(std::string_view text);
 
 /// Checks a schema or table name against `^[a-z_][a-z0-9_]{0,50}$`; throws std::invalid_argument
@@ -23,7 +23,7 @@ std::string_view trimmed(std::string_view text, std::size_t limit);
 /// `text` with every byte that is not part of well-formed UTF-8, and every NUL, replaced by `?`.
 std::string printable(std::string_view text);
 
-/// The same text, for those who only look.
+/// A view of the text, if there is one.
 inline std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
   return text ? std::optional<std::string_view>{*text} : std::nullopt;
 }

@@ -19,7 +19,7 @@ using std::chrono::seconds;
 
 constexpr WallTime earliest = std::chrono::sys_days{std::chrono::year{1} / 1 / 1};
 constexpr WallTime latest = std::chrono::sys_days{std::chrono::year{10'000} / 1 / 1} - 1us;
-/// No zone is further from UTC, nor was any.
+/// No zone is or was further from UTC.
 constexpr seconds widest_offset = 24h;
 
 void require_instant(WallTime time) {
@@ -29,7 +29,7 @@ void require_instant(WallTime time) {
 }
 
 void require_local(LocalTime local) {
-  // In whole seconds, which reach further than microseconds do.
+  // Whole seconds have a greater range than microseconds.
   constexpr auto low = std::chrono::floor<seconds>(earliest) - widest_offset;
   constexpr auto high = std::chrono::floor<seconds>(latest) + widest_offset;
   if (local.time_since_epoch() < low.time_since_epoch() ||
@@ -53,7 +53,7 @@ const std::vector<date::time_zone>& known_zones() {
     const auto& zones = date::get_tzdb().zones;
     if (!zones.empty()) return zones;
   } catch (const std::runtime_error&) {
-    // There is not even a folder for them.
+    // The directory of the zone files is missing, too.
   }
   fail_database("no time zone files were found in /usr/share/zoneinfo");
 }
@@ -64,8 +64,8 @@ const date::time_zone* zone_named(std::string_view name) {
   return zone != zones.end() && zone->name() == name ? &*zone : nullptr;
 }
 
-/// The library reads a zone's file when it is first asked about it: here, rather than at the first
-/// job.
+/// The date library reads the file of a zone at the first query. This makes it read the file now,
+/// and not when the first job is due.
 void require_readable(const date::time_zone& zone) {
   try {
     (void)zone.get_info(date::sys_days{date::year{2015} / 1 / 1});
@@ -74,13 +74,13 @@ void require_readable(const date::time_zone& zone) {
   }
 }
 
-/// What names of zones are made of: among the files there are others.
+/// Whether `name` has only the characters of zone names. The directory contains other files, too.
 bool may_be_a_name(std::string_view name) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '/' || c == '+' || c == '-';
   };
-  // The machine's own setting: not a name that means the same on another machine.
+  // `localtime` is the setting of this machine. On another machine it means something else.
   return !name.empty() && name != "localtime" && std::ranges::all_of(name, allowed);
 }
 
@@ -153,7 +153,7 @@ ZonePeriod TimeZone::period_at(WallTime time) const {
   return rules_->period_at(time);
 }
 
-/// The rule's changes are further apart than the two instants that are looked at.
+/// The two instants are closer together than two changes of the rule.
 LocalInstants TimeZone::Rules::by_rule(LocalTime local) const {
   using Kind = LocalInstants::Kind;
   const WallTime near = std::chrono::sys_seconds{local.time_since_epoch()};

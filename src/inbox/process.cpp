@@ -1,4 +1,4 @@
-// Inbox::process(): handle and mark in one transaction.
+// Inbox::process(): handles a message and marks it, in one transaction.
 #include <algorithm>
 #include <stdexcept>
 #include <stop_token>
@@ -17,14 +17,13 @@
 namespace dovetail {
 namespace {
 
-/// Nobody can take what an open transaction holds: its lease has only to be longer than that can
-/// last.
-constexpr std::chrono::hours while_it_is_open{24 * 365};
-/// Between the note of a try and its transaction. If the process ends, the message may begin again
-/// after this time.
+/// Longer than a transaction can last. While it is open, its lock protects the message.
+constexpr std::chrono::hours lease_while_open{24 * 365};
+/// The lease from the note of a try until its transaction. If the process dies, the message may
+/// begin again after this time.
 constexpr std::chrono::milliseconds longest_process_lease{10'000};
-/// Pauses of a call that finds another process() between its two transactions, and for how long
-/// after the lease of that.
+/// A call that finds another process() between its two transactions pauses and tries again, until
+/// the other's lease has expired for `grace`.
 constexpr std::chrono::milliseconds first_pause{2};
 constexpr std::chrono::milliseconds longest_pause{200};
 constexpr std::chrono::milliseconds grace{500};
@@ -46,13 +45,13 @@ ProcessOutcome outcome_of(BeginOutcome outcome) {
   return ProcessOutcome::in_progress;
 }
 
-/// The database's doing, not the handler's: that costs no attempt.
-bool is_of_the_world(const std::exception& failure) {
+/// The database caused the failure, not the handler: it costs no attempt.
+bool is_environmental(const std::exception& failure) {
   const auto* error = dynamic_cast<const Error*>(&failure);
   return error != nullptr && (error->is_transient() || error->is_in_doubt());
 }
 
-/// Nor does a call that was cancelled because the platform is closing.
+/// The call was cancelled because the platform is closing: that costs no attempt either.
 bool is_cancelled(const std::exception& failure) {
   const auto* error = dynamic_cast<const Error*>(&failure);
   return error != nullptr && error->kind() == ErrorKind::cancelled;
@@ -76,11 +75,12 @@ std::string_view to_string(ProcessOutcome outcome) {
   return "unknown";
 }
 
-/// Notes the try before it is made. A process() of somebody else that has begun is waited for:
-/// between its two transactions nothing else would make this one wait.
+/// Notes the try before it is made. Waits while another process() has begun the message: between
+/// its two transactions there is no lock to wait for.
 storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::BeginOrder order) {
-  const auto clock = system_clock();
-  const MonoDeadline patience(*clock,
+  // The other call runs in real time, and so do the pauses. How long to wait is a matter of its
+  // lease, and so of the injected clock.
+  const MonoDeadline patience(database_->clock(),
                               std::chrono::ceil<std::chrono::milliseconds>(order.lease) + grace);
   for (auto pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
     storage::BeginAnswer answer;
@@ -90,7 +90,7 @@ storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::Beg
                      });
     if (answer.outcome != BeginOutcome::in_progress || !answer.by_process || patience.expired())
       return answer;
-    clock->sleep_for(pause, {});
+    system_clock()->sleep_for(pause);
     order.counts = false;
   }
 }
@@ -99,9 +99,9 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
                                    const std::function<void(Transaction& transaction)>& handler) {
   const auto transaction = database_->begin();
   auto& session = transaction->session();
-  if (!database_->inbox().continue_try(session, key, fence, while_it_is_open)) {
-    // Marked by a run before this one that did not learn of its commit, or begun by somebody else
-    // since.
+  if (!database_->inbox().continue_try(session, key, fence, lease_while_open)) {
+    // An earlier run of this call has committed without learning of it, or another call has begun
+    // the message since.
     const bool handled = database_->inbox().is_marked(session, key, InboxStatus::processed, fence);
     return handled ? ProcessOutcome::handled : ProcessOutcome::in_progress;
   }
@@ -109,7 +109,7 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
     Transaction lent{std::make_unique<storage::LentTransaction>(*transaction)};
     handler(lent);
   }
-  // False only when the handler has marked it by itself.
+  // Returns false only if the handler has marked the message itself.
   database_->inbox().mark_processed(session, key, fence);
   transaction->commit();
   return ProcessOutcome::handled;
@@ -121,15 +121,16 @@ ProcessOutcome Inbox::run_try(const storage::InboxKey& key, const storage::Inbox
   const auto failed = is_last ? TryEnd::dead : TryEnd::failed;
   auto outcome = ProcessOutcome::in_progress;
   try {
-    storage::run_with_retry(*system_clock(), log_, {}, {.repeatable = true},
-                            [&] { outcome = process_once(key, fence, handler); });
+    storage::run_with_retry(
+        database_->clock(), log_, {}, {.repeatable = true},
+        [&](const storage::Attempt&) { outcome = process_once(key, fence, handler); });
   } catch (const PermanentFailure& failure) {
     end_try(key, fence, TryEnd::dead, failure.what());
     throw;
   } catch (const std::exception& failure) {
-    const auto end = is_cancelled(failure)      ? TryEnd::cancelled
-                     : is_of_the_world(failure) ? TryEnd::not_counted
-                                                : failed;
+    const auto end = is_cancelled(failure)       ? TryEnd::cancelled
+                     : is_environmental(failure) ? TryEnd::not_counted
+                                                 : failed;
     end_try(key, fence, end, failure.what());
     throw;
   } catch (...) {
@@ -170,33 +171,41 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
   return outcome;
 }
 
-/// The handler's writes are rolled back; its try is noted. The caller gets the handler's own error,
-/// so an error of this is only logged.
+/// Stores how a try ended. False: another call has begun the message since.
+bool Inbox::store_end(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
+                      std::string_view error) {
+  bool noted = false;
+  // While the platform is closing, calls without a token of their own are cancelled. The limit of
+  // this call is a limit of I/O, by the system's clock.
+  std::stop_source limit;
+  std::jthread timer;
+  if (end == TryEnd::cancelled) {
+    timer = std::jthread([&](const std::stop_token& done) {
+      if (system_clock()->sleep_for(note_when_closing, done)) limit.request_stop();
+    });
+  }
+  const auto stop = end == TryEnd::cancelled ? limit.get_token() : std::stop_token{};
+  database_->write({.stop = stop}, [&](storage::WriteSession& session) {
+    auto& store = database_->inbox();
+    noted = store.continue_try(session, key, fence, std::chrono::minutes{1});
+    if (!noted) return;
+    if (end == TryEnd::dead) {
+      store.mark_dead(session, key, fence, error);
+    } else {
+      store.release(session, key, fence, error, end == TryEnd::failed ? 1 : 0);
+    }
+  });
+  return noted;
+}
+
+/// Notes a failed try, whose writes are rolled back. The caller gets the handler's own error, so an
+/// error in here is only logged.
 void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
                     std::string_view error) noexcept {
   try {
     const auto printable = core::printable(error);
     const auto text = inbox::checked_error("error", printable);
-    bool noted = false;
-    // While the platform is closing, calls without a token of their own are cancelled.
-    std::stop_source limit;
-    std::jthread timer;
-    if (end == TryEnd::cancelled) {
-      timer = std::jthread([&](const std::stop_token& done) {
-        if (system_clock()->sleep_for(note_when_closing, done)) limit.request_stop();
-      });
-    }
-    const auto stop = end == TryEnd::cancelled ? limit.get_token() : std::stop_token{};
-    database_->write({.stop = stop}, [&](storage::WriteSession& session) {
-      auto& store = database_->inbox();
-      noted = store.continue_try(session, key, fence, std::chrono::minutes{1});
-      if (!noted) return;  // somebody else has begun since
-      if (end == TryEnd::dead) {
-        store.mark_dead(session, key, fence, text);
-      } else {
-        store.release(session, key, fence, text, end == TryEnd::failed ? 1 : 0);
-      }
-    });
+    const bool noted = store_end(key, fence, end, text);
     const bool counts = noted && end != TryEnd::not_counted && end != TryEnd::cancelled;
     metrics_.count("inbox.failed_tries", counts ? 1 : 0,
                    {{"store", database_->name()}, {"source", key.source}});

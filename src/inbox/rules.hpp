@@ -1,5 +1,5 @@
-// What the arguments of the inbox must meet. Each throws std::invalid_argument or
-// std::out_of_range, with the limit in the text.
+// Checks of the inbox's arguments. Each throws std::invalid_argument or std::out_of_range, with the
+// limit in the text.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace dovetail::inbox {
 
-/// Why a message is dead whose lease ran out at its last attempt.
+/// The reason of a message that is dead because its lease expired at its last attempt.
 inline constexpr std::string_view lost_last_attempt =
     "its lease ran out, and with it its last attempt";
 
@@ -20,7 +20,7 @@ void require_hash(ContentHash hash);
 void require_max_attempts(int attempts);
 void require_lease(std::chrono::milliseconds lease);
 void require_filter(const InboxDeadLetterFilter& filter);
-/// UTF-8; cut to what is kept.
+/// Checks that `error` is UTF-8, and cuts it to the length that is stored.
 std::string_view checked_error(const char* what, std::string_view error);
 
 }  // namespace dovetail::inbox

@@ -1,4 +1,4 @@
-// Topics that nobody handles, as the background service and the public call look for them.
+// Finds topics that no instance handles, for the background service and for the public call.
 #pragma once
 
 #include <span>
@@ -13,19 +13,19 @@ namespace dovetail::instance {
 
 inline constexpr int most_instances = 10'000;  // read at once
 
-/// Those of `due` that none of `instances` handles. No I/O.
+/// The topics of `due` that none of `instances` handles. It does no I/O.
 [[nodiscard]] std::vector<UnhandledTopic> unhandled(std::span<const InstanceInfo> instances,
                                                     std::string_view queue,
                                                     std::span<const storage::DueTopic> due);
 
-/// Reads the front of one queue and, if anything waits there, the instances.
+/// Reads the front of a queue. If messages wait there, reads the instances, too.
 [[nodiscard]] std::vector<UnhandledTopic> find_unhandled(storage::Database& database,
                                                          storage::QueueStore& store,
                                                          std::string_view queue,
                                                          const UnhandledTopicsRequest& request,
                                                          const storage::ReadOptions& options);
 
-/// The longest wait first.
+/// Sorts by waiting time, the longest first.
 void sort_by_wait(std::vector<UnhandledTopic>& topics);
 
 }  // namespace dovetail::instance

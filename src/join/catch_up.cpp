@@ -3,6 +3,7 @@
 #include "dovetail/error.hpp"
 #include "storage/join_store.hpp"
 #include "storage/portions.hpp"
+#include "storage/queue_names.hpp"
 
 namespace dovetail::join {
 namespace {
@@ -69,10 +70,10 @@ bool CatchUp::catch_up(const std::stop_token& stop) {
     database_.write({.single_statement = true, .service = true, .stop = stop},
                     [&](storage::WriteSession& session) {
                       answer = database_.joins().catch_up(session, storage::portion);
+                      if (answer.handled > 0) session.wakes(storage::queue_names::outbox);
                     });
     if (answer.handled == 0) break;
     metrics_.count("join.caught_up", answer.handled, {{"store", database_.name()}});
-    database_.announce();
   }
   return answer.waiting;
 }

@@ -1,9 +1,9 @@
-// Work on joins that transactions had to leave undone.
+// Finishes work on joins that transactions could not finish.
 //
-// A join's end cannot wake a waiting message that another transaction has locked at that moment,
-// and an ack in a transaction with an old snapshot cannot count every step. The database notes
-// both; this thread looks for them every second, as long as messages wait for joins. A process
-// whose waiting messages are all handled makes no query.
+// The end of a join cannot wake a waiting message that another transaction has locked, and an ack
+// in a transaction with an old snapshot cannot count every step. The database notes both cases.
+// While messages wait for joins, this thread looks for such notes every second. Otherwise it makes
+// no query.
 //
 // Threads: note_waiting() and run_once() from any; start() and stop() once.
 #pragma once
@@ -24,7 +24,7 @@ class CatchUp {
       : database_(database), log_(std::move(log)), metrics_(std::move(metrics)) {}
 
   void start();
-  /// Does not wait.
+  /// Does not wait for the thread.
   void request_stop() { thread_.request_stop(); }
   void stop();
 
@@ -33,13 +33,12 @@ class CatchUp {
   /// A message waits for a join, or will when its handler's transaction commits.
   void note_waiting();
 
-  /// Does everything that is left undone, and logs the joins that ended while no message waited for
-  /// them.
+  /// Finishes all such work, and logs the joins that ended while no message waited for them.
   void run_once(const std::stop_token& stop);
 
  private:
   void run(const std::stop_token& stop);
-  /// Answers whether messages wait for joins.
+  /// Returns whether messages wait for joins.
   bool catch_up(const std::stop_token& stop);
   void log_ended(const std::stop_token& stop);
 

@@ -6,19 +6,23 @@
 #include "dovetail/error.hpp"
 #include "join/wait_payload.hpp"
 #include "storage/join_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail::join {
 namespace {
 
 using std::chrono::milliseconds;
+using storage::after_commit;
+using storage::session_of;
 
-/// The database did not answer: waiting goes on, and costs nothing.
+/// The pause after a failure of the database. Such a failure costs no attempt.
 constexpr milliseconds retry_after{1'000};
-/// Only workers that die at it, and commits that fail, use up attempts of a waiting message. Each
-/// look at a pending join sets them back to zero.
+/// A waiting message loses attempts only when its worker dies or a commit fails. Each look at a
+/// pending join sets its attempts back to zero.
 constexpr int attempts = 1'000;
 
-/// The failure path: its steps decide if it was asked for, a missed deadline always.
+/// Whether to take the failure path. A missed deadline always leads there; failed steps do if the
+/// message asks for it.
 bool has_failed(const Join& join, const Continuation& continuation) {
   if (join.reason) return true;
   return continuation.fail_if_any_step_failed && join.failed_steps > 0;
@@ -39,7 +43,7 @@ void WaitHandler::handle(const Message& message, HandlerContext& context) {
     throw;
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
-    // Somebody has removed the joins' tables: they may come back.
+    // The joins' tables were removed. They may come back.
     const bool removed = known != nullptr && known->kind() == ErrorKind::schema;
     log_.write(LogLevel::warn, "join.wait_postponed",
                {{"store", database_.name()},
@@ -58,7 +62,7 @@ void WaitHandler::look(const Message& message, HandlerContext& context) {
   }
   auto& transaction = context.transaction();
   const auto awaited =
-      database_.joins().wait(transaction.session(), payload.join, message.message_id);
+      database_.joins().wait(session_of(transaction), payload.join, message.message_id);
   if (!awaited) throw PermanentFailure("join " + payload.join.to_string() + " does not exist");
   const auto& join = awaited->join;
   switch (join.status) {
@@ -90,7 +94,7 @@ void WaitHandler::go_on(const Message& message, const Continuation& continuation
   const bool failed = has_failed(join, continuation);
   const auto& topic =
       failed ? continuation.on_fail_topic.value_or("") : continuation.on_complete_topic;
-  transaction.after_commit([this, failed] {
+  after_commit(transaction, [this, failed] {
     metrics_.count("join.continued", 1,
                    {{"store", database_.name()}, {"path", failed ? "failure" : "success"}});
   });
@@ -116,13 +120,13 @@ void WaitHandler::go_on(const Message& message, const Continuation& continuation
                failed ? "join.failure_continued" : "join.success_continued", message, join);
 }
 
-/// Once it has taken effect: a transaction that fails is made again, with its decision.
+/// Logs the decision after the commit: a transaction that fails runs again and decides anew.
 void WaitHandler::log_decision(Transaction& transaction, LogLevel level, std::string_view event,
                                const Message& message, const Join& join) const {
   if (!log_.enabled(level)) return;
-  transaction.after_commit([this, level, event, waiting = message.message_id, id = join.id,
-                            status = join.status, expected = join.expected_steps,
-                            completed = join.completed_steps, failed = join.failed_steps] {
+  after_commit(transaction, [this, level, event, waiting = message.message_id, id = join.id,
+                             status = join.status, expected = join.expected_steps,
+                             completed = join.completed_steps, failed = join.failed_steps] {
     log_.write(level, event,
                {{"store", database_.name()},
                 {"join_id", id.to_string()},

@@ -1,8 +1,8 @@
 // The handler of messages that wait for a join.
 //
-// It looks at the join and decides in one transaction, with the join locked: goes on (the
-// continuation and the ack commit together), or is noted as waiting and snoozes (that commits
-// together as well). Between the two the join cannot end unseen.
+// It locks the join, reads it and decides, in one transaction. If the join has ended, the
+// continuation and the ack commit together. If it is pending, the note that the message waits and
+// the snooze commit together. So the join cannot end unseen in between.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ class WaitHandler final : public Handler {
   void look(const Message& message, HandlerContext& context);
   void go_on(const Message& message, const Continuation& continuation, const Join& join,
              Transaction& transaction);
-  /// `event` is a literal: it is kept until the commit.
+  /// `event` must be a literal: it is used after the commit.
   void log_decision(Transaction& transaction, LogLevel level, std::string_view event,
                     const Message& message, const Join& join) const;
 

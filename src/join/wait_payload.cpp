@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// join_id, joinId and JoinId are the same.
+/// Treats join_id, joinId and JoinId as the same name.
 std::string plain(std::string_view key) {
   std::string out;
   for (const char c : key) {

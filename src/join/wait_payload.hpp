@@ -1,4 +1,4 @@
-// What a waiting message carries.
+// The payload of a message that waits for a join.
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,7 @@ struct WaitPayload {
   Continuation continuation;
 };
 
-/// Throws std::invalid_argument for what nobody can wait for.
+/// Throws std::invalid_argument when the text names no join to wait for.
 [[nodiscard]] WaitPayload parse_wait_payload(std::string_view json);
 
 /// Throws std::invalid_argument for a continuation that could not be enqueued.

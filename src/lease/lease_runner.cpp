@@ -20,7 +20,8 @@ constexpr milliseconds shortest_attempt{250};
 constexpr milliseconds release_patience{2'000};
 constexpr double jitter = 0.1;  // of the duration, and only ever sooner
 
-/// How long before it ends a lease counts as lost: more than two clocks drift apart meanwhile.
+/// A lease counts as lost this long before it expires. It is longer than two clocks drift apart
+/// during a lease.
 MonoDuration margin(milliseconds duration) {
   return std::min<MonoDuration>(duration / 10,
                                 std::max<milliseconds>(milliseconds{1'000}, duration / 500));
@@ -45,11 +46,13 @@ void require_options(const LeaseRunnerOptions& options) {
 
 }  // namespace
 
-// Two threads: one renews, and may have to wait for the database; the other fires the stop token in
-// time, even while the first waits. All times are of the monotonic clock: the lease's end is
-// counted from when the request for it was sent, which is sooner than when the database granted it.
-// The end only moves later, so that both threads may sleep until the time they know, and look
-// again.
+// There are two threads. One renews the lease, and may wait for the database. The other fires the
+// stop token in time, even while the first one waits. All times are of the monotonic clock. The end
+// of the lease is counted from the moment when the request was sent, which is before the database
+// granted it. The end only moves later, so both threads may sleep until the end that they know, and
+// then look again.
+//
+// Time limits of single calls of the database are limits of I/O: they use the system's clock.
 struct LeaseRunner::State {
   State(Leases& leases_, Lease granted, const LeaseRunnerOptions& options, MonoTime sent_at)
       : leases(leases_),
@@ -70,7 +73,7 @@ struct LeaseRunner::State {
     over.request_stop();
     watcher.join();
     renewer.join();
-    source.request_stop();  // whoever kept the token: it is over
+    source.request_stop();  // for users who kept the token
     try {
       const std::jthread hurry([this](const std::stop_token& done) {
         if (system_clock()->sleep_for(release_patience, done)) releasing.request_stop();
@@ -81,7 +84,7 @@ struct LeaseRunner::State {
     }
   }
 
-  /// From when on it counts as lost. Under the mutex.
+  /// The time from which on the lease counts as lost. Under the mutex.
   [[nodiscard]] MonoTime lost_at() const { return ends - margin(duration); }
 
   bool check() {
@@ -102,18 +105,17 @@ struct LeaseRunner::State {
     tell();
   }
 
-  /// Not under the mutex: callbacks run here.
+  /// Not under the mutex: it runs the users' callbacks.
   void tell() {
-    over.request_stop();  // a renewal that is under way is in vain
+    over.request_stop();  // ends a renewal that is under way
     if (!told.exchange(true)) leases.note_lost(lease);
     source.request_stop();
   }
 
-  /// Throws when the database gave no answer.
+  /// Returns false when the lease is lost. Throws when the database gave no answer.
   bool renew() {
     const auto sent_at = clock.mono();
-    // One attempt that gets no answer, on a connection that is only half there, must leave time for
-    // another.
+    // An attempt that gets no answer, on a half-open connection, must leave time for another one.
     std::stop_source attempt;
     const std::stop_callback ends_with_us(over.get_token(), [&] { attempt.request_stop(); });
     const std::jthread hurry([&](const std::stop_token& done) {
@@ -130,8 +132,8 @@ struct LeaseRunner::State {
     return true;
   }
 
-  /// Sleeps until the renewal is due; a renewal by somebody else meanwhile puts it off. False: no
-  /// more renewals.
+  /// Sleeps until the renewal is due. A call of try_renew_now() meanwhile postpones it. Returns
+  /// false when there are no more renewals.
   bool sleep_until_due(const std::stop_token& stop) {
     const auto sooner = share_of(duration, jitter * core::random_unit());
     for (;;) {
@@ -178,12 +180,12 @@ struct LeaseRunner::State {
   const milliseconds duration;
   const double renew_at;
   std::mutex mutex;
-  MonoTime ends;      // on the safe side
-  bool lost = false;  // for good
+  MonoTime ends;      // not later than in the database
+  bool lost = false;  // never false again
   std::atomic<bool> told{false};
   std::stop_source source;     // the runner's own: lost, stopped from outside, or destroyed
-  std::stop_source over;       // no renewal any more
-  std::stop_source releasing;  // no patience any more
+  std::stop_source over;       // ends renewals
+  std::stop_source releasing;  // ends the release
   std::stop_callback<std::function<void()>> outer;
   std::jthread renewer;
   std::jthread watcher;
@@ -200,7 +202,7 @@ std::optional<LeaseRunner> LeaseRunner::try_start(Leases& leases, std::string_vi
   if (!lease) return std::nullopt;
   try {
     return LeaseRunner{std::make_unique<State>(leases, *lease, options, sent_at)};
-  } catch (...) {  // no thread to be had
+  } catch (...) {  // the threads could not be started
     leases.release(*lease);
     throw;
   }
@@ -252,7 +254,7 @@ bool run_while_leader(Leases& leases, std::string_view name,
     try {
       runner = LeaseRunner::try_start(leases, name, own);
     } catch (const Error& error) {
-      // Without its database nobody leads; it may come back.
+      // Without the database there is no leader. It may come back.
       const bool passes =
           error.is_transient() || error.is_in_doubt() || error.kind() == ErrorKind::cancelled;
       if (!passes) throw;
@@ -262,7 +264,7 @@ bool run_while_leader(Leases& leases, std::string_view name,
       if (!runner->is_lost() && !own.stop.stop_requested()) return true;
       runner.reset();
     }
-    // Often enough to follow soon after a leader's end, and not all at once.
+    // Candidates try often enough to follow a leader soon, and not all at the same time.
     const auto pause = share_of(own.duration, 0.1 + 0.1 * core::random_unit());
     leases.clock().sleep_for(std::min<MonoDuration>(pause, std::chrono::seconds{2}), own.stop);
   }

@@ -5,13 +5,14 @@
 #include "outbox/store_messages.hpp"
 #include "queue/new_messages.hpp"
 #include "storage/database.hpp"
+#include "storage/queue_names.hpp"
 #include "storage/queue_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 
-using queue::announcement_in;
 using queue::checked;
-using storage::Announcement;
+using storage::session_of;
 
 Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
     : WorkQueue(database, database.outbox(), "outbox", options, std::move(log),
@@ -23,31 +24,22 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   message.lasts = true;
   Enqueued answer;
   const bool fresh = message.fresh;
-  const bool inside = fresh && !message.unique_key && database().announces_inside();
-  bool again = false;
   database().write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) {
-                     const bool repeated = std::exchange(again, true);
-                     message.fresh = fresh && !repeated;
-                     answer = database().outbox().enqueue(
-                         session, message, inside ? Announcement::inside : Announcement::later);
-                     // A second run finds what the first one stored without being told: that was
-                     // this call's doing.
-                     if (repeated && fresh && answer == message.id) answer = {message.id, true};
+                   [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+                     message.fresh = fresh && !attempt.after_doubt;
+                     answer = database().outbox().enqueue(session, message);
+                     if (!attempt.after_doubt || !fresh || answer != message.id) return;
+                     answer = {message.id, true};  // the earlier run of this call has stored it
+                     session.wakes(storage::queue_names::outbox);
                    });
   note_enqueued(message, answer.stored());
-  const bool announced = inside && message.fresh;  // not by a second run
-  if (answer.stored() && announced) database().doorbell().ring();
-  if (answer.stored() && !announced) database().announce();
   return answer;
 }
 
 Enqueued Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(transaction, std::span{&request, 1}).front();
   const auto message = checked(request, options());
-  const auto answer =
-      database().outbox().enqueue(transaction.session(), message, announcement_in(transaction));
-  if (answer.stored()) transaction.announce_at_commit();
+  const auto answer = database().outbox().enqueue(session_of(transaction), message);
   note_enqueued(message, answer.stored());
   return answer;
 }
@@ -56,17 +48,12 @@ std::vector<Enqueued> Outbox::enqueue_many(std::span<const EnqueueRequest> reque
   const auto messages = checked(requests, options());
   if (messages.empty()) return {};
   std::vector<Enqueued> answers;
-  bool again = false;
-  database().write({.repeatable = true}, [&](storage::WriteSession& session) {
-    const bool repeated = std::exchange(again, true);
-    answers = outbox::store(database(), session, requests, messages, repeated, Announcement::later);
-    if (!repeated) return;
-    for (std::size_t i = 0; i < messages.size(); ++i) {
-      if (messages[i].fresh && answers[i] == messages[i].id) answers[i] = {messages[i].id, true};
-    }
-  });
+  database().write(
+      {.repeatable = true}, [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+        answers = outbox::store(database(), session, requests, messages, attempt.after_doubt);
+        queue::count_own_as_stored(answers, messages, attempt);
+      });
   note_enqueued_many(requests, answers);
-  database().announce();
   return answers;
 }
 
@@ -74,9 +61,7 @@ std::vector<Enqueued> Outbox::enqueue_many(Transaction& transaction,
                                            std::span<const EnqueueRequest> requests) {
   const auto messages = checked(requests, options());
   if (messages.empty()) return {};
-  auto answers = outbox::store(database(), transaction.session(), requests, messages, false,
-                               announcement_in(transaction));
-  transaction.announce_at_commit();
+  auto answers = outbox::store(database(), session_of(transaction), requests, messages, false);
   note_enqueued_many(requests, answers);
   return answers;
 }

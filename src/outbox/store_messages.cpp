@@ -29,15 +29,14 @@ void attach(storage::Database& database, storage::WriteSession& session,
 
 std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& session,
                             std::span<const EnqueueRequest> requests,
-                            std::span<const storage::NewMessage> messages, bool repeated,
-                            storage::Announcement announcement) {
+                            std::span<const storage::NewMessage> messages, bool repeated) {
   std::vector<JoinId> joins;
   for (const auto& request : requests)
     joins.insert(joins.end(), request.joins.begin(), request.joins.end());
   std::ranges::sort(joins);
   joins.erase(std::unique(joins.begin(), joins.end()), joins.end());
-  require_joins(database, session, joins);  // before anything is written
-  auto answers = database.outbox().enqueue_many(session, messages, repeated, announcement);
+  require_joins(database, session, joins);  // before the first write
+  auto answers = database.outbox().enqueue_many(session, messages, repeated);
   if (joins.empty()) return answers;
   std::vector<storage::Membership> members;
   for (std::size_t i = 0; i < requests.size(); ++i) {

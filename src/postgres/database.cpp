@@ -1,6 +1,7 @@
 #include "postgres/database.hpp"
 
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "core/random.hpp"
@@ -8,14 +9,13 @@
 #include "dovetail/error.hpp"
 #include "dovetail/transaction.hpp"
 #include "postgres/sql.hpp"
+#include "storage/queue_names.hpp"
 #include "storage/retry.hpp"
 
 namespace dovetail::postgres {
 namespace {
 
-// Payloads of NOTIFY that are the scheduler's business; see the schema's function _wake.
-constexpr std::string_view timers_payload = "timers";
-constexpr std::string_view jobs_payload = "jobs";
+namespace queue_names = storage::queue_names;
 
 using Scope = SessionCore::Scope;
 
@@ -59,12 +59,9 @@ class OwnedTransaction final : public storage::TransactionHandle {
       const auto connection = std::exchange(connection_, std::nullopt);
       session_.core().commit();
     }
-    if (announces_) database_.announce();
-    if (announces_schedule_) database_.announce_schedule();
+    database_.wake(session_);
     for (const auto& call : std::exchange(after_commit_, {})) call();
   }
-  void announce_at_commit() override { announces_ = true; }
-  void announce_schedule_at_commit() override { announces_schedule_ = true; }
   void after_commit(std::function<void()> call) override {
     after_commit_.push_back(std::move(call));
   }
@@ -81,8 +78,6 @@ class OwnedTransaction final : public storage::TransactionHandle {
   Database& database_;
   std::optional<storage::Pool<Connection>::Lease> connection_;
   WriteSession session_;
-  bool announces_ = false;
-  bool announces_schedule_ = false;
   std::vector<std::function<void()>> after_commit_;
 };
 
@@ -148,9 +143,10 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       leases_(texts_),
       instances_(texts_),
       migrations_(texts_, quoted(options_.schema)),
-      notifier_(options_.log, name_, [this](const std::stop_token& stop) { notify("", stop); }),
-      schedule_notifier_(options_.log, name_,
-                         [this](const std::stop_token& stop) { notify(timers_payload, stop); }) {}
+      notifier_(options_.log, name_,
+                [this](const Notifier::Queues& queues, const std::stop_token& stop) {
+                  notify(queues, stop);
+                }) {}
 
 std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {
   // An attempt that has begun takes the time that it needs: the pool begins none after
@@ -178,7 +174,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
   storage::run_with_retry(
       *options_.clock, options_.log, {.patience = options_.retry_for},
-      {.repeatable = true, .stop = stop}, [&] {
+      {.repeatable = true, .stop = stop}, [&](const storage::Attempt&) {
         auto connection = (options.service ? service_pool_ : pool_).acquire(stop, give_up_at);
         ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
         body(session);
@@ -195,20 +191,22 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
   options.stop = or_closing(given.stop);
   require_connected(options.stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
-  storage::run_with_retry(*options_.clock, options_.log, {.patience = options_.retry_for}, options,
-                          [&] { write_once(options, body, give_up_at); });
+  storage::run_with_retry(
+      *options_.clock, options_.log, {.patience = options_.retry_for}, options,
+      [&](const storage::Attempt& attempt) { write_once(options, body, attempt, give_up_at); });
 }
 
 void Database::write_once(const storage::WriteOptions& options, const WriteBody& body,
-                          TimePoint give_up_at) {
+                          const storage::Attempt& attempt, TimePoint give_up_at) {
   auto connection = (options.service ? service_pool_ : pool_).acquire(options.stop, give_up_at);
   // Behind a pooler the isolation level of a lone statement is the server's default; BEGIN says
   // which one we need.
   const auto scope =
       options.single_statement && !options_.pooled ? Scope::autocommit : Scope::transaction;
-  WriteSession session({*connection, scope, !options_.pooled, options.stop});
+  WriteSession session({*connection, scope, !options_.pooled, options.stop,
+                        options.single_statement ? &notifier_ : nullptr});
   try {
-    body(session);
+    body(session, attempt);
   } catch (...) {
     try {
       session.core().rollback();
@@ -217,7 +215,13 @@ void Database::write_once(const storage::WriteOptions& options, const WriteBody&
     }
     throw;
   }
-  session.core().commit();
+  try {
+    session.core().commit();
+  } catch (const Error& error) {
+    if (error.is_in_doubt()) wake(session);  // the next run may find that nothing is left to do
+    throw;
+  }
+  wake(session);
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
@@ -240,28 +244,35 @@ std::string Database::channel() const {
   return "dovetail_" + options_.schema;  // as the schema's function _wake writes it
 }
 
-void Database::announce() {
-  doorbell().ring();
-  notifier_.announce();
-}
-
-void Database::announce_schedule() {
-  schedule_bell().ring();
-  schedule_notifier_.announce();
+void Database::wake(const storage::WriteSession& session) {
+  for (const auto& each : session.wake_ups()) {
+    bells().ring(each.queue);
+    if (!each.announced) notifier_.announce(each.queue);
+  }
 }
 
 /// Makes one attempt: workers that miss the hint find the message by polling.
-void Database::notify(std::string_view queue, const std::stop_token& stop) {
-  Params params;
-  params.add(std::string_view{channel()}).add(queue);
+void Database::notify(const Notifier::Queues& queues, const std::stop_token& stop) {
   auto connection = service_pool_.acquire(stop, std::chrono::steady_clock::now());
-  // A hint need not be on disk before it is sent: without that wait it is there some milliseconds
-  // sooner.
-  connection->run(
-      {.name = "notify",
-       .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
-       .params = &params},
-      stop);
+  for (const auto& queue : queues) {
+    Params params;
+    params.add(std::string_view{channel()}).add(std::string_view{queue});
+    // A hint need not be on disk before it is sent: without that wait it arrives some milliseconds
+    // sooner.
+    connection->run(
+        {.name = "notify",
+         .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
+         .params = &params},
+        stop);
+  }
+}
+
+/// Rings the bell that the payload of a NOTIFY names; see the schema's function _wake.
+void Database::ring(std::string_view payload) {
+  if (!payload.empty()) return bells().ring(payload);
+  // Joins, and processes of an earlier version, do not say which messages they mean.
+  bells().ring(queue_names::outbox);
+  bells().ring(queue_names::inbox);
 }
 
 void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
@@ -293,18 +304,13 @@ void Database::listen_once(const std::stop_token& stop,
       "listen \"" + channel() + '"';  // the schema's name was checked: it has no quotes
   connection->run({.name = "listen", .text = text}, stop);
   connected(true);
-  doorbell().ring();  // for what came before we listened
-  schedule_bell().ring();
+  bells().ring_all();  // messages may have come before we listened
   while (!stop.stop_requested()) {
-    bool work = false;
-    bool schedule = false;
-    const auto heard = [&](std::string_view queue) {
-      (queue == timers_payload || queue == jobs_payload ? schedule : work) = true;
-    };
+    std::set<std::string, std::less<>> heard;
     connection->wait_for_notification(std::chrono::steady_clock::now() + std::chrono::minutes{1},
-                                      stop, heard);
-    if (work) doorbell().ring();
-    if (schedule) schedule_bell().ring();
+                                      stop,
+                                      [&](std::string_view payload) { heard.emplace(payload); });
+    for (const auto& payload : heard) ring(payload);
   }
 }
 

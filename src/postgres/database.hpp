@@ -35,9 +35,6 @@ class Database final : public storage::Database {
   void cancel_calls() override { closing_.request_stop(); }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
-  bool announces_inside() override { return process_.is_this_one() && notifier_.take_turn(); }
-  void announce() override;
-  void announce_schedule() override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::QueueStore& outbox() override { return outbox_; }
   storage::InboxStore& inbox() override { return inbox_; }
@@ -50,15 +47,20 @@ class Database final : public storage::Database {
   storage::InstanceStore& instances() override { return instances_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 
+  /// Wakes the workers for which the session's transaction, which has committed, has messages.
+  void wake(const storage::WriteSession& session);
+
  private:
   void listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// The channel of NOTIFY that this schema uses.
   [[nodiscard]] std::string channel() const;
-  /// Sends a NOTIFY whose payload names the queue.
-  void notify(std::string_view queue, const std::stop_token& stop);
+  /// Sends a NOTIFY for each queue, whose payload names the queue.
+  void notify(const Notifier::Queues& queues, const std::stop_token& stop);
+  void ring(std::string_view payload);
+  /// Of the system's clock: time limits of connections are limits of I/O.
   using TimePoint = std::chrono::steady_clock::time_point;
   void write_once(const storage::WriteOptions& options, const WriteBody& body,
-                  TimePoint give_up_at);
+                  const storage::Attempt& attempt, TimePoint give_up_at);
   [[nodiscard]] std::unique_ptr<Connection> connect(const std::stop_token& stop,
                                                     TimePoint give_up_at);
   /// Makes the first connection, within connect_timeout. Throws InvalidOperation in a forked child.
@@ -89,7 +91,6 @@ class Database final : public storage::Database {
   InstanceStore instances_;
   MigrationStore migrations_;
   Notifier notifier_;
-  Notifier schedule_notifier_;
 };
 
 /// This engine, for the registry.

@@ -5,6 +5,7 @@
 #include "core/text.hpp"
 #include "postgres/session.hpp"
 #include "postgres/sql.hpp"
+#include "storage/queue_names.hpp"
 
 namespace dovetail::postgres {
 namespace {
@@ -184,9 +185,8 @@ std::optional<WallTime> InboxStore::renew(storage::WriteSession& session,
 // --- the queue
 
 std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
-                                               std::span<const storage::InboxArrival> arrivals,
-                                               storage::Announcement announcement) {
-  const bool notify = announcement != storage::Announcement::later;
+                                               std::span<const storage::InboxArrival> arrivals) {
+  const bool notify = WriteSession::of(session).is_borrowed();  // we do not see its end
   std::vector<InboxEnqueued> answers;
   answers.reserve(arrivals.size());
   while (!arrivals.empty()) {
@@ -199,6 +199,7 @@ std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
     for (const auto& result : WriteSession::of(session).run_all(texts_, calls)) {
       InboxEnqueued answer{.outcome = storage::enqueue_outcome_of(result.bytes(0, 0))};
       if (!result.is_null(0, 1)) answer.id = MessageId{result.uuid(0, 1)};
+      if (answer.stored()) session.wakes(storage::queue_names::inbox);
       answers.push_back(answer);
     }
   }

@@ -17,17 +17,23 @@ Notifier::~Notifier() {
   changed_.wait_for(lock, closing_patience, [this] { return !pending_ && !sending_; });
 }
 
-bool Notifier::take_turn() {
+Notifier::State& Notifier::state_of(std::string_view queue) {
+  const auto found = states_.find(queue);
+  return found != states_.end() ? found->second : states_[std::string{queue}];
+}
+
+bool Notifier::take_turn(std::string_view queue) {
   const auto now = std::chrono::steady_clock::now();
   std::lock_guard lock(mutex_);
-  if (pending_ || now - last_ < quiet_time) return false;
-  last_ = now;
+  auto& state = state_of(queue);
+  if (state.pending || now - state.last < quiet_time) return false;
+  state.last = now;
   return true;
 }
 
-void Notifier::announce() {
+void Notifier::announce(std::string_view queue) {
   std::lock_guard lock(mutex_);
-  if (pending_) return;
+  if (std::exchange(state_of(queue).pending, true)) return;
   pending_ = true;
   if (!thread_.joinable()) {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -35,25 +41,34 @@ void Notifier::announce() {
   changed_.notify_all();
 }
 
+Notifier::Queues Notifier::take_pending() {
+  Queues queues;
+  for (auto& [queue, state] : states_) {
+    if (std::exchange(state.pending, false)) queues.push_back(queue);
+  }
+  pending_ = false;
+  return queues;
+}
+
 void Notifier::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, stop, [this] { return pending_; })) {
-    pending_ = false;
+    const auto queues = take_pending();
     sending_ = true;
     lock.unlock();
-    try_to_send(stop);
+    try_to_send(queues, stop);
     lock.lock();
     sending_ = false;
-    last_ = std::chrono::steady_clock::now();
+    for (const auto& queue : queues) state_of(queue).last = std::chrono::steady_clock::now();
     changed_.notify_all();
     changed_.wait_for(lock, stop, spacing, [] { return false; });
   }
 }
 
 /// Logs the first of several failures in a row.
-void Notifier::try_to_send(const std::stop_token& stop) {
+void Notifier::try_to_send(const Queues& queues, const std::stop_token& stop) {
   try {
-    send_(stop);
+    send_(queues, stop);
     failing_ = false;
   } catch (const std::exception& error) {
     if (stop.stop_requested() || std::exchange(failing_, true)) return;

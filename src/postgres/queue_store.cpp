@@ -8,6 +8,7 @@
 #include "core/headers.hpp"
 #include "core/text.hpp"
 #include "postgres/session.hpp"
+#include "storage/row_hint.hpp"
 
 namespace dovetail::postgres {
 namespace {
@@ -43,11 +44,9 @@ Params fresh_params(const storage::NewMessage& message) {
   return params;
 }
 
-Params enqueue_params(const storage::NewMessage& message, storage::Announcement announcement) {
+Params enqueue_params(const storage::NewMessage& message, bool notify) {
   auto params = fresh_params(message);
-  params.add(message.unique_key)
-      .add(announcement != storage::Announcement::later)
-      .add(micros(message.delay));
+  params.add(message.unique_key).add(notify).add(micros(message.delay));
   return params;
 }
 
@@ -175,7 +174,7 @@ Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep, bo
   std::vector<RowAt> rows;
   rows.reserve(claims.size());
   for (const auto& claim : claims) {
-    if (claim.row != 0) rows.push_back(RowAt{claim.row});
+    if (const auto row = storage::row_of(claim); row != 0) rows.push_back(RowAt{row});
   }
   if (!locked && rows.size() == claims.size() && rows.size() >= rows_from) {
     params.add(std::span<const RowAt>{rows});
@@ -287,7 +286,7 @@ storage::ClaimedEntry read_entry(const Result& result, int row) {
   storage::ClaimedEntry entry;
   entry.claimed.message = read_message(result, row);
   entry.claimed.claim = {entry.claimed.message.id, result.integer(row, 10),
-                         result.integer(row, 14)};
+                         storage::hint_at(result.integer(row, 14))};
   entry.claimed.lease_until = result.time(row, 11);
   entry.ready_at = result.time(row, 12);
   entry.lost_leases = static_cast<int>(result.integer(row, 13));
@@ -343,23 +342,31 @@ StoredMessage read_stored(const Result& result, int row) {
 
 // --- enqueue
 
-Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
-                             storage::Announcement announcement) {
+// The end of a borrowed transaction is not ours to see: there, the SQL function sends a NOTIFY,
+// unless other messages have just come. In our own transactions the notifier sends it after the
+// commit, or the statement does, if nothing was announced for a while.
+Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message) {
   auto& core = WriteSession::of(session);
-  if (message.fresh && !message.unique_key && !message.delay &&
-      announcement != storage::Announcement::edge) {
-    const bool silent = announcement == storage::Announcement::later;
-    core.run(texts_, silent ? sql_.enqueue_step_fresh : sql_.enqueue_step_fresh_aloud,
+  const bool plain = message.fresh && !message.unique_key;
+  const bool announces = core.is_borrowed() || (plain && core.take_turn(sql_.name));
+  bool stored = true;
+  auto id = message.id;
+  if (plain && !message.delay && !core.is_borrowed()) {
+    core.run(texts_, announces ? sql_.enqueue_step_fresh_aloud : sql_.enqueue_step_fresh,
              fresh_params(message));
-    return {message.id, true};
+  } else {
+    const auto result = core.run(texts_, sql_.enqueue, enqueue_params(message, announces));
+    id = MessageId{result.uuid(0, 0)};
+    stored = result.boolean(0, 1);
   }
-  const auto result = core.run(texts_, sql_.enqueue, enqueue_params(message, announcement));
-  return {MessageId{result.uuid(0, 0)}, result.boolean(0, 1)};
+  if (stored) announces ? session.wakes_here(sql_.name) : session.wakes(sql_.name);
+  return {id, stored};
 }
 
 std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
                                                std::span<const storage::NewMessage> messages,
-                                               bool repeated, storage::Announcement announcement) {
+                                               bool repeated) {
+  session.wakes(sql_.name);
   const bool fresh = !repeated && std::ranges::all_of(messages, &storage::NewMessage::fresh);
   auto& core = WriteSession::of(session);
   std::vector<Enqueued> answers;
@@ -379,8 +386,7 @@ std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
     const auto some = next_portion(messages, bulk_rows);
     messages = messages.subspan(some.size());
     const auto others =
-        core.run(texts_, sql_.enqueue_many,
-                 bulk_params(some, fresh, announcement != storage::Announcement::later));
+        core.run(texts_, sql_.enqueue_many, bulk_params(some, fresh, core.is_borrowed()));
     const auto first = answers.size();
     for (const auto& message : some) answers.emplace_back(message.id, true);
     for (int row = 0; row < others.rows(); ++row) {

@@ -12,11 +12,10 @@ class QueueStore final : public storage::QueueStore {
   QueueStore(const storage::StatementTexts& texts, const sql::Queue& queue)
       : texts_(texts), sql_(queue) {}
 
-  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message,
-                   storage::Announcement announcement) override;
+  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message) override;
   std::vector<Enqueued> enqueue_many(storage::WriteSession& session,
-                                     std::span<const storage::NewMessage> messages, bool repeated,
-                                     storage::Announcement announcement) override;
+                                     std::span<const storage::NewMessage> messages,
+                                     bool repeated) override;
   storage::Claimed claim(storage::WriteSession& session, const storage::ClaimOrder& order) override;
   storage::WorkAnswer work(storage::WriteSession& session,
                            const storage::WorkOrder& order) override;

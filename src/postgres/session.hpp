@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "postgres/connection.hpp"
+#include "postgres/notifier.hpp"
 #include "storage/session.hpp"
 #include "storage/statement.hpp"
 
@@ -27,8 +28,14 @@ class SessionCore {
     borrowed,     // inside the user's transaction, on the user's connection
   };
   /// `prepare`: keep statements prepared on the connection (not behind a transaction-mode pooler).
-  SessionCore(Connection& connection, Scope scope, bool prepare, std::stop_token stop)
-      : connection_(connection), scope_(scope), prepare_(prepare), stop_(std::move(stop)) {}
+  /// `notifier`: its statements may announce messages; null: they leave that to the commit.
+  SessionCore(Connection& connection, Scope scope, bool prepare, std::stop_token stop,
+              Notifier* notifier = nullptr)
+      : connection_(connection),
+        scope_(scope),
+        prepare_(prepare),
+        stop_(std::move(stop)),
+        notifier_(notifier) {}
 
   Result run(const storage::StatementTexts& texts, const storage::Statement& statement,
              const Params& params);
@@ -47,6 +54,10 @@ class SessionCore {
   void commit();
   void rollback();
   [[nodiscard]] bool is_borrowed() const { return scope_ == Scope::borrowed; }
+  /// True when a statement had better announce messages of `queue` by itself.
+  [[nodiscard]] bool take_turn(std::string_view queue) const {
+    return notifier_ != nullptr && notifier_->take_turn(queue);
+  }
   /// Throws InvalidOperation when a statement of the transaction has failed or has ended it.
   void require_intact() const;
 
@@ -64,6 +75,7 @@ class SessionCore {
   bool prepare_;
   bool begun_ = false;
   std::stop_token stop_;
+  Notifier* notifier_;
 };
 
 class ReadSession final : public storage::ReadSession {

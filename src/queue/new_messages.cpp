@@ -17,6 +17,7 @@ constexpr std::size_t max_topic_characters = 255;
 constexpr std::size_t max_correlation_id_characters = 255;
 constexpr std::size_t max_unique_key_characters = 255;
 constexpr std::size_t max_headers = 64;
+constexpr int largest_max_attempts = 1'000;
 constexpr std::chrono::hours longest_delay{24 * 36525};
 constexpr std::size_t max_header_bytes = std::size_t{16} << 10;
 
@@ -46,6 +47,13 @@ void require_topic(std::string_view topic) {
 void require_delay(std::chrono::milliseconds delay) {
   if (delay < std::chrono::milliseconds::zero() || delay > longest_delay) {
     throw std::out_of_range("delay must be zero to 100 years");
+  }
+}
+
+void require_max_attempts(int attempts) {
+  if (attempts < 1 || attempts > largest_max_attempts) {
+    throw std::out_of_range("max_attempts must be 1 to " + std::to_string(largest_max_attempts) +
+                            ", got " + std::to_string(attempts));
   }
 }
 
@@ -117,8 +125,12 @@ std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> request
   return messages;
 }
 
-storage::Announcement announcement_in(const Transaction& transaction) {
-  return transaction.is_borrowed() ? storage::Announcement::edge : storage::Announcement::later;
+void count_own_as_stored(std::span<Enqueued> answers, std::span<const storage::NewMessage> messages,
+                         const storage::Attempt& attempt) {
+  if (!attempt.after_doubt) return;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].fresh && answers[i] == messages[i].id) answers[i] = {messages[i].id, true};
+  }
 }
 
 }  // namespace dovetail::queue

@@ -8,6 +8,7 @@
 #include "dovetail/outbox.hpp"
 #include "dovetail/transaction.hpp"
 #include "storage/queue_store.hpp"
+#include "storage/write_body.hpp"
 
 namespace dovetail::queue {
 
@@ -17,7 +18,10 @@ void require_topic(std::string_view topic);
 /// Throws std::out_of_range.
 void require_delay(std::chrono::milliseconds delay);
 
-/// What messages of every queue have.
+/// Throws std::out_of_range.
+void require_max_attempts(int attempts);
+
+/// The parts of a message that every queue has.
 struct MessageParts {
   std::string_view topic;
   std::string_view payload;
@@ -28,15 +32,16 @@ struct MessageParts {
   int priority = 0;
 };
 
-/// Checks every limit; what it returns, with an id of its own, points into `parts`.
+/// Checks every limit. The message has a new id and points into `parts`.
 storage::NewMessage checked(const MessageParts& parts, const QueueOptions& options);
 
-/// Checks every limit; what it returns points into `request`.
+/// Checks every limit. The message points into `request`.
 storage::NewMessage checked(const EnqueueRequest& request, const QueueOptions& options);
 std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
                                          const QueueOptions& options);
 
-/// The end of a borrowed transaction is not ours to see.
-storage::Announcement announcement_in(const Transaction& transaction);
+/// After a run in doubt, messages with fresh ids may be there: that run of this call stored them.
+void count_own_as_stored(std::span<Enqueued> answers, std::span<const storage::NewMessage> messages,
+                         const storage::Attempt& attempt);
 
 }  // namespace dovetail::queue

@@ -1,3 +1,4 @@
+// Claiming and settling; see also operations.cpp.
 #include "dovetail/queue.hpp"
 
 #include <algorithm>
@@ -7,24 +8,22 @@
 #include "core/text.hpp"
 #include "queue/new_messages.hpp"
 #include "storage/database.hpp"
-#include "storage/portions.hpp"
 #include "storage/queue_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 namespace {
 
 using core::require_batch_size;
 using core::require_text;
-using core::require_time;
+using queue::require_max_attempts;
 using queue::require_topic;
-using storage::in_portions;
+using storage::session_of;
 
 constexpr std::size_t largest_payload_limit = std::size_t{64} << 20;
 constexpr std::size_t max_error_bytes = 2048;
 constexpr std::size_t largest_claim_bytes = std::size_t{1} << 40;
 constexpr std::size_t most_topics = 1'000;
-constexpr int largest_max_attempts = 1'000;
-constexpr int most_summary_letters = 10'000'000;
 constexpr std::chrono::milliseconds max_lease = std::chrono::hours{24};
 constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 365};
 
@@ -35,13 +34,6 @@ void require_owner(OwnerToken owner) {
 void require_lease(std::chrono::milliseconds lease) {
   if (lease < std::chrono::milliseconds{1} || lease > max_lease) {
     throw std::out_of_range("lease must be 1 ms to 24 h");
-  }
-}
-
-void require_max_attempts(int attempts) {
-  if (attempts < 1 || attempts > largest_max_attempts) {
-    throw std::out_of_range("max_attempts must be 1 to " + std::to_string(largest_max_attempts) +
-                            ", got " + std::to_string(attempts));
   }
 }
 
@@ -67,17 +59,6 @@ void require_claim(const ClaimRequest& request) {
   if (request.max_bytes < 1 || request.max_bytes > largest_claim_bytes) {
     throw std::out_of_range("max_bytes must be 1 to " + std::to_string(largest_claim_bytes));
   }
-}
-
-void require_filter(const DeadLetterFilter& filter) {
-  if (filter.topic) require_topic(*filter.topic);
-  if (filter.failed_after) require_time("failed_after", *filter.failed_after);
-  if (filter.failed_before) require_time("failed_before", *filter.failed_before);
-}
-
-/// Timers are the scheduler's business.
-void announce(storage::Database& database, std::string_view queue) {
-  queue == "timers" ? database.announce_schedule() : database.announce();
 }
 
 }  // namespace
@@ -148,7 +129,7 @@ std::size_t WorkQueue::settle(const char* what, OwnerToken owner, std::span<cons
                               const Call& call) {
   require_owner(owner);
   if (claims.empty()) return 0;
-  // In id order: the lock order of the whole house.
+  // By id: every transaction locks messages in this order.
   std::vector<Claim> ordered(claims.begin(), claims.end());
   std::ranges::sort(ordered, {}, [](const Claim& claim) {
     return std::pair{claim.id, claim.epoch};
@@ -177,7 +158,7 @@ std::size_t WorkQueue::ack(OwnerToken owner, std::span<const Claim> claims) {
 std::size_t WorkQueue::ack(Transaction& transaction, OwnerToken owner,
                            std::span<const Claim> claims) {
   return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
-    return store_->ack(transaction.session(), owner, ordered, options_.retain_done.count() > 0);
+    return store_->ack(session_of(transaction), owner, ordered, options_.retain_done.count() > 0);
   });
 }
 
@@ -232,182 +213,6 @@ std::size_t WorkQueue::renew(OwnerToken owner, std::span<const Claim> claims,
                      });
     return count;
   });
-}
-
-// --- operating
-
-std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
-  if (options.max_attempts) require_max_attempts(*options.max_attempts);
-  const auto count = in_portions(
-      *database_,
-      [&](storage::WriteSession& session) {
-        return store_->reap_expired(session, options.max_attempts, storage::portion,
-                                    options.look_at);
-      },
-      options.stop);
-  metrics_.count(event("reaped"), count, {{"store", database_->name()}});
-  log_.write(count > 0 ? LogLevel::info : LogLevel::debug, event("reaped"),
-             {{"store", database_->name()}, {"count", count}});
-  if (count > 0) announce(*database_, name_);
-  return count;
-}
-
-QueueCounts WorkQueue::counts() {
-  QueueCounts counts;
-  database_->read([&](storage::ReadSession& session) { counts = store_->counts(session); });
-  return counts;
-}
-
-bool WorkQueue::has_work(std::span<const std::string> topics) {
-  for (const auto& topic : topics) require_topic(topic);
-  bool found = false;
-  database_->read(
-      [&](storage::ReadSession& session) { found = store_->has_work(session, topics); });
-  return found;
-}
-
-std::optional<StoredMessage> WorkQueue::find(MessageId id) {
-  std::optional<StoredMessage> found;
-  database_->read([&](storage::ReadSession& session) { found = store_->find(session, id); });
-  return found;
-}
-
-std::vector<StoredMessage> WorkQueue::dead_letters(const DeadLetterFilter& filter,
-                                                   const DeadLetterPage& page) {
-  require_filter(filter);
-  require_batch_size("size", page.size);
-  std::vector<StoredMessage> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = store_->dead_letters(session, filter, page); });
-  return found;
-}
-
-DeadLetterSummary WorkQueue::dead_letter_summary(const DeadLetterFilter& filter,
-                                                 const DeadLetterSummaryLimits& limits) {
-  require_filter(filter);
-  require_batch_size("groups", limits.groups);
-  if (limits.letters < 1 || limits.letters > most_summary_letters) {
-    throw std::out_of_range("letters must be 1 to " + std::to_string(most_summary_letters) +
-                            ", got " + std::to_string(limits.letters));
-  }
-  // One group more tells whether some are left out.
-  const DeadLetterSummaryLimits asked{.letters = limits.letters, .groups = limits.groups + 1};
-  DeadLetterSummary summary;
-  database_->read([&](storage::ReadSession& session) {
-    summary = store_->dead_letter_summary(session, filter, asked);
-  });
-  summary.letters_cut = summary.letters_read >= limits.letters;
-  summary.groups_cut = summary.groups.size() > static_cast<std::size_t>(limits.groups);
-  if (summary.groups_cut) summary.groups.pop_back();
-  return summary;
-}
-
-std::size_t WorkQueue::replay(std::span<const MessageId> ids) {
-  std::size_t total = 0;
-  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), storage::portion))) {
-    const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
-    std::size_t count = 0;
-    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->replay(session, some, {}, storage::portion);
-    });
-    total += count;
-  }
-  metrics_.count(event("replayed"), total, {{"store", database_->name()}});
-  log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
-  if (total > 0) announce(*database_, name_);
-  return total;
-}
-
-std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
-  require_filter(filter);
-  // Not those that fail again while we are at it.
-  auto bounded = filter;
-  database_->read([&](storage::ReadSession& session) {
-    const auto now = store_->now(session) + std::chrono::microseconds{1};
-    bounded.failed_before = std::min(now, filter.failed_before.value_or(now));
-  });
-  std::size_t total = 0;
-  for (std::size_t count = 1; count > 0; total += count) {
-    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->replay(session, std::nullopt, bounded, storage::portion);
-    });
-  }
-  metrics_.count(event("replayed"), total, {{"store", database_->name()}});
-  log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
-  if (total > 0) announce(*database_, name_);
-  return total;
-}
-
-std::size_t WorkQueue::purge_dead_letters(std::span<const MessageId> ids) {
-  std::size_t total = 0;
-  for (; !ids.empty(); ids = ids.subspan(std::min<std::size_t>(ids.size(), storage::portion))) {
-    const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
-    std::size_t count = 0;
-    database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->purge_failed(session, some, {}, storage::portion);
-    });
-    total += count;
-  }
-  log_.write(LogLevel::info, event("purged_dead_letters"),
-             {{"store", database_->name()}, {"count", total}});
-  return total;
-}
-
-std::size_t WorkQueue::purge_dead_letters(const DeadLetterFilter& filter) {
-  require_filter(filter);
-  const auto total = in_portions(*database_, [&](storage::WriteSession& session) {
-    return store_->purge_failed(session, std::nullopt, filter, storage::portion);
-  });
-  log_.write(LogLevel::info, event("purged_dead_letters"),
-             {{"store", database_->name()}, {"count", total}});
-  return total;
-}
-
-std::size_t WorkQueue::purge_done(std::chrono::seconds age, const std::stop_token& stop) {
-  if (age < std::chrono::seconds::zero() || age > std::chrono::hours{24 * 3650}) {
-    throw std::out_of_range("age must be zero to ten years");
-  }
-  const auto total = in_portions(
-      *database_,
-      [&](storage::WriteSession& session) {
-        return store_->purge_done(session, age, storage::portion);
-      },
-      stop);
-  metrics_.count(event("purged"), total, {{"store", database_->name()}});
-  if (total > 0)
-    log_.write(LogLevel::info, event("purged"), {{"store", database_->name()}, {"count", total}});
-  return total;
-}
-
-bool WorkQueue::pause(std::string_view topic) {
-  require_topic(topic);
-  bool paused = false;
-  database_->write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) { paused = store_->pause(session, topic); });
-  log_.write(LogLevel::info, event("paused"), {{"store", database_->name()}, {"topic", topic}});
-  return paused;
-}
-
-bool WorkQueue::resume(std::string_view topic) {
-  require_topic(topic);
-  bool resumed = false;
-  database_->write(
-      {.single_statement = true, .repeatable = true},
-      [&](storage::WriteSession& session) { resumed = store_->resume(session, topic); });
-  // Also when it was not paused: a resume that was cut short is finished by calling it again.
-  const auto back = in_portions(*database_, [&](storage::WriteSession& session) {
-    return store_->unpark(session, topic, storage::portion);
-  });
-  log_.write(LogLevel::info, event("resumed"),
-             {{"store", database_->name()}, {"topic", topic}, {"count", back}});
-  announce(*database_, name_);
-  return resumed;
-}
-
-std::vector<PausedTopic> WorkQueue::paused_topics() {
-  std::vector<PausedTopic> paused;
-  database_->read([&](storage::ReadSession& session) { paused = store_->paused(session); });
-  return paused;
 }
 
 }  // namespace dovetail

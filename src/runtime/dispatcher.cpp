@@ -53,7 +53,7 @@ Dispatcher::~Dispatcher() {
 }
 
 Dispatcher::Bells::Bells(Dispatcher& dispatcher)
-    : messages(dispatcher.scope_.database.doorbell(),
+    : messages(dispatcher.scope_.database.bell(dispatcher.scope_.queue()),
                [&dispatcher] {
                  const std::lock_guard lock(dispatcher.ledger_.mutex);
                  dispatcher.planner_.ring();
@@ -190,7 +190,7 @@ void Dispatcher::end(const DeliveryPtr& delivery, std::optional<storage::Settlem
     planner_.end(*delivery->subscription, clock().mono() - delivery->started);
   }
   if (settlement) {
-    if (delivery->renewed) settlement->claim.row = 0;
+    if (delivery->renewed) settlement->claim.hint = {};
     settle_later(finished_of(*delivery, std::move(*settlement)));
   } else {
     planner_.note_alive();

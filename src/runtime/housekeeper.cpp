@@ -21,14 +21,15 @@ constexpr int reaper_looks_at = 10'000;
 constexpr int unpark_portion = 1'000;
 
 /// A resume that was cut short, or that plain SQL began, is finished here.
-void unpark(storage::Database& database, storage::QueueStore& store, const std::stop_token& stop) {
+void unpark(storage::Database& database, const WorkQueue& queue, storage::QueueStore& store,
+            const std::stop_token& stop) {
   std::size_t back = unpark_portion;
   while (back == unpark_portion && !stop.stop_requested()) {
     database.write({.single_statement = true, .service = true, .stop = stop},
                    [&](storage::WriteSession& session) {
                      back = store.unpark(session, std::nullopt, unpark_portion);
+                     if (back > 0) session.wakes(queue.name());
                    });
-    if (back > 0) database.announce();
   }
 }
 
@@ -47,8 +48,9 @@ std::vector<component::Chore> queue_chores(storage::Database& database,
              const auto age = work->options().retain_done;
              if (age.count() > 0) work->purge_done(age, stop);
            }},
-          {work->name() + ".unpark",
-           [&database, store](const std::stop_token& stop) { unpark(database, *store, stop); }}};
+          {work->name() + ".unpark", [&database, work, store](const std::stop_token& stop) {
+             unpark(database, *work, *store, stop);
+           }}};
 }
 
 Housekeeper::Housekeeper(storage::Database& database, std::vector<component::Chore> chores,

@@ -114,7 +114,7 @@ std::optional<storage::Settlement> call(const QueueScope& scope, Delivery& deliv
     log_lost_lease(scope, message);
   } else if (context.snoozed()) {
     scope.metrics.count(scope.event("snoozed"), 1, {{"store", scope.database.name()}});
-    scope.database.doorbell().ring();  // somebody has to note when it comes back
+    scope.database.bell(scope.queue()).ring();  // somebody has to note when it comes back
   } else {
     scope.metrics.count(scope.event("acked"), 1, {{"store", scope.database.name()}});
   }

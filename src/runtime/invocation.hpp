@@ -22,6 +22,9 @@ struct QueueScope {
   Logger log;
   Metrics metrics;
 
+  [[nodiscard]] std::string_view queue() const {
+    return std::string_view{prefix}.substr(0, prefix.find('.'));
+  }
   [[nodiscard]] std::string event(std::string_view what) const {
     return prefix + std::string{what};
   }

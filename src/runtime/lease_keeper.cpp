@@ -104,7 +104,7 @@ void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vecto
   for (auto& each : ledger_.aside()) {
     if (!std::ranges::binary_search(sorted, each.settlement.claim.id)) continue;
     each.lease_end = std::max(each.lease_end, sent_at + MonoDuration{lease_});
-    each.settlement.claim.row = 0;  // the renewal has moved the row
+    each.settlement.claim.hint = {};  // the renewal has moved the row
   }
   for (const auto& claim : asked) {
     const auto delivery = ledger_.find(claim);

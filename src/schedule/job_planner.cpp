@@ -19,7 +19,7 @@ constexpr std::size_t jobs_at_once = 20;   // in one transaction
 constexpr int releases_at_once = 100;      // of one job
 constexpr std::size_t runs_at_once = 200;  // in one transaction
 
-/// Somewhere in the job's jitter.
+/// A delay within the job's jitter, which depends on the run's id.
 std::chrono::microseconds jitter_of(const Job& job, const storage::NewRun& run) {
   if (job.jitter.count() == 0) return {};
   const auto hash = std::hash<Uuid>{}(run.id.uuid());
@@ -27,7 +27,7 @@ std::chrono::microseconds jitter_of(const Job& job, const storage::NewRun& run) 
       hash % static_cast<std::size_t>(std::chrono::microseconds{job.jitter}.count() + 1))};
 }
 
-/// Whether one more run of the schedule may start or wait.
+/// Whether another scheduled run may start or wait.
 bool may_wait(const Job& job, const storage::RunCounts& counts) {
   const auto limit = job.max_concurrent_runs;
   if (limit == 0 || counts.active + counts.waiting < limit) return true;
@@ -42,7 +42,7 @@ bool may_wait(const Job& job, const storage::RunCounts& counts) {
   return false;
 }
 
-/// Whether a new run of the schedule replaces those that wait.
+/// Whether a new scheduled run replaces the waiting ones.
 bool replaces_waiting(const Job& job, const storage::RunCounts& counts) {
   const auto limit = job.max_concurrent_runs;
   return job.misfire == Misfire::coalesce && limit > 0 && counts.active + counts.waiting > limit;
@@ -54,7 +54,7 @@ std::shared_ptr<Jobs::Broken> Jobs::make_broken() {
   return std::make_shared<Broken>();
 }
 
-/// Puts messages of runs that wait into the outbox.
+/// Enqueues the messages of waiting runs.
 std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, int most) {
   auto& store = database_->jobs();
   const auto runs = store.waiting(session, job.id, most);
@@ -76,7 +76,7 @@ std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, 
         core::to_json(Headers{{std::string{schedule::job_header}, job.name},
                               {std::string{schedule::run_header}, run_id},
                               {std::string{schedule::time_header}, to_string(run.scheduled_time)}});
-    database_->outbox().enqueue(session, message, storage::Announcement::later);
+    database_->outbox().enqueue(session, message);
     store.release(session, run.id);
   }
   return runs.size();
@@ -87,7 +87,7 @@ void Jobs::add_due_runs(storage::WriteSession& session, Job& job, WallTime now,
   if (job.next_due_at && *job.next_due_at > now) return;
   auto& store = database_->jobs();
   const auto schedule = schedule_of(job.cron, job.time_zone);
-  // A job that plain SQL has stored has no time yet: its first is the first after the change.
+  // A job that plain SQL has stored has no time yet: its first time is the first after the change.
   if (!job.next_due_at)
     job.next_due_at = next_occurrence(schedule.cron, schedule.zone, job.updated_at);
   if (!job.next_due_at || *job.next_due_at > now) return;
@@ -119,14 +119,15 @@ void Jobs::advance(storage::WriteSession& session, Job& job, WallTime now, Progr
     started = static_cast<int>(start_waiting(session, job, std::min(room, releases_at_once)));
     counts.waiting -= started;
   }
-  // Runs without room are started when a run ends; more than one transaction's worth, at once.
+  // Runs above the concurrency limit start when a run ends. If this transaction could not start all
+  // runs that may start, the next one follows at once.
   const bool more = started > 0 && counts.waiting > 0 && room > started;
   store.plan(session, job.id, job.next_due_at, more ? std::optional{now} : job.next_due_at);
   progress.started += static_cast<std::size_t>(started);
   progress.more = progress.more || more;
 }
 
-/// One job that cannot be understood must not keep the others from running.
+/// A job that cannot be understood must not stop the others.
 void Jobs::try_advance(storage::WriteSession& session, Job& job, WallTime now, Progress& progress) {
   try {
     if (job.enabled) (void)schedule_of(job.cron, job.time_zone);
@@ -151,7 +152,7 @@ std::size_t Jobs::schedule_due(const std::stop_token& stop) {
       auto& store = database_->jobs();
       progress = {};
       auto due = store.lock_due(session, most);
-      const auto mono = std::chrono::steady_clock::now();
+      const auto mono = database_->clock().mono();
       std::erase_if(due, [&](const Job& job) { return broken_->contains(job, mono); });
       progress.more = due.size() >= jobs_at_once;
       if (due.empty()) return;
@@ -159,7 +160,7 @@ std::size_t Jobs::schedule_due(const std::stop_token& stop) {
       for (auto& job : due) {
         try_advance(session, job, now, progress);
         if (progress.started < runs_at_once) continue;
-        progress.more = true;  // the rest with the next transaction
+        progress.more = true;  // the next transaction starts the rest
         break;
       }
     });
@@ -167,7 +168,6 @@ std::size_t Jobs::schedule_due(const std::stop_token& stop) {
     total += progress.started;
     more = progress.more;
   }
-  if (total > 0) database_->announce();
   return total;
 }
 
@@ -179,7 +179,7 @@ void Jobs::note(const Progress& progress) const {
                {{"store", store}, {"job", job}, {"scheduled_time", to_string(time)}});
   }
   for (const auto& [job, error, here_only] : progress.failed) {
-    if (here_only) broken_->add(job, std::chrono::steady_clock::now());
+    if (here_only) broken_->add(job, database_->clock().mono());
     metrics_.count("jobs.broken", 1, {{"store", store}, {"job", job.name}});
     log_.write(LogLevel::error, "jobs.broken",
                {{"store", store}, {"job", job.name}, {"error", error}});

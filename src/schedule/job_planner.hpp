@@ -1,4 +1,4 @@
-// The planning half of Jobs: what one transaction did, and the jobs that this process cannot
+// Planning of runs: the results of one transaction, and the jobs that this process cannot
 // understand.
 #pragma once
 
@@ -19,7 +19,7 @@ inline constexpr std::string_view job_header = "dovetail-job";
 inline constexpr std::string_view run_header = "dovetail-job-run";
 inline constexpr std::string_view time_header = "dovetail-scheduled-time";
 
-/// A job that cannot be understood is looked at again after this time, or after it was changed.
+/// A job that cannot be understood is tried again after this time, or when it is changed.
 inline constexpr std::chrono::minutes broken_pause{10};
 
 }  // namespace schedule
@@ -41,11 +41,11 @@ struct Jobs::Progress {
 };
 
 /// Jobs that this process cannot understand, such as those whose time zone this system lacks.
-/// Another process may understand them: their next look stays as it is in the database.
+/// Another process may understand them, so their due time in the database does not change.
 struct Jobs::Broken {
   struct Entry {
     MonoTime until;
-    WallTime updated_at;  ///< A job that was changed since is looked at again.
+    WallTime updated_at;  ///< A job that was changed since is tried again.
   };
   std::mutex mutex;
   std::map<JobId, Entry> entries;

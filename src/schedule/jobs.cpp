@@ -11,12 +11,15 @@
 #include "storage/database.hpp"
 #include "storage/job_store.hpp"
 #include "storage/portions.hpp"
+#include "storage/queue_names.hpp"
 #include "storage/timer_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 namespace {
 
 using schedule::schedule_of;
+using storage::session_of;
 
 constexpr std::size_t max_name_characters = 100;
 constexpr std::size_t max_zone_characters = 64;
@@ -37,7 +40,7 @@ void require_range(const char* what, int value, int least, int most) {
   }
 }
 
-/// Also false for a stored text that nobody understands: it is about to be replaced.
+/// Also false for a stored text that cannot be parsed: it is about to be replaced.
 bool means(const std::string& stored, const CronExpression& cron) {
   try {
     return CronExpression::parse(stored) == cron;
@@ -46,13 +49,13 @@ bool means(const std::string& stored, const CronExpression& cron) {
   }
 }
 
-/// The request with everything checked, as a job that has no times yet.
+/// Checks every limit. The job has no times yet.
 Job checked_job(const JobRequest& request, const QueueOptions& options) {
   require_name("name", request.name);
   if (!request.formerly.empty()) require_name("formerly", request.formerly);
   (void)queue::checked(queue::MessageParts{request.topic, request.payload, std::nullopt,
-                                             std::nullopt, Headers{}, std::nullopt, 0},
-                        options);
+                                           std::nullopt, Headers{}, std::nullopt, 0},
+                       options);
   core::require_length("time_zone", request.time_zone, max_zone_characters);
   require_range("misfire_limit", request.misfire_limit, 1, most_misfires);
   require_range("max_concurrent_runs", request.max_concurrent_runs, 0, most_concurrent_runs);
@@ -103,11 +106,6 @@ Jobs::Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options,
   }
 }
 
-void Jobs::announce(const Progress& progress) {
-  database_->announce_schedule();
-  if (progress.started > 0) database_->announce();
-}
-
 // --- changing jobs
 
 void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job& answer,
@@ -127,7 +125,7 @@ void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job&
       answer = job;
       return;
     }
-    known = store.lock(session, job.name);  // somebody was faster
+    known = store.lock(session, job.name);  // another process has inserted it
     if (!known)
       throw InvalidOperation("job " + job.name + " is created and removed at the same time");
   }
@@ -151,6 +149,7 @@ JobId Jobs::create_or_update(const JobRequest& request) {
     job = checked;
     progress = {};
     store(session, request, job, progress);
+    session.wakes(storage::queue_names::jobs);
   });
   note(progress);
   log_.write(LogLevel::info, "jobs.stored",
@@ -158,7 +157,6 @@ JobId Jobs::create_or_update(const JobRequest& request) {
               {"job", job.name},
               {"cron", job.cron},
               {"time_zone", job.time_zone}});
-  announce(progress);
   return job.id;
 }
 
@@ -196,12 +194,12 @@ bool Jobs::set_enabled(std::string_view name, bool enabled) {
     store.update(session, *job);
     if (!enabled) store.drop_waiting(session, job->id);
     advance(session, *job, now, progress);
+    session.wakes(storage::queue_names::jobs);
   });
   note(progress);
   if (found) {
     log_.write(LogLevel::info, enabled ? "jobs.enabled" : "jobs.disabled",
                {{"store", database_->name()}, {"job", name}});
-    announce(progress);
   }
   return found;
 }
@@ -226,7 +224,7 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
     found = job.has_value();
     if (!found) return;
     const auto now = store.now(session);
-    advance(session, *job, now, progress);  // first what its schedule says of this very moment
+    advance(session, *job, now, progress);  // first the runs that its schedule asks for now
     auto time = now;
     int tries = 1;
     for (; tries <= 1'000 && !store.add_run(session, *job, {id, time, true}); ++tries) {
@@ -235,12 +233,12 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
     if (tries > 1'000)
       throw InvalidOperation("there was no time left for another run of " + job->name);
     advance(session, *job, now, progress);
+    session.wakes(storage::queue_names::jobs);
   });
   if (!found) return std::nullopt;
   note(progress);
   log_.write(LogLevel::info, "jobs.triggered",
              {{"store", database_->name()}, {"job", name}, {"run_id", id.to_string()}});
-  announce(progress);
   return id;
 }
 
@@ -266,7 +264,7 @@ std::optional<std::chrono::microseconds> Jobs::next_due(const std::stop_token& s
 std::optional<JobRunId> Jobs::run_of(const Message& message) {
   const auto found = message.headers.find(schedule::run_header);
   if (found == message.headers.end()) return std::nullopt;
-  // Not a message that merely carries another's headers along.
+  // A message that only carries the headers of a run has another id.
   const auto run = JobRunId::parse(found->second);
   return run && run->uuid() == message.message_id.uuid() ? run : std::nullopt;
 }
@@ -289,7 +287,7 @@ bool Jobs::set_output(JobRunId run, std::string_view output) {
 
 bool Jobs::set_output(Transaction& transaction, JobRunId run, std::string_view output) {
   core::require_text("output", output);
-  return database_->jobs().set_output(transaction.session(), run,
+  return database_->jobs().set_output(session_of(transaction), run,
                                       core::trimmed(output, max_output_bytes));
 }
 

@@ -1,4 +1,4 @@
-// Which of a job's times are to be run now: the misfire policies.
+// The misfire policies: which of a job's due times get a run.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace dovetail::schedule {
 
-/// Later than that, a time counts as missed.
+/// A run that is later than this counts as missed.
 inline constexpr std::chrono::minutes punctual{1};
 
 struct Schedule {
@@ -20,8 +20,8 @@ struct Schedule {
 /// Throws CronError, or std::invalid_argument for an unknown zone.
 [[nodiscard]] Schedule schedule_of(std::string_view cron, std::string_view zone);
 
-/// Of the times from `from` (the first that has not been looked at) to `now`, those that get a run;
-/// in their order. Bounded by the policy, however long nobody has looked.
+/// The times from `from`, the first that was not handled yet, to `now` that get a run, in order.
+/// The policy bounds their number, however much time has passed.
 [[nodiscard]] std::vector<WallTime> occurrences_to_run(const Schedule& schedule, Misfire misfire,
                                                        int misfire_limit, WallTime from,
                                                        WallTime now);

@@ -4,6 +4,7 @@
 
 #include "core/random.hpp"
 #include "dovetail/backoff.hpp"
+#include "storage/queue_names.hpp"
 
 namespace dovetail::schedule {
 namespace {
@@ -30,16 +31,14 @@ bool is_due(const std::optional<std::chrono::microseconds>& in) {
 }  // namespace
 
 void Scheduler::start() {
-  bell_.emplace(database_.schedule_bell(), [this] {
+  const auto look = [this] {
     std::lock_guard lock(mutex_);
     rung_ = true;
     wakes_.notify_one();
-  });
-  hearing_.emplace(listener_, [this] {  // without it, we have to look more often
-    std::lock_guard lock(mutex_);
-    rung_ = true;
-    wakes_.notify_one();
-  });
+  };
+  timers_bell_.emplace(database_.bell(storage::queue_names::timers), look);
+  jobs_bell_.emplace(database_.bell(storage::queue_names::jobs), look);
+  hearing_.emplace(listener_, look);  // without it, we have to look more often
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -52,7 +51,8 @@ void Scheduler::request_stop() {
 bool Scheduler::stop(MonoTime /*deadline*/) {
   request_stop();
   thread_ = {};  // joins
-  bell_.reset();
+  timers_bell_.reset();
+  jobs_bell_.reset();
   hearing_.reset();
   return true;
 }

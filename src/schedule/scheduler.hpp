@@ -67,7 +67,8 @@ class Scheduler final : public component::Service {
   component::ServiceHealth health_;
   int portion_ = 100;  // timers to fire in the next transaction
   int fruitless_ = 0;  // looks in a row that found something due, and could not do it
-  std::optional<storage::Doorbell::Subscription> bell_;
+  std::optional<storage::Doorbell::Subscription> timers_bell_;
+  std::optional<storage::Doorbell::Subscription> jobs_bell_;
   std::optional<storage::Listener::Subscription> hearing_;
   std::jthread thread_;
 };

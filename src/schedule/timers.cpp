@@ -7,14 +7,17 @@
 #include "dovetail/schedule.hpp"
 #include "queue/new_messages.hpp"
 #include "storage/database.hpp"
+#include "storage/queue_names.hpp"
 #include "storage/queue_store.hpp"
 #include "storage/timer_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 namespace {
 
-/// Nobody sees it: what is claimed fires in the same transaction, or not at all. Longer than that
-/// can last.
+using storage::session_of;
+/// Longer than a transaction can last. No other process sees this lease: claimed timers fire in the
+/// same transaction, or not at all.
 constexpr std::chrono::hours lease_while_firing{24 * 365};
 constexpr int endless_attempts = 1'000'000'000;
 
@@ -56,7 +59,7 @@ std::size_t stored_of(std::span<const Enqueued> answers) {
   return static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
 }
 
-/// What a timer becomes.
+/// The message that a timer becomes.
 storage::NewMessage message_of(const Message& timer) {
   storage::NewMessage message{.id = timer.message_id,
                               .fresh = true,
@@ -75,8 +78,8 @@ storage::NewMessage message_of(const Message& timer) {
 
 }  // namespace
 
-/// A crowd is fired from where the last batch ended: an index keeps what has fired for a while, and
-/// each batch would walk over all of it.
+/// While many timers are due, a batch starts where the last one ended. The index keeps entries of
+/// fired timers for a while, and a batch that starts at the front would read all of them.
 struct Timers::Marks {
   std::mutex mutex;
   std::optional<storage::QueueMarks> after;
@@ -85,7 +88,7 @@ struct Timers::Marks {
     const std::lock_guard lock(mutex);
     return after;
   }
-  /// After a batch that was not full the next look is at all of them again.
+  /// After a batch that was not full, the next one starts at the front again.
   void note(std::span<const storage::ClaimedEntry> claimed, bool full) {
     const std::lock_guard lock(mutex);
     if (!full) {
@@ -122,17 +125,12 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
   std::vector<Enqueued> answers;
-  bool again = false;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
-    const bool repeated = std::exchange(again, true);
-    answers = database_->timer_queue().enqueue_many(session, checked, repeated,
-                                                    storage::Announcement::later);
-    for (std::size_t i = 0; repeated && i < checked.size(); ++i) {
-      if (checked[i].fresh && answers[i] == checked[i].id) answers[i] = {checked[i].id, true};
-    }
-  });
+  database_->write(
+      {.repeatable = true}, [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+        answers = database_->timer_queue().enqueue_many(session, checked, attempt.after_doubt);
+        queue::count_own_as_stored(answers, checked, attempt);
+      });
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
-  database_->announce_schedule();
   return as_timers(answers);
 }
 
@@ -141,10 +139,9 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
   const auto messages = as_messages(requests);
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
-  const auto answers = database_->timer_queue().enqueue_many(transaction.session(), checked, false,
-                                                             queue::announcement_in(transaction));
+  const auto answers =
+      database_->timer_queue().enqueue_many(session_of(transaction), checked, false);
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
-  transaction.announce_schedule_at_commit();
   return as_timers(answers);
 }
 
@@ -159,23 +156,25 @@ bool Timers::cancel(TimerId timer) {
 }
 
 bool Timers::cancel(Transaction& transaction, TimerId timer) {
-  return database_->timers().cancel(transaction.session(), timer);
+  return database_->timers().cancel(session_of(transaction), timer);
+}
+
+bool Timers::move_in(storage::WriteSession& session, TimerId timer,
+                     const storage::NewTime& time) const {
+  const bool found = database_->timers().reschedule(session, timer, time);
+  if (found) session.wakes(storage::queue_names::timers);
+  return found;
 }
 
 bool Timers::move(TimerId timer, const storage::NewTime& time) {
   bool found = false;
   database_->write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) {
-                     found = database_->timers().reschedule(session, timer, time);
-                   });
-  if (found) database_->announce_schedule();
+                   [&](storage::WriteSession& session) { found = move_in(session, timer, time); });
   return found;
 }
 
 bool Timers::move(Transaction& transaction, TimerId timer, const storage::NewTime& time) {
-  const bool found = database_->timers().reschedule(transaction.session(), timer, time);
-  if (found) transaction.announce_schedule_at_commit();
-  return found;
+  return move_in(session_of(transaction), timer, time);
 }
 
 bool Timers::reschedule(TimerId timer, WallTime due_at) {
@@ -229,6 +228,32 @@ std::vector<Timer> Timers::list(const std::optional<std::string>& topic, const T
   return found;
 }
 
+/// Enqueues the messages of claimed timers and acks the timers.
+void Timers::enqueue_fired(storage::WriteSession& session,
+                           std::span<const storage::ClaimedEntry> claimed) const {
+  if (claimed.empty()) return;
+  std::vector<storage::NewMessage> messages;
+  std::vector<Claim> claims;
+  messages.reserve(claimed.size());
+  claims.reserve(claimed.size());
+  for (const auto& entry : claimed) {
+    messages.push_back(message_of(entry.claimed.message));
+    claims.push_back(entry.claimed.claim);
+  }
+  std::ranges::sort(claims, {}, &Claim::id);
+  // A processor of the user's may have stored a message with the id of a timer: then every id is
+  // checked.
+  std::vector<Uuid> ids;
+  ids.reserve(claims.size());
+  for (const auto& claim : claims) ids.push_back(claim.id.uuid());
+  const bool known = database_->timers().any_known(session, ids);
+  database_->outbox().enqueue_many(session, messages, known);
+  if (database_->timer_queue().ack(session, owner_, claims,
+                                   queue_.options().retain_done.count() > 0) != claims.size()) {
+    throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
+  }
+}
+
 Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   core::require_batch_size("most", most);
   const auto after = marks_->get();
@@ -240,48 +265,27 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
                                   .asks_next_due = true};
   Fired fired;
   std::vector<storage::ClaimedEntry> claimed;
-  const auto sent_at = std::chrono::steady_clock::now();
+  const auto sent_at = database_->clock().mono();
   database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
     auto& timers = database_->timer_queue();
     auto answer = timers.work(session, {.owner = owner_, .claims = {&order, 1}}).claimed.front();
     fired = {.count = answer.entries.size(), .next_due = answer.next_due};
     claimed = std::move(answer.entries);
-    if (claimed.empty()) return;
-    std::vector<storage::NewMessage> messages;
-    std::vector<Claim> claims;
-    messages.reserve(claimed.size());
-    claims.reserve(claimed.size());
-    for (const auto& entry : claimed) {
-      messages.push_back(message_of(entry.claimed.message));
-      claims.push_back(entry.claimed.claim);
-    }
-    std::ranges::sort(claims, {}, &Claim::id);
-    // A message of this id may be there, or may have been, by a processor of the user's: then they
-    // are stored with care.
-    std::vector<Uuid> ids;
-    ids.reserve(claims.size());
-    for (const auto& claim : claims) ids.push_back(claim.id.uuid());
-    const bool known = database_->timers().any_known(session, ids);
-    database_->outbox().enqueue_many(session, messages, known, storage::Announcement::later);
-    if (timers.ack(session, owner_, claims, queue_.options().retain_done.count() > 0) !=
-        claims.size()) {
-      throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
-    }
+    enqueue_fired(session, claimed);
   });
   const bool full = fired.count >= static_cast<std::size_t>(most);
   marks_->note(claimed, full);
-  // With marks, only what lies behind them was looked at: look again, from the start.
+  // With marks, the timers before them were not read: call again, from the front.
   fired.more = full || after.has_value();
   if (fired.next_due) {
-    // Early rather than late: counted from when we asked.
-    *fired.next_due -= std::chrono::duration_cast<std::chrono::microseconds>(
-        std::chrono::steady_clock::now() - sent_at);
+    // Counted from the moment of the request: early rather than late.
+    *fired.next_due -=
+        std::chrono::duration_cast<std::chrono::microseconds>(database_->clock().mono() - sent_at);
   }
   if (fired.count > 0) {
     metrics_.count("timers.fired", fired.count, {{"store", database_->name()}});
     log_.write(LogLevel::debug, "timers.fired",
                {{"store", database_->name()}, {"count", fired.count}});
-    database_->announce();
   }
   return fired;
 }

@@ -8,8 +8,10 @@
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/transaction.hpp"
+#include "sqlite/file_watch.hpp"
 #include "sqlite/session.hpp"
 #include "sqlite/sql.hpp"
+#include "storage/queue_names.hpp"
 #include "storage/retry.hpp"
 
 namespace dovetail::sqlite {
@@ -69,12 +71,9 @@ class OwnedTransaction final : public storage::TransactionHandle {
       }
       hold->commit();
     }
-    if (announces_) database_.announce();
-    if (announces_schedule_) database_.announce_schedule();
+    database_.wake(session_.wake_ups());
     for (const auto& call : std::exchange(after_commit_, {})) call();
   }
-  void announce_at_commit() override { announces_ = true; }
-  void announce_schedule_at_commit() override { announces_schedule_ = true; }
   void after_commit(std::function<void()> call) override {
     after_commit_.push_back(std::move(call));
   }
@@ -93,8 +92,6 @@ class OwnedTransaction final : public storage::TransactionHandle {
   Database& database_;
   std::unique_ptr<Writer::Hold> hold_;
   WriteSession session_;
-  bool announces_ = false;
-  bool announces_schedule_ = false;
   std::vector<std::function<void()>> after_commit_;
 };
 
@@ -139,8 +136,8 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                [this](const std::stop_token&, auto) {
                  return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
                }),
-      joins_(texts_, options_.clock, doorbell()),
-      jobs_(texts_, options_.clock, schedule_bell()),
+      joins_(texts_, options_.clock, bell(storage::queue_names::outbox)),
+      jobs_(texts_, options_.clock, bell(storage::queue_names::jobs)),
       outbox_watchers_(joins_, jobs_),
       leases_(texts_, options_.clock),
       instances_(texts_, options_.clock),
@@ -174,7 +171,8 @@ storage::RetryPolicy Database::retry_policy() const {
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto& stop = options.stop;
   storage::run_with_retry(
-      *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop}, [&] {
+      *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop},
+      [&](const storage::Attempt&) {
         auto connection = readers_.acquire(stop);
         connection->script(
             "begin",
@@ -186,14 +184,23 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
 }
 
 void Database::write(const storage::WriteOptions& options, const WriteBody& body) {
-  storage::run_with_retry(*options_.clock, options_.log, retry_policy(), options, [&] {
+  const auto run = [&](const storage::Attempt& attempt) {
     if (options.stop.stop_requested())
       throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
+    std::vector<storage::WakeUp> wake_ups;
     writer().submit([&](Connection& connection) {
       WriteSession session(connection);
-      body(session);
+      body(session, attempt);
+      wake_ups = session.wake_ups();
     });
-  });
+    wake(wake_ups);
+  };
+  storage::run_with_retry(*options_.clock, options_.log, retry_policy(), options, run);
+}
+
+/// Other processes watch the file.
+void Database::wake(std::span<const storage::WakeUp> wake_ups) {
+  for (const auto& each : wake_ups) bells().ring(each.queue);
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
@@ -216,47 +223,40 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
       connected(false);
       options_.log.write(LogLevel::warn, "storage.listener_lost",
                          {{"store", name_}, {"error", error.what()}});
+      // By the system's clock: a test that stops the time still wants its listener back.
       system_clock()->sleep_for(std::chrono::seconds{1}, stop);
     }
   }
 }
 
+std::uint64_t Database::own_commit_steps() {
+  const std::lock_guard lock(writer_mutex_);
+  return writer_ ? writer_->commit_steps() : 0;
+}
+
 void Database::watch(const std::stop_token& stop, const std::function<void(bool)>& connected) {
-  const auto connection =
-      Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
-  const auto version = [&] {
-    auto cursor = connection->prepare("pragma data_version");
-    cursor.step();
-    return cursor.integer(0);
-  };
-  // When the next timer or job is due: of all that others write, only a change of that is the
-  // scheduler's business.
-  using Due = std::pair<std::optional<WallTime>, std::optional<WallTime>>;
-  const auto next_due = [&] {
-    try {
-      auto cursor = connection->run(texts_, sql::schedule_next_due_step_watch);
-      cursor.bind(options_.clock->wall()).step();
-      return Due{cursor.time_or_null(0), cursor.time_or_null(1)};
-    } catch (const Error&) {
-      return Due{};  // somebody has removed the tables of timers and jobs: workers are still told
-                     // of messages
-    }
-  };
+  FileWatch file(path_, texts_, *options_.clock, options_.busy_timeout);
   connected(true);
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);
-  auto seen = version();
-  auto due = next_due();
-  doorbell().ring();  // for what came before we watched
-  schedule_bell().ring();
+  auto steps = own_commit_steps();
+  file.look();
+  bells().ring_all();  // messages may have come before we watched
   while (!stop.stop_requested()) {
+    // By the system's clock: other processes write at their own time.
     never.wait_for(lock, stop, watch_interval, [] { return false; });
-    const auto now = version();
-    if (std::exchange(seen, now) == now) continue;
-    doorbell().ring();
-    const auto then = next_due();
-    if (std::exchange(due, then) != then) schedule_bell().ring();
+    const auto before = own_commit_steps();
+    const bool changed = file.has_changed();
+    const auto last_steps = std::exchange(steps, before);
+    if (!changed) continue;
+    // Commits of this process ring by themselves. If there was none, another process has written,
+    // perhaps into any queue. If there was one, the queues themselves show what is new in them.
+    const bool own = last_steps % 2 == 1 || last_steps != own_commit_steps();
+    for (const auto queue : file.look()) bells().ring(queue);
+    if (own) continue;
+    bells().ring(storage::queue_names::outbox);
+    bells().ring(storage::queue_names::inbox);
   }
 }
 

@@ -35,8 +35,6 @@ class Database final : public storage::Database {
   [[nodiscard]] bool transactions_exclude_writers() const override { return true; }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
-  void announce() override { doorbell().ring(); }  // other processes watch the file
-  void announce_schedule() override { schedule_bell().ring(); }
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
   storage::QueueStore& outbox() override { return outbox_; }
   storage::InboxStore& inbox() override { return inbox_; }
@@ -49,7 +47,11 @@ class Database final : public storage::Database {
   storage::InstanceStore& instances() override { return instances_; }
   storage::MigrationStore& migrations() override { return migrations_; }
 
+  /// Rings for the workers of this process.
+  void wake(std::span<const storage::WakeUp> wake_ups);
+
  private:
+  [[nodiscard]] std::uint64_t own_commit_steps();
   void watch(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// Opened when first written to: looking at a database never creates it.
   Writer& writer();

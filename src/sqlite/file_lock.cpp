@@ -31,6 +31,7 @@ FileLock::~FileLock() {
 }
 
 bool FileLock::try_lock_for(std::chrono::milliseconds patience) {
+  // By the system's clock: other processes hold the lock in real time.
   const auto give_up_at = std::chrono::steady_clock::now() + patience;
   // flock() has no time limit, and a stopped process may hold the lock for ever: ask again, soon at
   // first.

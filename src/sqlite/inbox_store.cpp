@@ -239,7 +239,7 @@ InboxEnqueued InboxStore::receive_one(storage::WriteSession& session,
   if (!seen.hash_matches) {
     answer.outcome = InboxEnqueueOutcome::hash_mismatch;
   } else if (seen.is_free(now)) {
-    answer.id = queue_->enqueue(session, arrival.message, storage::Announcement::later);
+    answer.id = queue_->enqueue(session, arrival.message);
     auto cursor = connection.run(texts_, sql::inbox_receive);
     cursor.bind(arrival.key.source)
         .bind(arrival.key.message_id)
@@ -252,8 +252,7 @@ InboxEnqueued InboxStore::receive_one(storage::WriteSession& session,
 }
 
 std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
-                                               std::span<const storage::InboxArrival> arrivals,
-                                               storage::Announcement /*announcement*/) {
+                                               std::span<const storage::InboxArrival> arrivals) {
   const auto now = clock_->wall();
   std::vector<InboxEnqueued> answers;
   answers.reserve(arrivals.size());

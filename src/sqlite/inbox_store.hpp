@@ -37,8 +37,7 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
                                 const storage::InboxFence& fence,
                                 std::chrono::microseconds lease) override;
   std::vector<InboxEnqueued> receive(storage::WriteSession& session,
-                                     std::span<const storage::InboxArrival> arrivals,
-                                     storage::Announcement announcement) override;
+                                     std::span<const storage::InboxArrival> arrivals) override;
   std::size_t replay(storage::WriteSession& session, const InboxDeadLetterFilter& filter,
                      const ReplayOptions& options, int most) override;
   std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age,

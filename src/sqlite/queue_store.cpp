@@ -12,9 +12,12 @@
 #include "core/text.hpp"
 #include "dovetail/backoff.hpp"
 #include "sqlite/session.hpp"
+#include "storage/row_hint.hpp"
 
 namespace dovetail::sqlite {
 namespace {
+
+using storage::row_of;
 
 constexpr std::int64_t count_limit = 100'000;
 constexpr int set_aside_rounds = 100;
@@ -52,8 +55,9 @@ std::size_t run_length(std::span<const std::int64_t> rows) {
 /// Where the run that begins with the first claim ends: rows without a gap, all of one epoch.
 std::span<const Claim> first_run(std::span<const Claim> claims) {
   std::size_t count = 1;
-  while (count < claims.size() && claims[0].row != 0 &&
-         claims[count].row == claims[count - 1].row + 1 && claims[count].epoch == claims[0].epoch) {
+  while (count < claims.size() && row_of(claims[0]) != 0 &&
+         row_of(claims[count]) == row_of(claims[count - 1]) + 1 &&
+         claims[count].epoch == claims[0].epoch) {
     ++count;
   }
   return claims.first(count);
@@ -142,10 +146,10 @@ void QueueStore::write(Connection& connection) {
   }
 }
 
-Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
-                             storage::Announcement /*announcement*/) {
+Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewMessage& message) {
   auto& connection = WriteSession::of(session);
   if (connection.gathering() && message.lasts && is_unhindered(message)) {
+    session.wakes(sql_.name);
     connection.gather(*this);
     gathered_.push_back(&message);
     return {message.id, true};
@@ -155,7 +159,10 @@ Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewM
     const auto now = clock_->wall();
     bind_message(cursor, message, now);
     cursor.bind(message.unique_key).bind(now);
-    if (cursor.run() == 1) return {message.id, true};
+    if (cursor.run() == 1) {
+      session.wakes(sql_.name);
+      return {message.id, true};
+    }
   }
   auto existing = connection.run(texts_, sql_.enqueue_step_existing);
   existing.bind(message.id.uuid()).bind(message.unique_key).step();
@@ -164,14 +171,15 @@ Enqueued QueueStore::enqueue(storage::WriteSession& session, const storage::NewM
 
 std::vector<Enqueued> QueueStore::enqueue_many(storage::WriteSession& session,
                                                std::span<const storage::NewMessage> messages,
-                                               bool repeated, storage::Announcement announcement) {
+                                               bool repeated) {
   auto& connection = WriteSession::of(session);
+  session.wakes(sql_.name);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
   std::array<const storage::NewMessage*, inserts_at_once> some{};
   while (!messages.empty()) {
     if (repeated || !is_unhindered(messages.front())) {
-      answers.push_back(enqueue(session, messages.front(), announcement));
+      answers.push_back(enqueue(session, messages.front()));
       messages = messages.subspan(1);
       continue;
     }
@@ -198,7 +206,8 @@ bool QueueStore::read_due(ClaimRun& run, const Cursor& cursor, std::vector<DueRo
   DueRow row;
   row.entry.claimed.message = read_message(cursor);
   row.seq = cursor.integer(13);
-  row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(10) + 1, row.seq};
+  row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(10) + 1,
+                             storage::hint_at(row.seq)};
   row.entry.ready_at = cursor.time(12);
   row.entry.lost_leases = static_cast<int>(cursor.integer(14));
   row.lost = cursor.integer(11) > 0;
@@ -515,8 +524,8 @@ std::size_t QueueStore::ack_run(Connection& connection, OwnerToken owner,
   auto cursor = connection.run(texts_, keep ? sql_.ack_step_run : sql_.ack_step_forget_run);
   return cursor.bind(now)
       .bind(owner.uuid())
-      .bind(run.front().row)
-      .bind(run.back().row)
+      .bind(row_of(run.front()))
+      .bind(row_of(run.back()))
       .bind(run.front().epoch)
       .bind(std::as_bytes(std::span{ids}))
       .run();

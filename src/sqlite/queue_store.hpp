@@ -20,11 +20,10 @@ class QueueStore final : public storage::QueueStore, private Connection::Gathere
              std::shared_ptr<Clock> clock, QueueWatcher& watcher)
       : texts_(texts), sql_(queue), clock_(std::move(clock)), watcher_(watcher) {}
 
-  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message,
-                   storage::Announcement announcement) override;
+  Enqueued enqueue(storage::WriteSession& session, const storage::NewMessage& message) override;
   std::vector<Enqueued> enqueue_many(storage::WriteSession& session,
-                                     std::span<const storage::NewMessage> messages, bool repeated,
-                                     storage::Announcement announcement) override;
+                                     std::span<const storage::NewMessage> messages,
+                                     bool repeated) override;
   storage::Claimed claim(storage::WriteSession& session, const storage::ClaimOrder& order) override;
   storage::WorkAnswer work(storage::WriteSession& session,
                            const storage::WorkOrder& order) override;

@@ -331,6 +331,13 @@ void Writer::begin() {
 }
 
 void Writer::commit() {
+  struct Step {
+    std::atomic<std::uint64_t>& count;
+    explicit Step(std::atomic<std::uint64_t>& steps) : count(steps) { count.fetch_add(1); }
+    ~Step() { count.fetch_add(1); }
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+  } const step(commit_steps_);
   const auto started = std::chrono::steady_clock::now();
   static const std::string text = "commit";
   connection_->control("commit", text, true);

@@ -11,6 +11,8 @@
 //
 // An interactive transaction takes the writer's turn and its connection for as long as it lasts.
 //
+// All times are of the system's clock: they are the times that commits and waiting for locks take.
+//
 // Threads: submit() and Hold from any.
 #pragma once
 
@@ -45,6 +47,10 @@ class Writer {
   /// Runs `body` in a transaction, perhaps on another caller's thread; returns when what it wrote
   /// is durable, or throws what it threw.
   void submit(const Body& body);
+
+  /// Grows when a commit of this process begins, and again when it ends: odd while one is under
+  /// way.
+  [[nodiscard]] std::uint64_t commit_steps() const { return commit_steps_.load(); }
 
   /// The write lock, for a transaction that the caller drives on connection(). Ends with the
   /// object.
@@ -123,6 +129,7 @@ class Writer {
   std::atomic<int> queued_{0};   // the queue's size, for a look without the lock
   std::atomic<int> awaited_{0};  // the writer sleeps until so many are queued; zero: it does not
   bool led_ = false;             // somebody is the writer now
+  std::atomic<std::uint64_t> commit_steps_{0};
   std::atomic<std::chrono::nanoseconds> commit_time_{};  // of the last commit
   std::atomic<std::chrono::nanoseconds>
       transaction_time_{};     // from its beginning, with what all who shared it did

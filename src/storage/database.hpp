@@ -12,10 +12,7 @@
 #include "dovetail/log.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/session.hpp"
-
-namespace dovetail {
-class Error;
-}
+#include "storage/write_body.hpp"
 
 namespace dovetail::storage {
 
@@ -54,9 +51,6 @@ struct WriteOptions {
   /// A lock that was not granted in time ends the write: the caller has another way.
   bool gives_up_locks = false;
   std::stop_token stop{};
-  /// Called before the body runs again, with the error that ended the run before. That run may have
-  /// taken effect only if the error is in doubt.
-  std::function<void(const Error& error)> on_retry{};
 };
 
 struct ReadOptions {
@@ -68,7 +62,7 @@ struct ReadOptions {
 class Database {
  public:
   using ReadBody = std::function<void(ReadSession&)>;
-  using WriteBody = std::function<void(WriteSession&)>;
+  using WriteBody = storage::WriteBody;
 
   virtual ~Database() = default;
 
@@ -84,10 +78,11 @@ class Database {
   /// Runs `body` in a read-only snapshot.
   virtual void read(const ReadBody& body, const ReadOptions& options = {}) = 0;
 
-  /// Runs `body` in a write transaction and returns when that is durable. After a deadlock, a
-  /// serialization failure or a lost connection the body runs again from its top: it must not keep
-  /// what an earlier run computed (see confirmed_write.hpp), and what it logs or counts belongs
-  /// behind the call.
+  /// Runs `body` in a write transaction and returns when that transaction is durable.
+  ///
+  /// After a deadlock, a serialization failure or a lost connection the body runs again from its
+  /// top. It must not use results of an earlier run, unless Attempt::after_doubt says that the run
+  /// may have taken effect (see confirmed_write.hpp). Log lines and metrics belong behind the call.
   virtual void write(const WriteOptions& options, const WriteBody& body) = 0;
 
   /// True when an open transaction keeps everybody else from writing.
@@ -104,23 +99,14 @@ class Database {
   /// that much. Nothing when nothing is stored.
   virtual std::optional<std::chrono::microseconds> clock_lead(ReadSession& session) = 0;
 
-  // Waking workers: hints, on top of polling.
+  // Wake-ups are hints on top of polling. WriteSession::wakes() asks for them.
 
-  /// Rung when a message may have come, by this process or (while listen() runs) another.
-  [[nodiscard]] Doorbell& doorbell() { return doorbell_; }
-  /// Rung when a timer or a job may be due earlier than before. Messages do not ring it.
-  [[nodiscard]] Doorbell& schedule_bell() { return schedule_bell_; }
-  /// True when the caller's own transaction had better tell the other processes: that is sooner
-  /// there, and nothing was announced for a while. Whoever enqueues all the time is told false, and
-  /// calls announce() after.
-  [[nodiscard]] virtual bool announces_inside() { return false; }
-  /// Rings here, and tells the other processes without making the caller wait.
-  virtual void announce() = 0;
-  /// The same for schedulers.
-  virtual void announce_schedule() = 0;
-  /// Watches for other processes' announcements until `stop`; `connected` is called with true when
-  /// it begins to hear them and with false when it no longer does. Returns at once when there is no
-  /// way to hear them.
+  /// Rings when messages of `queue` (see queue_names.hpp) may be due: this process has committed
+  /// them, or, while listen() runs, another process has.
+  [[nodiscard]] Doorbell& bell(std::string_view queue) { return bells_.of(queue); }
+  /// Listens to the wake-ups of other processes until `stop`. Calls `connected` with true when it
+  /// begins to hear them, and with false when it no longer does. Returns at once when the engine
+  /// cannot hear them.
   virtual void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) = 0;
 
   virtual QueueStore& outbox() = 0;
@@ -134,9 +120,11 @@ class Database {
   virtual InstanceStore& instances() = 0;
   virtual MigrationStore& migrations() = 0;
 
+ protected:
+  [[nodiscard]] Doorbells& bells() { return bells_; }
+
  private:
-  Doorbell doorbell_;
-  Doorbell schedule_bell_;
+  Doorbells bells_;
 };
 
 enum class GrantPurpose { worker, producer };

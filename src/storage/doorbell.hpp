@@ -1,12 +1,16 @@
-// Tells the workers of this process that there may be something to do. A hint: polling is the
-// truth.
+// Tells the workers of this process that messages of their queue may be due. It is a hint: workers
+// that miss it find the messages by polling.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace dovetail::storage {
 
@@ -43,6 +47,38 @@ class Doorbell {
   std::mutex mutex_;
   std::list<std::function<void()>> listeners_;
   std::atomic<int> count_{0};
+};
+
+/// A bell for each queue.
+class Doorbells {
+ public:
+  /// The bell of `queue`. It exists from the first call on.
+  [[nodiscard]] Doorbell& of(std::string_view queue) {
+    const std::lock_guard lock(mutex_);
+    const auto found = bells_.find(queue);
+    return found != bells_.end() ? found->second : bells_[std::string{queue}];
+  }
+  /// Does nothing when nobody has ever listened.
+  void ring(std::string_view queue) {
+    Doorbell* bell = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = bells_.find(queue); found != bells_.end()) bell = &found->second;
+    }
+    if (bell != nullptr) bell->ring();
+  }
+  void ring_all() {
+    std::vector<Doorbell*> all;
+    {
+      const std::lock_guard lock(mutex_);
+      for (auto& [queue, bell] : bells_) all.push_back(&bell);
+    }
+    for (auto* bell : all) bell->ring();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Doorbell, std::less<>> bells_;
 };
 
 }  // namespace dovetail::storage

@@ -93,8 +93,7 @@ class InboxStore {
   /// In the order of their keys. A message whose id is the one that is stored was stored by an
   /// earlier run of the same call: that is not a duplicate.
   virtual std::vector<InboxEnqueued> receive(WriteSession& session,
-                                             std::span<const InboxArrival> arrivals,
-                                             Announcement announcement) = 0;
+                                             std::span<const InboxArrival> arrivals) = 0;
 
   // Up to `most` at a time; each answers how many it were.
   virtual std::size_t replay(WriteSession& session, const InboxDeadLetterFilter& filter,

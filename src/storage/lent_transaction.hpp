@@ -12,8 +12,6 @@ class LentTransaction final : public TransactionHandle {
   WriteSession& session() override { return inner_.session(); }
   void commit() override { refuse(); }
   void rollback() override { refuse(); }
-  void announce_at_commit() override { inner_.announce_at_commit(); }
-  void announce_schedule_at_commit() override { inner_.announce_schedule_at_commit(); }
   void after_commit(std::function<void()> call) override { inner_.after_commit(std::move(call)); }
 
  private:

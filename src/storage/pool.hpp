@@ -8,6 +8,9 @@
 //   * Opening is tried again with full-jitter backoff while the failure is transient, up to
 //   `patience`.
 //
+// Time limits of waiting for a connection and of opening one are limits of I/O: they use the
+// system's clock. Pauses between attempts use the injected one.
+//
 // Threads: safe. A Lease belongs to one thread at a time.
 #pragma once
 

@@ -14,8 +14,9 @@ namespace dovetail::storage {
 
 inline constexpr int portion = 1'000;  // rows in one transaction, at most
 
-// On an engine with one writer, everybody else waits for such a transaction. There it takes a few
-// milliseconds, and is followed by a pause in which the others write.
+// On an engine with one writer, all other writers wait for such a transaction. There it takes a few
+// milliseconds, and a pause follows in which the others write. Both are measured by the system's
+// clock, not by Database::clock(): the other writers wait in real time.
 inline constexpr int first_portion = 50;
 inline constexpr int smallest_portion = 10;
 inline constexpr std::chrono::microseconds portion_time{2'000};

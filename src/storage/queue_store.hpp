@@ -119,14 +119,6 @@ struct WorkAnswer {
   std::vector<Claimed> claimed;  ///< One for each of the order's claims.
 };
 
-/// Who tells other processes' workers of a new message.
-enum class Announcement {
-  later,   ///< The caller, after the commit: Database::announce().
-  inside,  ///< The transaction itself.
-  edge,    ///< The transaction itself, unless other messages have just come: for a stream of
-           ///< transactions whose ends we do not see.
-};
-
 /// A topic with messages that are due and that no worker holds.
 struct DueTopic {
   std::string topic;
@@ -138,15 +130,15 @@ class QueueStore {
  public:
   virtual ~QueueStore() = default;
 
-  /// Stores a message unless its id or its unique key is there already; answers what is there.
-  virtual Enqueued enqueue(WriteSession& session, const NewMessage& message,
-                           Announcement announcement) = 0;
+  /// Stores a message unless its id or its unique key is there already; answers what is there. A
+  /// stored message wakes the queue's workers when the transaction commits.
+  virtual Enqueued enqueue(WriteSession& session, const NewMessage& message) = 0;
 
   /// The same for many, by the engine's bulk path. With `repeated`, ids may be there already
   /// although they are fresh.
   virtual std::vector<Enqueued> enqueue_many(WriteSession& session,
-                                             std::span<const NewMessage> messages, bool repeated,
-                                             Announcement announcement) = 0;
+                                             std::span<const NewMessage> messages,
+                                             bool repeated) = 0;
 
   /// By priority, then by the time they became ready.
   virtual Claimed claim(WriteSession& session, const ClaimOrder& order) = 0;

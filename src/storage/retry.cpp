@@ -10,22 +10,23 @@ bool may_retry(const Error& error, const WriteOptions& options) {
 }
 
 void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy,
-                    const WriteOptions& options, const std::function<void()>& attempt) {
+                    const WriteOptions& options, const std::function<void(const Attempt&)>& run) {
   const MonoDeadline give_up(clock, policy.patience);
-  for (int tries = 1;; ++tries) {
+  for (Attempt attempt;; ++attempt.number) {
     try {
-      return attempt();
+      return run(attempt);
     } catch (const Error& error) {
-      const auto pause = policy.backoff.delay(tries, core::random_unit());
-      if (!may_retry(error, options) || tries >= policy.max_attempts ||
+      const auto pause = policy.backoff.delay(attempt.number, core::random_unit());
+      if (!may_retry(error, options) || attempt.number >= policy.max_attempts ||
           give_up.remaining() <= pause)
         throw;
       log.write(LogLevel::warn, "storage.retry",
                 {{"kind", to_string(error.kind())},
                  {"code", error.native_code()},
                  {"statement", error.statement()},
-                 {"tries", tries}});
-      if (options.on_retry) options.on_retry(error);
+                 {"tries", attempt.number}});
+      attempt.previous_in_doubt = error.is_in_doubt();
+      attempt.after_doubt = attempt.after_doubt || attempt.previous_in_doubt;
       if (!clock.sleep_for(pause, options.stop)) throw;
     }
   }

@@ -22,9 +22,9 @@ struct RetryPolicy {
 /// Whether a transaction that ended with `error` may be run again.
 [[nodiscard]] bool may_retry(const Error& error, const WriteOptions& options);
 
-/// Calls `attempt` until it succeeds, fails for good, or `policy` or `options.stop` ends it; then
-/// throws the error.
+/// Calls `run` until it succeeds, fails permanently, or `policy` or `options.stop` ends the
+/// retries; then throws the last error.
 void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy,
-                    const WriteOptions& options, const std::function<void()>& attempt);
+                    const WriteOptions& options, const std::function<void(const Attempt&)>& run);
 
 }  // namespace dovetail::storage

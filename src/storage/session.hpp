@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "dovetail/value.hpp"
 
@@ -18,11 +20,35 @@ class ReadSession {
   virtual Rows query(std::string_view sql, std::span<const Parameter> parameters) = 0;
 };
 
+/// A queue whose workers a transaction wakes.
+struct WakeUp {
+  std::string queue;
+  bool announced = false;  ///< A statement of the transaction tells the other processes.
+};
+
 class WriteSession {
  public:
   virtual ~WriteSession() = default;
   virtual Rows query(std::string_view sql, std::span<const Parameter> parameters) = 0;
   virtual std::size_t execute(std::string_view sql, std::span<const Parameter> parameters) = 0;
+
+  /// Says that messages of `queue` (see queue_names.hpp) may be due when this transaction has
+  /// committed. The commit then wakes the queue's workers in this and in other processes. A
+  /// rollback wakes nobody, and neither does a borrowed transaction, whose end we do not see.
+  void wakes(std::string_view queue) { wake_up(queue); }
+  /// The same, when a statement of this transaction tells the other processes.
+  void wakes_here(std::string_view queue) { wake_up(queue).announced = true; }
+  [[nodiscard]] const std::vector<WakeUp>& wake_ups() const { return wake_ups_; }
+
+ private:
+  WakeUp& wake_up(std::string_view queue) {
+    for (auto& each : wake_ups_) {
+      if (each.queue == queue) return each;
+    }
+    return wake_ups_.emplace_back(WakeUp{std::string{queue}});
+  }
+
+  std::vector<WakeUp> wake_ups_;
 };
 
 /// A transaction that a Transaction holds: owned, or borrowed.
@@ -32,11 +58,6 @@ class TransactionHandle {
   virtual WriteSession& session() = 0;
   virtual void commit() = 0;
   virtual void rollback() = 0;
-  [[nodiscard]] virtual bool is_borrowed() const { return false; }
-  /// Once it has committed, workers are told that there may be something to do.
-  virtual void announce_at_commit() = 0;
-  /// Once it has committed, schedulers are told that a timer or a job may be due earlier.
-  virtual void announce_schedule_at_commit() = 0;
   /// Called once it has committed: for logs and metrics of what it did. At once for a borrowed one.
   virtual void after_commit(std::function<void()> call) = 0;
 };
@@ -46,9 +67,6 @@ class BorrowedTransactionHandle : public TransactionHandle {
  public:
   void commit() final;
   void rollback() final;
-  [[nodiscard]] bool is_borrowed() const final { return true; }
-  void announce_at_commit() final {}           // its end is not ours to see
-  void announce_schedule_at_commit() final {}  // nor here
   void after_commit(std::function<void()> call) final { call(); }
 };
 

@@ -1,8 +1,8 @@
 #include "dovetail/transaction.hpp"
 
-#include "core/assert.hpp"
 #include "dovetail/error.hpp"
 #include "storage/session.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 namespace storage {
@@ -30,42 +30,19 @@ Transaction& Transaction::operator=(Transaction&&) noexcept = default;
 Transaction::~Transaction() = default;
 
 std::size_t Transaction::execute_with(std::string_view sql, std::span<const Parameter> parameters) {
-  return session().execute(sql, parameters);
+  return storage::session_of(*this).execute(sql, parameters);
 }
 
 Rows Transaction::query_with(std::string_view sql, std::span<const Parameter> parameters) {
-  return session().query(sql, parameters);
+  return storage::session_of(*this).query(sql, parameters);
 }
 
 void Transaction::commit() {
-  DOVETAIL_ASSERT(handle_ != nullptr);
-  handle_->commit();
+  storage::TransactionAccess::handle_of(*this).commit();
 }
 
 void Transaction::rollback() {
-  DOVETAIL_ASSERT(handle_ != nullptr);
-  handle_->rollback();
-}
-
-bool Transaction::is_borrowed() const {
-  return handle_->is_borrowed();
-}
-
-void Transaction::announce_at_commit() {
-  handle_->announce_at_commit();
-}
-
-void Transaction::announce_schedule_at_commit() {
-  handle_->announce_schedule_at_commit();
-}
-
-void Transaction::after_commit(std::function<void()> call) {
-  handle_->after_commit(std::move(call));
-}
-
-storage::WriteSession& Transaction::session() {
-  DOVETAIL_ASSERT(handle_ != nullptr);
-  return handle_->session();
+  storage::TransactionAccess::handle_of(*this).rollback();
 }
 
 }  // namespace dovetail

@@ -420,6 +420,26 @@ TEST_P(JobContract, AJobThatCannotBeUnderstoodDoesNotKeepOthersFromRunning) {
   EXPECT_EQ(pass(minutes{2}), 2U);
 }
 
+TEST_P(JobContract, AJobThatThisProcessCannotUnderstandIsTriedAgainAfterTenMinutes) {
+  auto log = std::make_shared<RecordedLines>();
+  auto options = backend.options();
+  options.log_sink = log;
+  const auto clock = std::make_shared<ManualClock>();
+  if (backend.is_postgres()) options.clock = clock;  // the database has its own
+  auto other = Platform::open(backend.url(), options);
+  jobs.create_or_update(minutely("a"));
+  backend.sql("update " + backend.table("job") + " set time_zone = 'Mars/Olympus'");
+  const auto broken_after = [&](minutes by) {
+    backend.advance(by);
+    clock->advance(by);
+    EXPECT_EQ(other.jobs().schedule_due(), 0U);
+    return log->count("jobs.broken");
+  };
+  EXPECT_EQ(broken_after(minutes{1}), 1);
+  EXPECT_EQ(broken_after(minutes{9}), 1);
+  EXPECT_EQ(broken_after(minutes{2}), 2);
+}
+
 TEST_P(JobContract, AMendedJobIsLookedAtAtOnceByTheProcessThatDidNotUnderstandIt) {
   auto other = backend.open();
   jobs.create_or_update(minutely());

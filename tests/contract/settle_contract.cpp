@@ -460,12 +460,12 @@ TEST_P(SettleContract, WhereAClaimsRowIsSaidToBeDecidesNothing) {
     EXPECT_EQ(acking.outbox().ack(owner, strangers), 0U);
     EXPECT_EQ(with_status(MessageStatus::in_progress), 50);
     auto unplaced = std::vector(claims.begin(), claims.begin() + 10);
-    for (auto& each : unplaced) each.row = 0;
+    for (auto& each : unplaced) each.hint = {};
     std::shuffle(unplaced.begin(), unplaced.end(), std::mt19937{7});
     EXPECT_EQ(acking.outbox().ack(owner, unplaced), 10U);
     std::vector misplaced(claims.begin() + 10, claims.begin() + 20);  // each at another's row
     for (auto& each : misplaced)
-      each.row = claims[static_cast<std::size_t>(&each - misplaced.data()) + 11].row;
+      each.hint = claims[static_cast<std::size_t>(&each - misplaced.data()) + 11].hint;
     EXPECT_EQ(acking.outbox().ack(owner, misplaced), 10U);
     const std::vector moved(claims.begin() + 20, claims.begin() + 35);
     EXPECT_EQ(outbox.renew(owner, {moved.data() + 3, 5}, hours{1}), 5U);

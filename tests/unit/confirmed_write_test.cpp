@@ -18,13 +18,13 @@ class Flaky {
   };
   explicit Flaky(std::deque<Run> runs) : runs_(std::move(runs)) {}
 
-  void write(const storage::WriteOptions& options,
-             const std::function<void(storage::WriteSession&)>& body) {
+  void write(const storage::WriteOptions& options, const storage::WriteBody& body) {
     storage::run_with_retry(*system_clock(), Logger{null_log_sink()},
-                            {.backoff = {.initial = {}, .cap = {}}}, options, [&] {
+                            {.backoff = {.initial = {}, .cap = {}}}, options,
+                            [&](const storage::Attempt& attempt) {
                               const auto run = runs_.empty() ? Run{} : runs_.front();
                               if (!runs_.empty()) runs_.pop_front();
-                              body(session_);
+                              body(session_, attempt);
                               if (run.fails) throw Error({*run.fails, "", "commit"}, "no luck");
                             });
   }
@@ -71,6 +71,35 @@ TEST(ConfirmedWrite, KeepsARunThatMayHaveCommittedIfItsEffectIsThere) {
       answered({{ErrorKind::commit_in_doubt}, {ErrorKind::deadlock}}, {true, false, false}));
   EXPECT_FALSE(
       answered({{ErrorKind::deadlock}, {ErrorKind::commit_in_doubt}}, {true, false, false}));
+}
+
+/// The answer of a run is its number if it changed anything.
+std::optional<int> answer_of(std::deque<Flaky::Run> failures, std::deque<bool> changes) {
+  Flaky database(std::move(failures));
+  return storage::confirmed_answer<int>(
+      database, {}, [&](storage::WriteSession&, const storage::Attempt& attempt) {
+        const bool changed = changes.front();
+        changes.pop_front();
+        return changed ? std::optional{attempt.number} : std::nullopt;
+      });
+}
+
+TEST(ConfirmedAnswer, IsTheAnswerOfTheRunThatTookEffect) {
+  EXPECT_EQ(answer_of({}, {true}), 1);
+  EXPECT_EQ(answer_of({}, {false}), std::nullopt);
+  EXPECT_EQ(answer_of({{ErrorKind::commit_in_doubt}}, {true, false}), 1);
+  EXPECT_EQ(answer_of({{ErrorKind::commit_in_doubt}}, {true, true}), 2);
+  EXPECT_EQ(answer_of({{ErrorKind::commit_in_doubt}, {ErrorKind::deadlock}}, {true, false, false}),
+            1);
+}
+
+TEST(ConfirmedAnswer, IsNeverThatOfARunThatCertainlyRolledBack) {
+  EXPECT_EQ(answer_of({{ErrorKind::deadlock}}, {true, false}), std::nullopt);
+  EXPECT_EQ(answer_of({{ErrorKind::commit_in_doubt}, {ErrorKind::deadlock}}, {true, true, false}),
+            std::nullopt)
+      << "the second run shows that the first one was rolled back";
+  EXPECT_EQ(answer_of({{ErrorKind::deadlock}, {ErrorKind::commit_in_doubt}}, {true, false, false}),
+            std::nullopt);
 }
 
 }  // namespace

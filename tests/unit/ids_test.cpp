@@ -261,8 +261,8 @@ TEST(Uuid, HashDependsOnBothHalves) {
   EXPECT_EQ(hashes.size(), 3U);
 }
 
-using AllIds = std::tuple<MessageId, JoinId, TimerId, JobId, JobRunId, StreamId,
-                          OwnerToken, InstanceId>;
+using AllIds =
+    std::tuple<MessageId, JoinId, TimerId, JobId, JobRunId, StreamId, OwnerToken, InstanceId>;
 
 template <class A, class B>
 constexpr bool strangers =

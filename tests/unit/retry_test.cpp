@@ -38,7 +38,8 @@ Error failure(ErrorKind kind) {
 class Retry : public ::testing::Test {
  protected:
   void run(const std::function<void()>& attempt) {
-    storage::run_with_retry(clock, log, policy, options, attempt);
+    storage::run_with_retry(clock, log, policy, options,
+                            [&](const storage::Attempt&) { attempt(); });
   }
 
   /// An attempt that fails `failures` times with `kind`, then succeeds.
@@ -209,6 +210,20 @@ TEST(MayRetry, IsTrueForWhatIsTransientAndForRepeatableDoubt) {
               error.is_transient() || error.is_in_doubt())
         << to_string(kind);
   }
+}
+
+TEST_F(Retry, TellsTheRunWhetherAnEarlierOneMayHaveTakenEffect) {
+  options.repeatable = true;
+  const std::vector<ErrorKind> failures{ErrorKind::deadlock, ErrorKind::commit_in_doubt,
+                                        ErrorKind::deadlock};
+  std::vector<std::vector<bool>> told;
+  storage::run_with_retry(clock, log, policy, options, [&](const storage::Attempt& attempt) {
+    told.push_back({attempt.after_doubt, attempt.previous_in_doubt});
+    ASSERT_EQ(attempt.number, static_cast<int>(told.size()));
+    if (told.size() <= failures.size()) throw failure(failures[told.size() - 1]);
+  });
+  EXPECT_THAT(told, ElementsAre(ElementsAre(false, false), ElementsAre(false, false),
+                                ElementsAre(true, true), ElementsAre(true, false)));
 }
 
 }  // namespace

@@ -176,6 +176,15 @@ select min((select min(ready_at) from {schema}_{queue}
              where status = 0 and lane = lanes.lane and ready_at > ?1 and ready_at < ?1 + 86400000000)) - ?1
   from lanes;
 
+-- name: {queue}_next_due_step_watch
+-- The newest message, and the time when the first message that no worker holds is due.
+with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
+select (select max(seq) from {schema}_{queue}),
+       min((select ready_at from {schema}_{queue}
+             where status = 0 and lane = lanes.lane and lease_until <= ?1
+             order by ready_at limit 1))
+  from lanes;
+
 -- name: {queue}_clock
 select ?1;
 

@@ -1,0 +1,142 @@
+// Messages on their way into the inbox's queue, and out of it.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/headers.hpp"
+#include "dovetail/inbox.hpp"
+#include "inbox/rules.hpp"
+#include "queue/new_messages.hpp"
+#include "storage/database.hpp"
+#include "storage/inbox_store.hpp"
+#include "storage/transaction_access.hpp"
+
+namespace dovetail {
+namespace {
+
+using inbox::checked_key;
+using inbox::require_hash;
+using storage::InboxArrival;
+using storage::InboxKey;
+using storage::session_of;
+
+constexpr std::string_view source_header = "dovetail-source";
+constexpr std::string_view message_id_header = "dovetail-message-id";
+constexpr std::string_view reserved_headers = "dovetail-";
+
+InboxArrival checked_arrival(const InboxRequest& request, const QueueOptions& options) {
+  const auto key = checked_key(request.source, request.message_id);
+  require_hash(request.hash);
+  if (std::ranges::any_of(request.headers, [](const auto& header) {
+        return std::string_view{header.first}.starts_with(reserved_headers);
+      })) {
+    throw std::invalid_argument("headers must not begin with dovetail-");
+  }
+  InboxArrival arrival{
+      key, request.hash,
+      queue::checked(queue::MessageParts{request.topic, request.payload, request.correlation_id,
+                                         request.due_at, request.headers, request.expires_at,
+                                         request.priority},
+                     options)};
+  auto headers = request.headers;
+  headers.insert_or_assign(std::string{source_header}, request.source);
+  headers.insert_or_assign(std::string{message_id_header}, request.message_id);
+  arrival.message.headers = core::to_json(headers);
+  return arrival;
+}
+
+/// Messages in the order of their keys, in which their rows are locked.
+struct Sorted {
+  std::vector<InboxArrival> arrivals;
+  std::vector<std::size_t> places;  // the position of each among the requests
+};
+
+Sorted sorted(std::span<const InboxRequest> requests, const QueueOptions& options) {
+  Sorted result;
+  result.places.resize(requests.size());
+  std::iota(result.places.begin(), result.places.end(), std::size_t{0});
+  std::ranges::stable_sort(result.places, {}, [&](std::size_t place) {
+    return InboxKey{requests[place].source, requests[place].message_id};
+  });
+  result.arrivals.reserve(requests.size());
+  for (const auto place : result.places)
+    result.arrivals.push_back(checked_arrival(requests[place], options));
+  return result;
+}
+
+std::vector<InboxEnqueued> in_old_order(const Sorted& sorted,
+                                        std::span<const InboxEnqueued> answers) {
+  std::vector<InboxEnqueued> ordered(answers.size());
+  for (std::size_t i = 0; i < answers.size(); ++i) ordered[sorted.places[i]] = answers[i];
+  return ordered;
+}
+
+}  // namespace
+
+InboxMessage InboxMessage::from(const Message& message) {
+  InboxMessage result{.id = message.message_id,
+                      .topic = message.topic,
+                      .payload = message.payload,
+                      .correlation_id = message.correlation_id,
+                      .headers = message.headers,
+                      .received_at = message.created_at,
+                      .due_at = message.due_at,
+                      .priority = message.priority,
+                      .attempts = message.attempts};
+  const auto take = [&](std::string_view name) -> std::string {
+    const auto found = result.headers.find(name);
+    if (found == result.headers.end()) return {};
+    auto value = std::move(found->second);
+    result.headers.erase(found);
+    return value;
+  };
+  result.source = take(source_header);
+  result.message_id = take(message_id_header);
+  return result;
+}
+
+void Inbox::note_enqueued(const InboxArrival& arrival, const InboxEnqueued& answer) const {
+  if (answer.outcome == InboxEnqueueOutcome::hash_mismatch) {
+    note_mismatch(arrival.key.source, arrival.key.message_id);
+    return;
+  }
+  metrics_.count(answer.stored() ? "inbox.enqueued" : "inbox.duplicates", 1,
+                 {{"store", database_->name()}, {"topic", arrival.message.topic}});
+  if (!log_.enabled(LogLevel::info)) return;
+  log_.write(LogLevel::info, answer.stored() ? "inbox.enqueued" : "inbox.duplicate",
+             {{"store", database_->name()},
+              {"topic", arrival.message.topic},
+              {"source", arrival.key.source},
+              {"message_id", arrival.key.message_id}});
+}
+
+InboxEnqueued Inbox::enqueue(const InboxRequest& request) {
+  return enqueue_many(std::span{&request, 1}).front();
+}
+
+InboxEnqueued Inbox::enqueue(Transaction& transaction, const InboxRequest& request) {
+  return enqueue_many(transaction, std::span{&request, 1}).front();
+}
+
+std::vector<InboxEnqueued> Inbox::enqueue_many(std::span<const InboxRequest> requests) {
+  const auto batch = sorted(requests, options_.queue);
+  if (batch.arrivals.empty()) return {};
+  std::vector<InboxEnqueued> answers;
+  database_->write({.single_statement = requests.size() == 1, .repeatable = true},
+                   [&](storage::WriteSession& session) {
+                     answers = database_->inbox().receive(session, batch.arrivals);
+                   });
+  for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
+  return in_old_order(batch, answers);
+}
+
+std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
+                                               std::span<const InboxRequest> requests) {
+  const auto batch = sorted(requests, options_.queue);
+  if (batch.arrivals.empty()) return {};
+  const auto answers = database_->inbox().receive(session_of(transaction), batch.arrivals);
+  for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
+  return in_old_order(batch, answers);
+}
+
+}  // namespace dovetail

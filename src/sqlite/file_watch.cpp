@@ -1,0 +1,67 @@
+#include "sqlite/file_watch.hpp"
+
+#include <utility>
+
+#include "dovetail/error.hpp"
+#include "storage/queue_names.hpp"
+
+namespace dovetail::sqlite {
+namespace {
+
+std::int64_t data_version(Connection& connection) {
+  auto cursor = connection.prepare("pragma data_version");
+  cursor.step();
+  return cursor.integer(0);
+}
+
+}  // namespace
+
+FileWatch::FileWatch(const std::string& path, const storage::StatementTexts& texts,
+                     const Clock& clock, std::chrono::milliseconds busy_timeout)
+    : texts_(texts),
+      clock_(clock),
+      connection_(Connection::open(path, Connection::Mode::read_only, busy_timeout)),
+      version_(data_version(*connection_)),
+      messages_{{sql::outbox.name, &sql::outbox.next_due_step_watch},
+                {sql::inbox.name, &sql::inbox.next_due_step_watch}},
+      times_{{storage::queue_names::timers, 0}, {storage::queue_names::jobs, 1}} {}
+
+bool FileWatch::has_changed() {
+  const auto version = data_version(*connection_);
+  return std::exchange(version_, version) != version;
+}
+
+void FileWatch::look_at_messages(std::vector<std::string_view>& queues) {
+  for (auto& each : messages_) {
+    const auto seen = each;
+    auto cursor = connection_->run(texts_, *each.statement);
+    cursor.bind(clock_.wall()).step();
+    each.newest = cursor.is_null(0) ? 0 : cursor.integer(0);
+    each.due = cursor.time_or_null(1);
+    const bool earlier = each.due && (!seen.due || *each.due < *seen.due);
+    if (each.newest > seen.newest || earlier) queues.push_back(each.queue);
+  }
+}
+
+void FileWatch::look_at_times(std::vector<std::string_view>& queues) {
+  auto cursor = connection_->run(texts_, sql::schedule_next_due_step_watch);
+  cursor.bind(clock_.wall()).step();
+  for (auto& each : times_) {
+    const auto due = cursor.time_or_null(each.column);
+    if (std::exchange(each.due, due) != due) queues.push_back(each.queue);
+  }
+}
+
+std::vector<std::string_view> FileWatch::look() {
+  std::vector<std::string_view> queues;
+  for (const auto part : {&FileWatch::look_at_messages, &FileWatch::look_at_times}) {
+    try {
+      (this->*part)(queues);
+    } catch (const Error&) {
+      continue;  // somebody has removed these tables; the others are still watched
+    }
+  }
+  return queues;
+}
+
+}  // namespace dovetail::sqlite

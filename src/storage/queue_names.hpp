@@ -1,0 +1,13 @@
+// Names of the queues whose workers can be woken. PostgreSQL's NOTIFY carries them as its payload.
+#pragma once
+
+#include <string_view>
+
+namespace dovetail::storage::queue_names {
+
+inline constexpr std::string_view outbox = "outbox";
+inline constexpr std::string_view inbox = "inbox";
+inline constexpr std::string_view timers = "timers";  ///< Timers wake the scheduler.
+inline constexpr std::string_view jobs = "jobs";      ///< Jobs wake the scheduler, too.
+
+}  // namespace dovetail::storage::queue_names
