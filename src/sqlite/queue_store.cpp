@@ -497,7 +497,7 @@ std::size_t QueueStore::ack_unwatched(Connection& connection, OwnerToken owner,
                                       std::span<const Claim> claims, bool keep, WallTime now) {
   if (claims.size() < shortest_run) return ack_some(connection, owner, claims, keep, now);
   std::vector<Claim> sorted(claims.begin(), claims.end());
-  std::ranges::stable_sort(sorted, {}, &Claim::row);
+  std::ranges::stable_sort(sorted, {}, &row_of);
   std::vector<Claim> scattered;
   std::size_t count = 0;
   for (std::span<const Claim> left = sorted; !left.empty();) {
