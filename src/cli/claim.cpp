@@ -1,11 +1,12 @@
 #include <iostream>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json_array;
 using nlohmann::ordered_json;
 
 struct ClaimArguments {
@@ -39,8 +40,8 @@ void claim(const Globals& globals, const ClaimArguments& arguments) {
   auto platform = globals.open();
   const auto claimed = platform.outbox().claim(request);
   if (globals.json) {
-    ordered_json answer{{"owner", request.owner.to_string()}, {"messages", ordered_json::array()}};
-    for (const auto& each : claimed) answer["messages"].push_back(to_json(each));
+    const ordered_json answer{{"owner", request.owner.to_string()},
+                              {"messages", to_json_array(claimed)}};
     std::cout << answer.dump(2) << '\n';
     return;
   }

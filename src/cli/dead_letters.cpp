@@ -2,11 +2,13 @@
 #include <set>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json;
+using json::to_json_array;
 using nlohmann::ordered_json;
 using Ids = std::vector<MessageId>;
 
@@ -51,8 +53,7 @@ void print_letters(const std::vector<StoredMessage>& letters) {
 // --- list
 
 void print_list_as_json(const std::vector<StoredMessage>& letters, bool full) {
-  ordered_json answer{{"dead_letters", ordered_json::array()}, {"next_start_after", nullptr}};
-  for (const auto& each : letters) answer["dead_letters"].push_back(to_json(each));
+  ordered_json answer{{"dead_letters", to_json_array(letters)}, {"next_start_after", nullptr}};
   if (full) answer["next_start_after"] = letters.back().message.message_id.to_string();
   std::cout << answer.dump(2) << '\n';
 }
@@ -87,21 +88,6 @@ void list(const Globals& globals, const DeadLetterArguments& arguments) {
 
 // --- summary
 
-ordered_json summary_json(const DeadLetterSummary& summary) {
-  auto groups = ordered_json::array();
-  for (const auto& each : summary.groups) {
-    groups.push_back({{"topic", each.topic},
-                      {"error", each.error ? ordered_json(*each.error) : ordered_json()},
-                      {"count", each.count},
-                      {"oldest", to_string(each.oldest)},
-                      {"newest", to_string(each.newest)}});
-  }
-  return {{"groups", groups},
-          {"letters_read", summary.letters_read},
-          {"letters_cut", summary.letters_cut},
-          {"groups_cut", summary.groups_cut}};
-}
-
 void print_summary(const DeadLetterSummary& summary) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(summary.groups.size());
@@ -128,7 +114,7 @@ void summary(const Globals& globals, const DeadLetterArguments& arguments,
   auto platform = globals.open();
   const auto found = platform.outbox().dead_letter_summary(filter, limits);
   if (globals.json) {
-    std::cout << summary_json(found).dump(2) << '\n';
+    std::cout << to_json(found).dump(2) << '\n';
   } else {
     print_summary(found);
   }
