@@ -34,6 +34,7 @@
 #include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
+#include "dovetail/metrics_registry.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/schedule.hpp"
 #include "dovetail/transaction.hpp"
@@ -104,7 +105,7 @@ struct PlatformOptions {
   ScheduleOptions schedule{};
   WorkerOptions worker{};
   std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
-  std::shared_ptr<MetricsSink> metrics{};  ///< Absent: nothing is measured.
+  std::shared_ptr<MetricsSink> metrics{};  ///< Absent: a MetricsRegistry of its own.
   std::shared_ptr<Clock> clock{};          ///< Absent: the system's.
 };
 
@@ -180,6 +181,10 @@ class Platform {
 
   /// What logs call this database.
   [[nodiscard]] const std::string& name() const;
+
+  /// The counters, gauges and timings of this Platform so far. Empty when PlatformOptions::metrics
+  /// is a sink other than a MetricsRegistry.
+  [[nodiscard]] MetricsSnapshot metrics() const;
 
  private:
   struct State;

@@ -19,6 +19,7 @@
 #include "postgres/timer_store.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
+#include "storage/retry.hpp"
 
 namespace dovetail::postgres {
 
@@ -57,6 +58,7 @@ class Database final : public storage::Database {
   /// Sends a NOTIFY whose payload names the queue.
   void notify(std::string_view queue, const std::stop_token& stop);
   using TimePoint = std::chrono::steady_clock::time_point;
+  [[nodiscard]] storage::RetryPolicy retry_policy() const;
   void write_once(const storage::WriteOptions& options, const WriteBody& body,
                   TimePoint give_up_at);
   [[nodiscard]] std::unique_ptr<Connection> connect(const std::stop_token& stop,

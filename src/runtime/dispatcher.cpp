@@ -144,6 +144,7 @@ bool Dispatcher::join_fetchers(MonoTime give_up_at) {
 }
 
 void Dispatcher::log_error(std::string_view what, const std::exception& error) const {
+  metrics_.count(event(what), 1, {{"store", database_.name()}});
   log_.write(LogLevel::error, event(what), {{"store", database_.name()}, {"error", error.what()}});
 }
 

@@ -156,6 +156,8 @@ class Dispatcher {
   [[nodiscard]] std::size_t largest_window() const;
   [[nodiscard]] MonoDuration safety_margin() const;
   [[nodiscard]] std::string event(std::string_view what) const { return scope_.event(what); }
+  /// Sets the gauges. Called after each round trip.
+  void report_load();
   void log_error(std::string_view what, const std::exception& error) const;
   void log_job(LogLevel level, std::string_view what, const Job& job) const;
 

@@ -306,6 +306,22 @@ void Dispatcher::travel(Trip& trip) {
     }
     take_in(*subscription, std::move(claimed.entries), plan.wanted, sent_at);
   }
+  report_load();
+}
+
+void Dispatcher::report_load() {
+  std::size_t held = 0;
+  std::size_t running = 0;
+  std::size_t window = 0;
+  {
+    std::lock_guard lock(mutex_);
+    held = jobs_.size();
+    running = running_total_;
+    window = window_;
+  }
+  metrics_.gauge(event("held"), static_cast<double>(held), {{"store", database_.name()}});
+  metrics_.gauge(event("running"), static_cast<double>(running), {{"store", database_.name()}});
+  metrics_.gauge(event("window"), static_cast<double>(window), {{"store", database_.name()}});
 }
 
 /// One of them is refused for what it is: it must not keep the others from being settled.

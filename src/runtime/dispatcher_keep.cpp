@@ -242,6 +242,8 @@ void Dispatcher::do_chores(const std::stop_token& stop) {
       // Somebody has removed that component's tables: the outbox goes on without them.
       const bool removed = known != nullptr && known->kind() == ErrorKind::schema;
       if (removed || stop.stop_requested()) continue;
+      metrics_.count("platform.chore_failed", 1,
+                     {{"store", database_.name()}, {"chore", chore.name}});
       log_.write(LogLevel::error, "platform.chore_failed",
                  {{"store", database_.name()}, {"chore", chore.name}, {"error", error.what()}});
     }

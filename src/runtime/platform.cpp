@@ -52,7 +52,8 @@ std::unique_ptr<storage::Database> open_database(std::string_view url,
             .connect_timeout = options.connect_timeout,
             .retry_for = options.retry_for,
             .clock = options.clock ? options.clock : system_clock(),
-            .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)}});
+            .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)},
+            .metrics = Metrics{options.metrics}});
 }
 
 std::vector<SchemaChange> described(storage::Database& database,
@@ -226,6 +227,7 @@ struct Platform::State {
 
 Platform Platform::open(std::string_view url, PlatformOptions options) {
   if (!options.log_sink) options.log_sink = spdlog_log_sink(LogLevel::warn);
+  if (!options.metrics) options.metrics = std::make_shared<MetricsRegistry>();
   auto database = open_database(url, options);
   if (options.deploy_schema && !storage::pending_migrations(*database).empty())
     storage::migrate(*database);
@@ -338,8 +340,8 @@ void Platform::State::start() {
   if (!inbox_handlers.empty()) {
     inbox_work = make_dispatcher(database->inbox_queue(), inbox.queue(), inbox_handlers, {});
   }
-  auto schedule =
-      std::make_unique<runtime::Scheduler>(*database, timers, jobs, listener, options.worker, log);
+  auto schedule = std::make_unique<runtime::Scheduler>(*database, timers, jobs, listener,
+                                                       options.worker, log, metrics);
   auto entry = std::make_unique<runtime::Instance>(*database, worked_queues(),
                                                    runtime::InstanceOptions{}, log, metrics);
   try {
@@ -424,6 +426,10 @@ Instances& Platform::instances() {
 }
 const std::string& Platform::name() const {
   return state_->database->name();
+}
+MetricsSnapshot Platform::metrics() const {
+  const auto* registry = dynamic_cast<const MetricsRegistry*>(state_->options.metrics.get());
+  return registry != nullptr ? registry->snapshot() : MetricsSnapshot{};
 }
 
 }  // namespace dovetail

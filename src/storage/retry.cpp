@@ -25,6 +25,10 @@ void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy,
                  {"code", error.native_code()},
                  {"statement", error.statement()},
                  {"tries", tries}});
+      if (policy.metrics != nullptr) {
+        policy.metrics->count("storage.retried", 1,
+                              {{"store", policy.store}, {"kind", to_string(error.kind())}});
+      }
       if (options.on_retry) options.on_retry(error);
       if (!clock.sleep_for(pause, options.stop)) throw;
     }

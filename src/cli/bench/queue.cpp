@@ -15,20 +15,26 @@ using std::chrono::milliseconds;
 
 constexpr int latency_rate = 20;
 
-/// Counts the messages whose ends are stored.
+/// Counts settled messages, beside the registry that a Platform has by default.
 class SettledCount : public MetricsSink {
  public:
   void count(std::string_view name, std::uint64_t by,
-             std::span<const MetricLabel> /*labels*/) override {
+             std::span<const MetricLabel> labels) override {
+    registry_.count(name, by, labels);
     if (name != "outbox.settled") return;
     std::lock_guard lock(mutex_);
     settled_ += static_cast<std::int64_t>(by);
     changed_.notify_one();
   }
-  void time(std::string_view /*name*/, std::chrono::nanoseconds /*duration*/,
-            std::span<const MetricLabel> /*labels*/) override {}
+  void time(std::string_view name, std::chrono::nanoseconds duration,
+            std::span<const MetricLabel> labels) override {
+    registry_.time(name, duration, labels);
+  }
+  void gauge(std::string_view name, double value, std::span<const MetricLabel> labels) override {
+    registry_.gauge(name, value, labels);
+  }
 
-  /// Waits for so many, but not long; answers how many there are.
+  /// Waits up to 100 ms for `wanted`; returns how many were settled.
   std::int64_t wait_for(std::int64_t wanted) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, milliseconds{100}, [&] { return settled_ >= wanted; });
@@ -36,6 +42,7 @@ class SettledCount : public MetricsSink {
   }
 
  private:
+  MetricsRegistry registry_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t settled_ = 0;
