@@ -13,6 +13,7 @@
 #include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
+#include "dovetail/metrics_registry.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/platform.hpp"
 #include "dovetail/queue.hpp"

@@ -1,4 +1,5 @@
-// Measuring: counters and timings into a sink that the user brings.
+// Measuring: counters, timings and gauges into a sink. The default sink is a MetricsRegistry
+// (metrics_registry.hpp).
 //
 // Names and labels are listed in docs/operations.md. Labels never hold payloads or ids.
 //
@@ -29,6 +30,9 @@ class MetricsSink {
   /// Records that something took `duration`.
   virtual void time(std::string_view name, std::chrono::nanoseconds duration,
                     std::span<const MetricLabel> labels) = 0;
+  /// Notes that `name` is `value` now. Ignored by sinks that have no gauges.
+  virtual void gauge(std::string_view /*name*/, double /*value*/,
+                     std::span<const MetricLabel> /*labels*/) {}
 };
 
 /// A cheap, copyable handle to a sink, or to none. Exceptions of the sink are ignored: metrics
@@ -51,6 +55,14 @@ class Metrics {
     if (!sink_) return;
     try {
       sink_->time(name, duration, {labels.begin(), labels.size()});
+    } catch (...) {  // NOLINT(bugprone-empty-catch): documented above
+    }
+  }
+  void gauge(std::string_view name, double value,
+             std::initializer_list<MetricLabel> labels) const noexcept {
+    if (!sink_) return;
+    try {
+      sink_->gauge(name, value, {labels.begin(), labels.size()});
     } catch (...) {  // NOLINT(bugprone-empty-catch): documented above
     }
   }

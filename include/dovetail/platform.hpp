@@ -33,6 +33,7 @@
 #include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
+#include "dovetail/metrics_registry.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/schedule.hpp"
 #include "dovetail/transaction.hpp"
@@ -98,7 +99,7 @@ struct PlatformOptions {
   ScheduleOptions schedule{};
   WorkerOptions worker{};
   std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
-  std::shared_ptr<MetricsSink> metrics{};  ///< Absent: no metrics.
+  std::shared_ptr<MetricsSink> metrics{};  ///< Absent: a MetricsRegistry of its own.
   std::shared_ptr<Clock> clock{};          ///< Absent: the system clock.
 };
 
@@ -178,6 +179,10 @@ class Platform {
 
   /// The name of this database in logs.
   [[nodiscard]] const std::string& name() const;
+
+  /// The counters, gauges and timings of this Platform so far. Empty when PlatformOptions::metrics
+  /// is a sink other than a MetricsRegistry.
+  [[nodiscard]] MetricsSnapshot metrics() const;
 
  private:
   struct State;

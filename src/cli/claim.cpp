@@ -1,14 +1,16 @@
 #include <iostream>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json_array;
 using nlohmann::ordered_json;
 
 struct ClaimArguments {
+  std::string queue = default_queue;
   std::string owner;
   std::vector<std::string> topics;
   int batch_size = 50;
@@ -37,10 +39,10 @@ void claim(const Globals& globals, const ClaimArguments& arguments) {
                        .topics = arguments.topics};
   if (!arguments.owner.empty()) request.owner = parse_id<OwnerToken>("--owner", arguments.owner);
   auto platform = globals.open();
-  const auto claimed = platform.outbox().claim(request);
+  const auto claimed = queue_named(platform, arguments.queue).claim(request);
   if (globals.json) {
-    ordered_json answer{{"owner", request.owner.to_string()}, {"messages", ordered_json::array()}};
-    for (const auto& each : claimed) answer["messages"].push_back(to_json(each));
+    const ordered_json answer{{"owner", request.owner.to_string()},
+                              {"messages", to_json_array(claimed)}};
     std::cout << answer.dump(2) << '\n';
     return;
   }
@@ -48,9 +50,9 @@ void claim(const Globals& globals, const ClaimArguments& arguments) {
   print_claimed(claimed);
 }
 
-void reap(const Globals& globals) {
+void reap(const Globals& globals, const std::string& queue) {
   auto platform = globals.open();
-  print_effect(globals, {.word = "reaped", .count = platform.outbox().reap_expired()});
+  print_effect(globals, {.word = "reaped", .count = queue_named(platform, queue).reap_expired()});
 }
 
 }  // namespace
@@ -59,6 +61,7 @@ void add_claim(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<ClaimArguments>();
   auto& command = add_command(app, globals, "claim", "Lease messages that are due",
                               [&globals, arguments] { claim(globals, *arguments); });
+  add_queue_option(command, arguments->queue);
   command.add_option("--owner", arguments->owner, "The worker's UUID; drawn if absent");
   command.add_option("--topic", arguments->topics, "Only messages of this topic; may be repeated")
       ->allow_extra_args(false)
@@ -71,8 +74,10 @@ void add_claim(CLI::App& app, Globals& globals) {
 }
 
 void add_reap(CLI::App& app, Globals& globals) {
+  auto queue = std::make_shared<std::string>(default_queue);
   auto& command = add_command(app, globals, "reap", "Take back every lease that ran out",
-                              [&globals] { reap(globals); });
+                              [&globals, queue] { reap(globals, *queue); });
+  add_queue_option(command, *queue);
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 

@@ -66,6 +66,12 @@ void add_jobs(CLI::App& app, Globals& globals);
 void add_cron(CLI::App& app, Globals& globals);
 void add_work(CLI::App& app, Globals& globals);
 
+inline constexpr const char* default_queue = "outbox";
+/// Adds `--queue`. Other names than those of queue_named() are refused.
+void add_queue_option(CLI::App& command, std::string& queue);
+/// `outbox`, `inbox` or `timers`.
+[[nodiscard]] WorkQueue& queue_named(Platform& platform, const std::string& name);
+
 /// Prints rows under their headings, each column as wide as its widest cell. Line breaks and other
 /// control characters are shown as spaces: a row is a line.
 void print_table(const std::vector<std::string>& headings,

@@ -2,16 +2,20 @@
 #include <set>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json;
+using json::to_json_array;
 using nlohmann::ordered_json;
 using Ids = std::vector<MessageId>;
 
 struct DeadLetterArguments {
+  std::string queue = default_queue;
   std::vector<std::string> ids;
+  std::string id;  ///< show
   std::string topic;
   std::string after;
   std::string before;
@@ -51,8 +55,7 @@ void print_letters(const std::vector<StoredMessage>& letters) {
 // --- list
 
 void print_list_as_json(const std::vector<StoredMessage>& letters, bool full) {
-  ordered_json answer{{"dead_letters", ordered_json::array()}, {"next_start_after", nullptr}};
-  for (const auto& each : letters) answer["dead_letters"].push_back(to_json(each));
+  ordered_json answer{{"dead_letters", to_json_array(letters)}, {"next_start_after", nullptr}};
   if (full) answer["next_start_after"] = letters.back().message.message_id.to_string();
   std::cout << answer.dump(2) << '\n';
 }
@@ -76,7 +79,7 @@ void list(const Globals& globals, const DeadLetterArguments& arguments) {
     page.after = parse_id<MessageId>("--start-after", arguments.start_after);
   }
   auto platform = globals.open();
-  const auto letters = platform.outbox().dead_letters(filter, page);
+  const auto letters = queue_named(platform, arguments.queue).dead_letters(filter, page);
   const bool full = letters.size() >= static_cast<std::size_t>(page.size);
   if (globals.json) {
     print_list_as_json(letters, full);
@@ -86,21 +89,6 @@ void list(const Globals& globals, const DeadLetterArguments& arguments) {
 }
 
 // --- summary
-
-ordered_json summary_json(const DeadLetterSummary& summary) {
-  auto groups = ordered_json::array();
-  for (const auto& each : summary.groups) {
-    groups.push_back({{"topic", each.topic},
-                      {"error", each.error ? ordered_json(*each.error) : ordered_json()},
-                      {"count", each.count},
-                      {"oldest", to_string(each.oldest)},
-                      {"newest", to_string(each.newest)}});
-  }
-  return {{"groups", groups},
-          {"letters_read", summary.letters_read},
-          {"letters_cut", summary.letters_cut},
-          {"groups_cut", summary.groups_cut}};
-}
 
 void print_summary(const DeadLetterSummary& summary) {
   std::vector<std::vector<std::string>> rows;
@@ -126,9 +114,9 @@ void summary(const Globals& globals, const DeadLetterArguments& arguments,
              const DeadLetterSummaryLimits& limits) {
   const auto filter = arguments.filter();
   auto platform = globals.open();
-  const auto found = platform.outbox().dead_letter_summary(filter, limits);
+  const auto found = queue_named(platform, arguments.queue).dead_letter_summary(filter, limits);
   if (globals.json) {
-    std::cout << summary_json(found).dump(2) << '\n';
+    std::cout << to_json(found).dump(2) << '\n';
   } else {
     print_summary(found);
   }
@@ -159,11 +147,14 @@ void print_message(const StoredMessage& stored) {
   std::cout << '\n' << message.payload << '\n';
 }
 
-void show(const Globals& globals, const std::string& text) {
-  const auto id = parse_id<MessageId>("ID", text);
+void show(const Globals& globals, const DeadLetterArguments& arguments) {
+  const auto id = parse_id<MessageId>("ID", arguments.id);
   auto platform = globals.open();
-  const auto stored = platform.outbox().find(id);
-  if (!stored) throw std::runtime_error("there is no message " + id.to_string());
+  const auto stored = queue_named(platform, arguments.queue).find(id);
+  if (!stored) {
+    throw std::runtime_error("there is no message " + id.to_string() + " in the queue " +
+                             arguments.queue);
+  }
   if (!globals.json) {
     print_message(*stored);
     return;
@@ -199,16 +190,16 @@ struct Concerned {
   }
 };
 
-Concerned concerned(Outbox& outbox, const Ids& ids, const DeadLetterFilter& filter) {
+Concerned concerned(WorkQueue& queue, const Ids& ids, const DeadLetterFilter& filter) {
   Concerned found;
   for (const auto& id : std::set<MessageId>(ids.begin(), ids.end())) {
-    auto letter = outbox.find(id);
+    auto letter = queue.find(id);
     if (letter && letter->status == MessageStatus::failed) found.add(std::move(*letter));
   }
   if (!ids.empty()) return found;
   DeadLetterPage page{.size = dry_run_page};
   for (;;) {
-    auto letters = outbox.dead_letters(filter, page);
+    auto letters = queue.dead_letters(filter, page);
     const bool last = letters.size() < static_cast<std::size_t>(dry_run_page);
     if (!letters.empty()) page.after = letters.back().message.message_id;
     for (auto& letter : letters) found.add(std::move(letter));
@@ -237,26 +228,26 @@ struct Verb {
   std::string past;
 };
 
-/// `call(outbox, which)` is made with the ids or with the filter.
+/// `call(queue, which)` is made with the ids or with the filter.
 template <class Call>
 void change(const Globals& globals, const DeadLetterArguments& arguments, const Verb& verb,
             const Call& call) {
   const auto ids = selected_ids(arguments);
   const auto filter = arguments.filter();
   auto platform = globals.open();
-  auto& outbox = platform.outbox();
+  auto& queue = queue_named(platform, arguments.queue);
   const auto& word = verb.past;
   if (arguments.dry_run) {
-    print_dry_run(globals, verb.name, concerned(outbox, ids, filter));
+    print_dry_run(globals, verb.name, concerned(queue, ids, filter));
     return;
   }
   if (ids.empty()) {
-    print_effect(globals, {.word = word, .count = call(outbox, filter)});
+    print_effect(globals, {.word = word, .count = call(queue, filter)});
   } else {
     print_effect(
         globals,
         {.word = word,
-         .count = call(outbox, ids),
+         .count = call(queue, ids),
          .asked = ids.size(),
          .why_not =
              "there is no dead letter with this id, or a live message has taken its unique key"});
@@ -265,17 +256,18 @@ void change(const Globals& globals, const DeadLetterArguments& arguments, const 
 
 void replay(const Globals& globals, const DeadLetterArguments& arguments) {
   change(globals, arguments, {"replay", "replayed"},
-         [](Outbox& outbox, const auto& which) { return outbox.replay(which); });
+         [](WorkQueue& queue, const auto& which) { return queue.replay(which); });
 }
 
 void purge(const Globals& globals, const DeadLetterArguments& arguments) {
   change(globals, arguments, {"purge", "purged"},
-         [](Outbox& outbox, const auto& which) { return outbox.purge_dead_letters(which); });
+         [](WorkQueue& queue, const auto& which) { return queue.purge_dead_letters(which); });
 }
 
 // --- the options
 
 void add_filter(CLI::App& command, DeadLetterArguments& arguments) {
+  add_queue_option(command, arguments.queue);
   command.add_option("--topic", arguments.topic, "Only this topic's")->check(topic_rule());
   command.add_option("--after", arguments.after, "Only those that failed then or later")
       ->check(time_rule());
@@ -315,10 +307,11 @@ void add_summary(CLI::App& group, Globals& globals) {
 }
 
 void add_show(CLI::App& group, Globals& globals) {
-  auto id = std::make_shared<std::string>();
+  auto arguments = std::make_shared<DeadLetterArguments>();
   auto& command = add_command(group, globals, "show", "One message in any state, with its payload",
-                              [&globals, id] { show(globals, *id); });
-  command.add_option("ID", *id, "The message's UUID")->required();
+                              [&globals, arguments] { show(globals, *arguments); });
+  command.add_option("ID", arguments->id, "The message's UUID")->required();
+  add_queue_option(command, arguments->queue);
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 

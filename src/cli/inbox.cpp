@@ -1,11 +1,13 @@
 #include <iostream>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json;
+using json::to_json_array;
 using nlohmann::ordered_json;
 
 constexpr std::size_t shown_id_characters = 60;
@@ -55,20 +57,7 @@ void inbox_status(const Globals& globals) {
   const auto counts = platform.inbox().counts();
   const auto& queue = counts.queue;
   if (globals.json) {
-    const ordered_json answer{{"seen", counts.seen},
-                              {"processing", counts.processing},
-                              {"overdue", counts.overdue},
-                              {"processed", counts.processed},
-                              {"dead", counts.dead},
-                              {"queue",
-                               {{"ready", queue.ready},
-                                {"scheduled", queue.scheduled},
-                                {"in_progress", queue.in_progress},
-                                {"done", queue.done},
-                                {"failed", queue.failed},
-                                {"paused", queue.paused}}},
-                              {"counted_up_to", counts.counted_up_to}};
-    std::cout << answer.dump(2) << '\n';
+    std::cout << to_json(counts).dump(2) << '\n';
     return;
   }
   const auto shown = [&](std::int64_t count) {
@@ -99,8 +88,7 @@ void dead_letters(const Globals& globals, const InboxArguments& arguments) {
   const auto entries = platform.inbox().dead_letters(filter, page);
   const bool full = entries.size() >= static_cast<std::size_t>(page.size);
   if (globals.json) {
-    ordered_json answer{{"dead_letters", ordered_json::array()}, {"next_start_after", nullptr}};
-    for (const auto& entry : entries) answer["dead_letters"].push_back(to_json(entry));
+    ordered_json answer{{"dead_letters", to_json_array(entries)}, {"next_start_after", nullptr}};
     if (full) {
       answer["next_start_after"] = {{"source", entries.back().source},
                                     {"id", entries.back().message_id}};

@@ -1,12 +1,12 @@
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json_array;
 using nlohmann::ordered_json;
 
 constexpr std::size_t shown_topics_characters = 80;  // in a table
@@ -71,15 +71,8 @@ void show_instances(const Globals& globals) {
     print_unhandled(unhandled);
     return;
   }
-  ordered_json answer{{"instances", ordered_json::array()},
-                      {"unhandled_topics", ordered_json::array()}};
-  for (const auto& instance : instances) answer["instances"].push_back(to_json(instance));
-  for (const auto& topic : unhandled) {
-    answer["unhandled_topics"].push_back({{"queue", topic.queue},
-                                          {"topic", topic.topic},
-                                          {"waiting", topic.seen},
-                                          {"oldest_due_ms", wait_ms(topic)}});
-  }
+  const ordered_json answer{{"instances", to_json_array(instances)},
+                            {"unhandled_topics", to_json_array(unhandled)}};
   std::cout << answer.dump(2) << '\n';
 }
 

@@ -2,11 +2,13 @@
 #include <map>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json;
+using json::to_json_array;
 using nlohmann::ordered_json;
 
 constexpr SecondsRange jitter_range{std::chrono::milliseconds{0}, std::chrono::hours{1}};
@@ -47,9 +49,7 @@ void list_jobs(const Globals& globals) {
   auto platform = globals.open();
   const auto jobs = platform.jobs().list();
   if (globals.json) {
-    ordered_json answer{{"jobs", ordered_json::array()}};
-    for (const auto& job : jobs) answer["jobs"].push_back(to_json(job));
-    std::cout << answer.dump(2) << '\n';
+    std::cout << ordered_json{{"jobs", to_json_array(jobs)}}.dump(2) << '\n';
     return;
   }
   if (jobs.empty()) {
@@ -77,9 +77,7 @@ void runs(const Globals& globals, const JobArguments& arguments) {
   const auto found = platform.jobs().runs(arguments.name, page);
   if (found.empty() && !platform.jobs().get(arguments.name)) no_such_job(arguments.name);
   if (globals.json) {
-    ordered_json answer{{"runs", ordered_json::array()}};
-    for (const auto& run : found) answer["runs"].push_back(to_json(run));
-    std::cout << answer.dump(2) << '\n';
+    std::cout << ordered_json{{"runs", to_json_array(found)}}.dump(2) << '\n';
     return;
   }
   if (found.empty()) {

@@ -2,11 +2,13 @@
 #include <map>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json;
+using json::to_json_array;
 using nlohmann::ordered_json;
 
 constexpr std::size_t shown_key_characters = 40;
@@ -49,8 +51,7 @@ void list_joins(const Globals& globals, const ListArguments& arguments) {
   const auto joins = platform.joins().list(filter, page);
   const bool full = joins.size() >= static_cast<std::size_t>(page.size);
   if (globals.json) {
-    ordered_json answer{{"joins", ordered_json::array()}, {"next_start_after", nullptr}};
-    for (const auto& join : joins) answer["joins"].push_back(to_json(join));
+    ordered_json answer{{"joins", to_json_array(joins)}, {"next_start_after", nullptr}};
     if (full) answer["next_start_after"] = joins.back().id.to_string();
     std::cout << answer.dump(2) << '\n';
     return;
@@ -116,8 +117,7 @@ void show_join(const Globals& globals, const std::string& text) {
   const auto members = all_members(platform.joins(), id);
   if (!globals.json) return print_join(*join, members);
   auto answer = to_json(*join);
-  answer["members"] = ordered_json::array();
-  for (const auto& member : members) answer["members"].push_back(to_json(member));
+  answer["members"] = to_json_array(members);
   std::cout << answer.dump(2) << '\n';
 }
 

@@ -1,12 +1,12 @@
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json_array;
 using nlohmann::ordered_json;
 
 constexpr int page_size = 1'000;
@@ -31,9 +31,7 @@ void list_leases(const Globals& globals) {
   auto platform = globals.open();
   const auto leases = all_leases(platform.leases());
   if (globals.json) {
-    ordered_json answer{{"leases", ordered_json::array()}};
-    for (const auto& lease : leases) answer["leases"].push_back(to_json(lease));
-    std::cout << answer.dump(2) << '\n';
+    std::cout << ordered_json{{"leases", to_json_array(leases)}}.dump(2) << '\n';
     return;
   }
   if (leases.empty()) {

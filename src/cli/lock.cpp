@@ -8,8 +8,7 @@
 #include <thread>
 
 #include "cli/child.hpp"
-#include "cli/cli.hpp"
-#include "cli/stop_signals.hpp"
+#include "cli/long_run.hpp"
 #include "dovetail/error.hpp"
 
 namespace dovetail::cli {
@@ -191,13 +190,12 @@ void lock(const Globals& globals, const LockArguments& arguments) {
   const auto wait = parse_seconds("--wait", arguments.wait_seconds, delay_range);
   if (!program_exists(arguments.command.front())) cannot_run(arguments, ENOENT);
   const Guard guard;
-  StopSignals signals(true);
-  ::signal(SIGPIPE, SIG_IGN);
+  LongRun run(true);
   const auto started = LockClock::now();
-  auto platform = open_unless_stopped(globals.database, globals.options(), signals,
-                                      wait.count() > 0 ? std::optional{wait} : std::nullopt);
+  auto platform =
+      run.open(globals, globals.options(), wait.count() > 0 ? std::optional{wait} : std::nullopt);
   const auto left = wait - std::chrono::floor<milliseconds>(LockClock::now() - started);
-  LeaseWait lease_wait(signals, std::max(left, milliseconds{0}));
+  LeaseWait lease_wait(run.signals(), std::max(left, milliseconds{0}));
   const auto runner =
       lease_wait.run(platform.leases(), arguments.name,
                      {.owner = arguments.owner, .duration = duration, .limit = arguments.limit});
@@ -205,9 +203,21 @@ void lock(const Globals& globals, const LockArguments& arguments) {
     std::cerr << "dovetail: " << arguments.name << " is locked\n";
     throw ExitCode{busy_code};
   }
-  const int code = run_under(*runner, guard, signals, arguments, duration);
+  const int code = run_under(*runner, guard, run.signals(), arguments, duration);
   if (code != 0) throw ExitCode{code};
 }
+
+constexpr const char* lock_footer =
+    "The command finds the name and the fencing token of the lease in DOVETAIL_LEASE_NAME and\n"
+    "DOVETAIL_LEASE_TOKEN. When the lease cannot be renewed, the command gets SIGTERM and then\n"
+    "SIGKILL, before the lease expires. SIGINT and SIGTERM end the command; SIGHUP is passed on "
+    "to\n"
+    "it. Ctrl-Z suspends the command and the renewal of its lease. A command that is resumed "
+    "after\n"
+    "its lease has expired is killed. The command's process group ends with it.\n"
+    "Exit code: the command's. 75: the name is locked. 1: the lease was lost, or the database "
+    "gave\n"
+    "no answer. 126 or 127: the command cannot be run. 128 + signal: a signal came before it ran.";
 
 }  // namespace
 
@@ -216,39 +226,23 @@ void add_lock(CLI::App& app, Globals& globals) {
   auto& command = add_command(app, globals, "lock",
                               "Run a command under a lease: dovetail lock NAME -- COMMAND…",
                               [&globals, arguments] { lock(globals, *arguments); });
-  command.footer(
-      "The command finds its name and fencing token in DOVETAIL_LEASE_NAME and "
-      "DOVETAIL_LEASE_TOKEN. When "
-      "the\n"
-      "lease cannot be kept, the command gets SIGTERM and then SIGKILL, before the lease ends. "
-      "SIGINT and "
-      "SIGTERM\n"
-      "end the command; SIGHUP is passed on to it. Ctrl-Z suspends the command and the renewal of "
-      "its lease: "
-      "when\n"
-      "it is resumed after the lease has ended, the command is killed. The command's process group "
-      "ends with "
-      "it.\n"
-      "Exit code: the command's; 75 when the name is locked, 1 when the lease was lost or the "
-      "database gave "
-      "no\n"
-      "answer, 126 or 127 when the command cannot be run, 128 + signal when a signal came before "
-      "it ran.");
-  command.add_option("NAME", arguments->name, "1 to 255 characters")->required();
+  command.footer(lock_footer);
+  command.add_option("NAME", arguments->name, "The lease's name: 1 to 255 characters")->required();
   command.add_option("COMMAND", arguments->command, "After --: the command and its arguments")
       ->required();
   command.add_option("--owner", arguments->owner,
-                     "Who is said to hold it; this host and process if absent");
+                     "The holder's name; host and process id if absent");
   command
       .add_option("--duration", arguments->duration_seconds,
-                  "Seconds until others follow a dead holder")
+                  "Seconds until the lease of a dead holder expires")
       ->capture_default_str();
   command
       .add_option("--wait", arguments->wait_seconds,
-                  "Seconds to wait for the database and the lease; 0: one try for the lease")
+                  "Seconds to wait for the database and the lease; 0: try to take the lease once")
       ->capture_default_str();
   command
-      .add_option("--limit", arguments->limit, "Run as one of so many at the same time; 0: alone")
+      .add_option("--limit", arguments->limit,
+                  "How many holders the name may have at the same time; 0: one")
       ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
 }

@@ -6,6 +6,7 @@
 #include "cli/cli.hpp"
 #include "cli/mistakes.hpp"
 
+namespace dovetail::cli {
 namespace {
 
 int complain(const std::string& text, int code) {
@@ -13,54 +14,51 @@ int complain(const std::string& text, int code) {
   return code;
 }
 
-}  // namespace
+void add_commands(CLI::App& app, Globals& globals) {
+  add_global_options(app, globals);
+  add_migrate(app, globals);
+  add_grants(app, globals);
+  add_enqueue(app, globals);
+  add_claim(app, globals);
+  add_settlements(app, globals);
+  add_reap(app, globals);
+  add_work(app, globals);
+  add_schedule(app, globals);
+  add_status(app, globals);
+  add_instances(app, globals);
+  add_dead_letters(app, globals);
+  add_inbox(app, globals);
+  add_joins(app, globals);
+  add_timers(app, globals);
+  add_jobs(app, globals);
+  add_cron(app, globals);
+  add_leases(app, globals);
+  add_lock(app, globals);
+  add_topics(app, globals);
+  add_bench(app, globals);
+}
 
-int main(int argc, char** argv) {
-  using namespace dovetail;
-  CLI::App app{"Reliable background work with the database you already have", "dovetail"};
-  app.set_version_flag("--version", std::string{version()});
-  app.require_subcommand(1);
-  cli::Globals globals;
-  cli::add_global_options(app, globals);
-  cli::add_migrate(app, globals);
-  cli::add_grants(app, globals);
-  cli::add_enqueue(app, globals);
-  cli::add_claim(app, globals);
-  cli::add_settlements(app, globals);
-  cli::add_reap(app, globals);
-  cli::add_work(app, globals);
-  cli::add_schedule(app, globals);
-  cli::add_status(app, globals);
-  cli::add_instances(app, globals);
-  cli::add_dead_letters(app, globals);
-  cli::add_inbox(app, globals);
-  cli::add_joins(app, globals);
-  cli::add_timers(app, globals);
-  cli::add_jobs(app, globals);
-  cli::add_cron(app, globals);
-  cli::add_leases(app, globals);
-  cli::add_lock(app, globals);
-  cli::add_topics(app, globals);
-  cli::add_bench(app, globals);
-  if (argc < 2) {
-    std::cerr << app.help();
-    return 2;
-  }
+/// `dovetail help status` is `dovetail status --help`.
+std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.front() == "help") {  // as other commands have it: `dovetail help status`
+  if (words.front() == "help") {
     words.erase(words.begin());
     words.emplace_back("--help");
   }
-  if (const auto answer = cli::unknown_command(app, words)) return complain(*answer, 2);
+  return words;
+}
+
+int run(CLI::App& app, const std::vector<std::string>& words) {
+  if (const auto answer = unknown_command(app, words)) return complain(*answer, 2);
   try {
     // CLI11 takes the words from the back.
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return 0;
-  } catch (const cli::ExitCode& exit) {
+  } catch (const ExitCode& exit) {
     return exit.code;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
-    return complain(cli::refusal(app, error), 2);
+    return complain(refusal(app, error), 2);
   } catch (const SchemaMismatch& error) {
     return complain(error.what(), 1);
   } catch (const std::logic_error& error) {
@@ -68,4 +66,21 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     return complain(error.what(), 1);
   }
+}
+
+}  // namespace
+}  // namespace dovetail::cli
+
+int main(int argc, char** argv) {
+  using namespace dovetail;
+  CLI::App app{"Reliable background work with the database you already have", "dovetail"};
+  app.set_version_flag("--version", std::string{version()});
+  app.require_subcommand(1);
+  cli::Globals globals;
+  cli::add_commands(app, globals);
+  if (argc < 2) {
+    std::cerr << app.help();
+    return 2;
+  }
+  return cli::run(app, cli::words_of(argc, argv));
 }

@@ -7,6 +7,7 @@ namespace dovetail::cli {
 namespace {
 
 struct SettleArguments {
+  std::string queue = default_queue;
   std::string owner;
   std::vector<std::string> claims;
   std::string error;
@@ -19,7 +20,7 @@ struct SettleArguments {
   }
 };
 
-using Settle = std::function<std::size_t(Outbox&, OwnerToken, std::span<const Claim>)>;
+using Settle = std::function<std::size_t(WorkQueue&, OwnerToken, std::span<const Claim>)>;
 /// Checks the arguments of its own, and answers what to call.
 using Prepare = std::function<Settle(const SettleArguments&)>;
 
@@ -46,7 +47,7 @@ void settle(const Globals& globals, const SettleArguments& arguments, const std:
   std::vector<Claim> claims;
   for (const auto& text : arguments.claims) claims.push_back(parse_claim(text));
   auto platform = globals.open();
-  const auto count = call(platform.outbox(), owner, claims);
+  const auto count = call(queue_named(platform, arguments.queue), owner, claims);
   print_effect(
       globals,
       {.word = word,
@@ -71,6 +72,7 @@ CLI::App& add_settlement(CLI::App& app, Globals& globals,
       app, globals, settlement.name, settlement.description, [&globals, arguments, settlement] {
         settle(globals, *arguments, settlement.word, settlement.prepare(*arguments));
       });
+  add_queue_option(command, arguments->queue);
   command.add_option("--owner", arguments->owner, "The worker's UUID that claimed them")
       ->required();
   command.add_option("CLAIM", arguments->claims, "<id>:<epoch> as claim prints it")->required();
@@ -79,37 +81,37 @@ CLI::App& add_settlement(CLI::App& app, Globals& globals,
 }
 
 Settle ack(const SettleArguments& /*arguments*/) {
-  return [](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
-    return outbox.ack(owner, claims);
+  return [](WorkQueue& queue, OwnerToken owner, std::span<const Claim> claims) {
+    return queue.ack(owner, claims);
   };
 }
 
 Settle abandon(const SettleArguments& arguments) {
   return [options = AbandonOptions{.error = arguments.error, .delay = arguments.delay()}](
-             Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
-    return outbox.abandon(owner, claims, options);
+             WorkQueue& queue, OwnerToken owner, std::span<const Claim> claims) {
+    return queue.abandon(owner, claims, options);
   };
 }
 
 Settle fail(const SettleArguments& arguments) {
   if (arguments.error.empty()) throw std::invalid_argument("--error must not be empty");
   return
-      [error = arguments.error](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
-        return outbox.fail(owner, claims, error);
+      [error = arguments.error](WorkQueue& queue, OwnerToken owner, std::span<const Claim> claims) {
+        return queue.fail(owner, claims, error);
       };
 }
 
 Settle snooze(const SettleArguments& arguments) {
-  return
-      [delay = arguments.delay()](Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
-        return outbox.snooze(owner, claims, delay);
-      };
+  return [delay = arguments.delay()](WorkQueue& queue, OwnerToken owner,
+                                     std::span<const Claim> claims) {
+    return queue.snooze(owner, claims, delay);
+  };
 }
 
 Settle renew(const SettleArguments& arguments) {
   return [lease = parse_seconds("--lease", arguments.lease_seconds, lease_range)](
-             Outbox& outbox, OwnerToken owner, std::span<const Claim> claims) {
-    return outbox.renew(owner, claims, lease);
+             WorkQueue& queue, OwnerToken owner, std::span<const Claim> claims) {
+    return queue.renew(owner, claims, lease);
   };
 }
 

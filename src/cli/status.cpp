@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "cli/cli.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -46,21 +46,9 @@ std::optional<std::int64_t> oldest_due_ms(const QueueCounts& counts) {
 }
 
 ordered_json queue_json(const QueueState& queue) {
-  const auto& counts = queue.counts;
-  const auto oldest = oldest_due_ms(counts);
-  auto topics = ordered_json::array();
-  for (const auto& each : queue.paused_topics) {
-    topics.push_back({{"topic", each.topic}, {"since", to_string(each.since)}});
-  }
-  return {{"ready", counts.ready},
-          {"scheduled", counts.scheduled},
-          {"in_progress", counts.in_progress},
-          {"done", counts.done},
-          {"failed", counts.failed},
-          {"paused", counts.paused},
-          {"counted_up_to", counts.counted_up_to},
-          {"oldest_due_ms", oldest ? ordered_json(*oldest) : ordered_json()},
-          {"paused_topics", topics}};
+  auto answer = json::to_json(queue.counts);
+  answer["paused_topics"] = json::to_json_array(queue.paused_topics);
+  return answer;
 }
 
 std::vector<std::string> queue_row(const QueueState& queue) {

@@ -9,10 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
-#include <iostream>
 #include <system_error>
-#include <thread>
 
 namespace dovetail::cli {
 
@@ -23,12 +20,6 @@ constexpr std::chrono::milliseconds longest_wait = std::chrono::hours{1};  // po
 bool is_ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
-[[noreturn]] void end_at_limit(std::chrono::milliseconds limit) {
-  std::cerr << "dovetail: the database gave no answer within "
-            << std::chrono::duration<double>(limit).count() << " seconds\n";
-  std::_Exit(1);
 }
 
 }  // namespace
@@ -75,16 +66,6 @@ std::optional<int> StopSignals::wait_for_end(std::optional<std::chrono::millisec
     if (signal) ::kill(::getpid(), SIGSTOP);
   }
   return std::nullopt;
-}
-
-Platform open_unless_stopped(const std::string& url, PlatformOptions options, StopSignals& signals,
-                             std::optional<std::chrono::milliseconds> limit) {
-  const std::jthread watcher([&](const std::stop_token& done) {
-    const auto signal = signals.wait_for_end(limit, done);
-    if (signal) std::_Exit(exit_code_of_signal(*signal));
-    if (!done.stop_requested() && limit) end_at_limit(*limit);
-  });
-  return Platform::open(url, std::move(options));
 }
 
 }  // namespace dovetail::cli

@@ -9,10 +9,8 @@
 #include <chrono>
 #include <optional>
 #include <stop_token>
-#include <string>
 
 #include "cli/file_descriptor.hpp"
-#include "dovetail/platform.hpp"
 
 namespace dovetail::cli {
 
@@ -37,11 +35,5 @@ class StopSignals {
 [[nodiscard]] constexpr int exit_code_of_signal(int signal) {
   return 128 + signal;
 }
-
-/// Platform::open(), which may wait for a server that does not answer. Meanwhile a signal ends this
-/// process with its exit code; so does `limit`, with a message and exit code 1.
-[[nodiscard]] Platform open_unless_stopped(const std::string& url, PlatformOptions options,
-                                           StopSignals& signals,
-                                           std::optional<std::chrono::milliseconds> limit = {});
 
 }  // namespace dovetail::cli

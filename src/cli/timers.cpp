@@ -1,11 +1,12 @@
 #include <iostream>
 
 #include "cli/cli.hpp"
-#include "cli/message_json.hpp"
+#include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json_array;
 using nlohmann::ordered_json;
 
 constexpr SecondsRange in_range{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
@@ -71,9 +72,7 @@ void list_timers(const Globals& globals, const TimerArguments& arguments) {
   const auto timers = platform.timers().list(
       arguments.topic.empty() ? std::nullopt : std::optional{arguments.topic}, page);
   if (globals.json) {
-    ordered_json answer{{"timers", ordered_json::array()}};
-    for (const auto& timer : timers) answer["timers"].push_back(to_json(timer));
-    std::cout << answer.dump(2) << '\n';
+    std::cout << ordered_json{{"timers", to_json_array(timers)}}.dump(2) << '\n';
     return;
   }
   if (timers.empty()) {

@@ -6,11 +6,18 @@
 namespace dovetail::cli {
 namespace {
 
-void print_answer(const Globals& globals, const std::string& topic, bool paused, bool changed) {
+struct TopicArguments {
+  std::string queue = default_queue;
+  std::string topic;
+};
+
+void print_answer(const Globals& globals, const TopicArguments& arguments, bool paused,
+                  bool changed) {
+  const auto& [queue, topic] = arguments;
   if (globals.json) {
-    std::cout
-        << nlohmann::ordered_json{{"topic", topic}, {"paused", paused}, {"changed", changed}}.dump()
-        << '\n';
+    const nlohmann::ordered_json answer{
+        {"queue", queue}, {"topic", topic}, {"paused", paused}, {"changed", changed}};
+    std::cout << answer.dump() << '\n';
   } else if (changed) {
     std::cout << (paused ? "paused " : "resumed ") << topic << '\n';
   } else {
@@ -18,28 +25,33 @@ void print_answer(const Globals& globals, const std::string& topic, bool paused,
   }
 }
 
-void pause(const Globals& globals, const std::string& topic) {
+void pause(const Globals& globals, const TopicArguments& arguments) {
   auto platform = globals.open();
-  print_answer(globals, topic, true, platform.outbox().pause(topic));
+  const bool changed = queue_named(platform, arguments.queue).pause(arguments.topic);
+  print_answer(globals, arguments, true, changed);
 }
 
-void resume(const Globals& globals, const std::string& topic) {
+void resume(const Globals& globals, const TopicArguments& arguments) {
   auto platform = globals.open();
-  print_answer(globals, topic, false, platform.outbox().resume(topic));
+  const bool changed = queue_named(platform, arguments.queue).resume(arguments.topic);
+  print_answer(globals, arguments, false, changed);
 }
 
 }  // namespace
 
 void add_topics(CLI::App& app, Globals& globals) {
-  auto topic = std::make_shared<std::string>();
+  auto arguments = std::make_shared<TopicArguments>();
   const auto add = [&](const std::string& name, const std::string& description, auto run) {
     auto& command = add_command(app, globals, name, description,
-                                [&globals, topic, run] { run(globals, *topic); });
-    command.add_option("TOPIC", *topic, "1 to 255 characters")->required()->check(topic_rule());
+                                [&globals, arguments, run] { run(globals, *arguments); });
+    command.add_option("TOPIC", arguments->topic, "1 to 255 characters")
+        ->required()
+        ->check(topic_rule());
+    add_queue_option(command, arguments->queue);
     command.add_flag("--json", globals.json, "Answer in JSON");
   };
-  add("pause", "Keep a topic's messages from being claimed", pause);
-  add("resume", "Let a paused topic's messages be claimed again", resume);
+  add("pause", "Pause a topic: its messages stay queued", pause);
+  add("resume", "Resume a paused topic", resume);
 }
 
 }  // namespace dovetail::cli

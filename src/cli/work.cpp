@@ -1,5 +1,4 @@
 // A worker without a line of C++: a shell command is the handler.
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,9 +9,8 @@
 #include <set>
 #include <thread>
 
-#include "cli/cli.hpp"
 #include "cli/command_runner.hpp"
-#include "cli/stop_signals.hpp"
+#include "cli/long_run.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -27,7 +25,6 @@ constexpr std::size_t shown_command_characters = 200;
 constexpr milliseconds idle_check_interval{100};
 
 constexpr SecondsRange worker_lease_range{milliseconds{100}, std::chrono::hours{24}};
-constexpr SecondsRange poll_range{milliseconds{1}, std::chrono::hours{1}};
 constexpr SecondsRange drain_range{milliseconds{0}, std::chrono::hours{24}};
 
 struct WorkArguments {
@@ -36,13 +33,12 @@ struct WorkArguments {
   int threads = 0;
   int batch_size = 50;
   double lease_seconds = 30;
-  double poll_seconds = 0.5;
   double timeout_seconds = 600;
   double snooze_seconds = 60;
   double drain_seconds = 30;
   std::optional<int> max_attempts;
   bool once = false;
-  bool quiet = false;
+  LongRunArguments long_run;
 };
 
 /// The end of a worker: commands that run go on until the drain is over.
@@ -154,9 +150,8 @@ WorkerOptions worker_options(const WorkArguments& arguments) {
       .threads = arguments.threads,
       .batch_size = arguments.batch_size,
       .lease = parse_seconds("--lease", arguments.lease_seconds, worker_lease_range),
-      .poll_interval = parse_seconds("--poll", arguments.poll_seconds, poll_range),
       .drain = parse_seconds("--drain", arguments.drain_seconds, drain_range)};
-  options.idle_poll_interval = std::max(options.idle_poll_interval, options.poll_interval);
+  arguments.long_run.set_polls(options);
   return options;
 }
 
@@ -224,18 +219,72 @@ void work(const Globals& globals, const WorkArguments& arguments) {
   const HandlerOptions handler_options{
       .max_attempts = arguments.max_attempts,
       .timeout = parse_seconds("--timeout", arguments.timeout_seconds, delay_range)};
-  StopSignals signals;
-  ::signal(SIGPIPE, SIG_IGN);
+  LongRun run;
   CommandRunner runner(arguments.command);
   Drain drain;
-  auto platform = open_unless_stopped(globals.database, std::move(options), signals);
+  auto platform = run.open(globals, std::move(options));
   register_handlers(platform, arguments.topics,
                     CommandHandler{runner, drain, snooze, handler_options.timeout},
                     handler_options);
-  if (!arguments.quiet) say_what_it_does(globals, arguments, platform);
+  if (!arguments.long_run.quiet) say_what_it_does(globals, arguments, platform);
   platform.start();
-  wait_for_end(signals, platform.outbox(), runner, arguments);
-  stop(platform, signals, runner, drain, patience);
+  wait_for_end(run.signals(), platform.outbox(), runner, arguments);
+  stop(platform, run.signals(), runner, drain, patience);
+}
+
+// --- the options
+
+constexpr const char* work_footer =
+    "The command gets the payload as its standard input, and in its environment DOVETAIL_TOPIC,\n"
+    "DOVETAIL_MESSAGE_ID, DOVETAIL_CORRELATION_ID, DOVETAIL_ATTEMPT and a DOVETAIL_HEADER_<NAME>\n"
+    "per header. Its exit code decides about the message:\n"
+    "  0                  it is done\n"
+    "  75 (EX_TEMPFAIL)   it is snoozed; no attempt is charged\n"
+    "  65 (EX_DATAERR)    it fails for good: it is a dead letter at once\n"
+    "  other, or a signal it is retried after a backoff\n"
+    "After SIGINT, SIGTERM or SIGHUP the worker starts no further command and lets the running "
+    "ones\nfinish.";
+
+void add_claiming(CLI::App& command, WorkArguments& arguments) {
+  command
+      .add_option("--topic", arguments.topics,
+                  "Only messages of this topic; may be repeated. Other messages are not touched")
+      ->allow_extra_args(false)
+      ->check(topic_rule());
+  command
+      .add_option("--threads", arguments.threads,
+                  "Commands at the same time; 0: one per core, at least four")
+      ->check(CLI::Range(0, 1'000))
+      ->capture_default_str();
+  command.add_option("--batch", arguments.batch_size, "Messages claimed at once, at most")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command
+      .add_option("--lease", arguments.lease_seconds,
+                  "Seconds until the lease of a dead worker expires")
+      ->capture_default_str();
+}
+
+void add_limits(CLI::App& command, WorkArguments& arguments) {
+  command
+      .add_option("--timeout", arguments.timeout_seconds,
+                  "Seconds a command may take, then SIGTERM, 5 seconds later SIGKILL; 0: no limit")
+      ->capture_default_str();
+  command
+      .add_option("--snooze", arguments.snooze_seconds,
+                  "Seconds until the retry after exit code 75")
+      ->capture_default_str();
+  command
+      .add_option("--max-attempts", arguments.max_attempts,
+                  "A message is a dead letter after this many failed attempts; 10 if absent")
+      ->check(CLI::Range(1, 1'000));
+  command
+      .add_option("--drain", arguments.drain_seconds,
+                  "Seconds that running commands may take after SIGINT or SIGTERM, then SIGTERM, "
+                  "5 seconds later SIGKILL; a second signal kills them at once")
+      ->capture_default_str();
+  command.add_flag("--once", arguments.once,
+                   "End when no message is ready or in progress; scheduled messages do not count");
 }
 
 }  // namespace
@@ -245,62 +294,12 @@ void add_work(CLI::App& app, Globals& globals) {
   auto& command =
       add_command(app, globals, "work", "Run a shell command for every message, as a worker",
                   [&globals, arguments] { work(globals, *arguments); });
-  command.footer(
-      "The command gets the payload as its standard input, and in its environment DOVETAIL_TOPIC,\n"
-      "DOVETAIL_MESSAGE_ID, DOVETAIL_CORRELATION_ID, DOVETAIL_ATTEMPT and a DOVETAIL_HEADER_<NAME> "
-      "per "
-      "header.\n"
-      "Exit code 0: the message is done. 75 (EX_TEMPFAIL): it is snoozed, and no attempt is "
-      "charged. 65 "
-      "(EX_DATAERR):\n"
-      "it fails for good, and is a dead letter at once. Any other, or a signal: it is retried "
-      "after a "
-      "backoff.\n"
-      "After SIGINT, SIGTERM or SIGHUP it starts no further command, and lets those that run "
-      "finish.");
+  command.footer(work_footer);
   command.add_option("--exec", arguments->command, "Run by /bin/sh -c for each message")
       ->required();
-  command
-      .add_option("--topic", arguments->topics,
-                  "Only messages of this topic; may be repeated. Others are left alone")
-      ->allow_extra_args(false)
-      ->check(topic_rule());
-  command
-      .add_option("--threads", arguments->threads,
-                  "Commands at the same time; 0: one per core, four at least")
-      ->check(CLI::Range(0, 1'000))
-      ->capture_default_str();
-  command.add_option("--batch", arguments->batch_size, "Messages claimed at once, at most")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
-  command
-      .add_option("--lease", arguments->lease_seconds,
-                  "Seconds a claim holds without a sign of life")
-      ->capture_default_str();
-  command.add_option("--poll", arguments->poll_seconds, "Seconds between looks for messages")
-      ->capture_default_str();
-  command
-      .add_option("--timeout", arguments->timeout_seconds,
-                  "Seconds a command may take, then SIGTERM, 5 seconds later SIGKILL; 0: no limit")
-      ->capture_default_str();
-  command
-      .add_option("--snooze", arguments->snooze_seconds,
-                  "Seconds until the next try after exit code 75")
-      ->capture_default_str();
-  command
-      .add_option("--max-attempts", arguments->max_attempts,
-                  "Failed tries that make a dead letter; 10 if absent")
-      ->check(CLI::Range(1, 1'000));
-  command
-      .add_option("--drain", arguments->drain_seconds,
-                  "Seconds that running commands may go on after SIGINT or SIGTERM, then SIGTERM, "
-                  "5 seconds later "
-                  "SIGKILL; a second signal kills them at once")
-      ->capture_default_str();
-  command.add_flag(
-      "--once", arguments->once,
-      "End when nothing is ready or in progress any more; what is scheduled does not count");
-  command.add_flag("-q,--quiet", arguments->quiet, "Do not say at the start what it does");
+  add_claiming(command, *arguments);
+  add_limits(command, *arguments);
+  arguments->long_run.add_to(command, "Seconds between two polls for messages");
 }
 
 }  // namespace dovetail::cli

@@ -126,11 +126,17 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       name_(settings_.describe()),
       connect_timeout_(settings_.connect_timeout(options_.connect_timeout)),
       texts_(sql::statements(), quoted(options_.schema)),
-      pool_({.max_size = options_.max_connections, .patience = slot_patience(options_)},
+      pool_({.max_size = options_.max_connections,
+             .patience = slot_patience(options_),
+             .metrics = options_.metrics,
+             .store = name_},
             options_.clock, options_.log,
             [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
       service_pool_(
-          {.max_size = options_.service_connections, .patience = slot_patience(options_)},
+          {.max_size = options_.service_connections,
+           .patience = slot_patience(options_),
+           .metrics = options_.metrics,
+           .store = name_},
           options_.clock, options_.log,
           [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
       outbox_(texts_, sql::outbox),
@@ -168,13 +174,17 @@ void Database::require_connected(const std::stop_token& stop) {
   const auto first = pool_.acquire(stop, std::chrono::steady_clock::now() + connect_timeout_);
 }
 
+storage::RetryPolicy Database::retry_policy() const {
+  return {.patience = options_.retry_for, .metrics = &options_.metrics, .store = name_};
+}
+
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto stop = or_closing(options.stop);
   require_connected(stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
   storage::run_with_retry(
-      *options_.clock, options_.log, {.patience = options_.retry_for},
-      {.repeatable = true, .stop = stop}, [&](const storage::Attempt&) {
+      *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop},
+      [&](const storage::Attempt&) {
         auto connection = (options.service ? service_pool_ : pool_).acquire(stop, give_up_at);
         ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
         body(session);
@@ -192,7 +202,7 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
   require_connected(options.stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
   storage::run_with_retry(
-      *options_.clock, options_.log, {.patience = options_.retry_for}, options,
+      *options_.clock, options_.log, retry_policy(), options,
       [&](const storage::Attempt& attempt) { write_once(options, body, attempt, give_up_at); });
 }
 

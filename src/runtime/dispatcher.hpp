@@ -86,6 +86,8 @@ class Dispatcher final : public component::Service,
   void fetch();
   std::optional<Trip> next_trip();
   void make(Trip trip);
+  /// Sets the gauges. Called after each round trip.
+  void report_load() const;
   [[nodiscard]] WorkResult travel(const Trip& trip);
   [[nodiscard]] std::vector<storage::ClaimOrder> orders_of(const TripPlan& plan) const;
   void note_settled(const Trip& trip, std::size_t settled);

@@ -94,6 +94,20 @@ void Dispatcher::make(Trip trip) {
   for (std::size_t i = 0; i < trip.plan.claims.size(); ++i) {
     take_in(trip.plan.claims[i], std::move(result.claimed[i]), sent_at);
   }
+  report_load();
+}
+
+void Dispatcher::report_load() const {
+  Load load;
+  std::size_t window = 0;
+  {
+    const std::lock_guard lock(ledger_.mutex);
+    load = ledger_.load();
+    window = planner_.window();
+  }
+  scope_.gauge("held", load.held);
+  scope_.gauge("running", load.running);
+  scope_.gauge("window", window);
 }
 
 WorkResult Dispatcher::travel(const Trip& trip) {

@@ -54,10 +54,11 @@ std::vector<component::Chore> queue_chores(storage::Database& database,
 }
 
 Housekeeper::Housekeeper(storage::Database& database, std::vector<component::Chore> chores,
-                         milliseconds interval, Logger log)
+                         milliseconds interval, Logger log, Metrics metrics)
     : database_(database),
       interval_(std::clamp(interval, shortest_interval, longest_interval)),
-      log_(std::move(log)) {
+      log_(std::move(log)),
+      metrics_(std::move(metrics)) {
   for (auto& chore : chores) entries_.push_back({.chore = std::move(chore)});
 }
 
@@ -112,6 +113,8 @@ void Housekeeper::note_failure(Entry& entry, const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
   // The component's tables were removed: the others go on without it.
   if (known != nullptr && known->kind() == ErrorKind::schema) return;
+  metrics_.count("platform.chore_failed", 1,
+                 {{"store", database_.name()}, {"chore", entry.chore.name}});
   log_.write(LogLevel::error, "platform.chore_failed",
              {{"store", database_.name()}, {"chore", entry.chore.name}, {"error", error.what()}});
   const std::lock_guard lock(mutex_);

@@ -17,7 +17,7 @@ namespace dovetail::runtime {
 class Housekeeper final : public component::Service {
  public:
   Housekeeper(storage::Database& database, std::vector<component::Chore> chores,
-              std::chrono::milliseconds interval, Logger log);
+              std::chrono::milliseconds interval, Logger log, Metrics metrics);
   Housekeeper(const Housekeeper&) = delete;
   Housekeeper& operator=(const Housekeeper&) = delete;
   ~Housekeeper() override = default;
@@ -45,6 +45,7 @@ class Housekeeper final : public component::Service {
   storage::Database& database_;
   const std::chrono::milliseconds interval_;
   const Logger log_;
+  const Metrics metrics_;
   std::vector<Entry> entries_;
   mutable std::mutex mutex_;
   std::jthread thread_;  // last: it uses the rest

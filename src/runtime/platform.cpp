@@ -37,7 +37,8 @@ std::unique_ptr<storage::Database> open_database(std::string_view url,
             .connect_timeout = options.connect_timeout,
             .retry_for = options.retry_for,
             .clock = options.clock ? options.clock : system_clock(),
-            .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)}});
+            .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)},
+            .metrics = Metrics{options.metrics}});
 }
 
 std::vector<SchemaChange> described(storage::Database& database,
@@ -66,6 +67,7 @@ struct Platform::State {
 
 Platform Platform::open(std::string_view url, PlatformOptions options) {
   if (!options.log_sink) options.log_sink = spdlog_log_sink(LogLevel::warn);
+  if (!options.metrics) options.metrics = std::make_shared<MetricsRegistry>();
   auto database = open_database(url, options);
   if (options.deploy_schema && !storage::pending_migrations(*database).empty())
     storage::migrate(*database);
@@ -191,6 +193,10 @@ Instances& Platform::instances() {
 }
 const std::string& Platform::name() const {
   return state_->runtime.node().database().name();
+}
+
+MetricsSnapshot Platform::metrics() const {
+  return state_->runtime.metrics();
 }
 
 }  // namespace dovetail

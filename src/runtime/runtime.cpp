@@ -113,7 +113,7 @@ Runtime::Services Runtime::make_services(WorkerPool& pool) {
   auto services = node_->services();
   services.insert(services.begin(), make_instance());
   services.push_back(std::make_unique<Housekeeper>(node_->database(), node_->chores(),
-                                                   options_.worker.lease, log_));
+                                                   options_.worker.lease, log_, metrics_));
   for (const auto& queue : node_->queues()) {
     if (!queue.has_handlers || handlers_.find(queue.queue->name())->second.empty()) continue;
     services.push_back(make_dispatcher(queue, pool));
@@ -169,6 +169,11 @@ void Runtime::end_handlers() {
   pool_->close();
   pool_->join();
   for (const auto& service : services_) service->finish();
+}
+
+MetricsSnapshot Runtime::metrics() const {
+  const auto* registry = dynamic_cast<const MetricsRegistry*>(options_.metrics.get());
+  return registry != nullptr ? registry->snapshot() : MetricsSnapshot{};
 }
 
 std::vector<std::string> Runtime::service_names() const {

@@ -45,6 +45,9 @@ class Runtime {
   /// Answers whether all handlers have ended.
   bool stop(std::optional<std::chrono::milliseconds> deadline);
 
+  /// Empty when the user's sink is not a MetricsRegistry.
+  [[nodiscard]] MetricsSnapshot metrics() const;
+
   /// The services of a started runtime, in the order of their start.
   [[nodiscard]] std::vector<std::string> service_names() const;
 

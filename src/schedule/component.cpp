@@ -12,7 +12,8 @@ Component::Component(const component::Environment& environment)
            environment.options.schedule, environment.log, environment.metrics),
       database_(environment.database),
       worker_(environment.options.worker),
-      log_(environment.log) {}
+      log_(environment.log),
+      metrics_(environment.metrics) {}
 
 std::vector<component::Queue> Component::queues() {
   return {{.queue = &timers.queue(), .store = &database_.timer_queue()}};
@@ -26,7 +27,8 @@ std::vector<component::Chore> Component::chores() {
 
 std::vector<std::unique_ptr<component::Service>> Component::services(storage::Listener& listener) {
   std::vector<std::unique_ptr<component::Service>> services;
-  services.push_back(std::make_unique<Scheduler>(database_, timers, jobs, listener, worker_, log_));
+  services.push_back(
+      std::make_unique<Scheduler>(database_, timers, jobs, listener, worker_, log_, metrics_));
   return services;
 }
 

@@ -26,6 +26,7 @@ class Component final : public component::Component {
   storage::Database& database_;
   const WorkerOptions worker_;
   const Logger log_;
+  const Metrics metrics_;
 };
 
 std::unique_ptr<component::Component> make_component(const component::Environment& environment);

@@ -71,6 +71,7 @@ void Scheduler::run(const std::stop_token& stop) {
       health_ = {.running = true};
     } catch (const std::exception& error) {
       if (stop.stop_requested()) return;
+      metrics_.count("schedule.failed", 1, {{"store", database_.name()}});
       log_.write(LogLevel::error, "schedule.failed",
                  {{"store", database_.name()}, {"error", error.what()}});
       const ExponentialBackoff backoff{

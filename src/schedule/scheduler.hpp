@@ -22,14 +22,15 @@ namespace dovetail::schedule {
 class Scheduler final : public component::Service {
  public:
   Scheduler(storage::Database& database, Timers& timers, Jobs& jobs, storage::Listener& listener,
-            const WorkerOptions& options, Logger log)
+            const WorkerOptions& options, Logger log, Metrics metrics)
       : database_(database),
         timers_(timers),
         jobs_(jobs),
         listener_(listener),
         options_(options),
         fires_timers_(jobs.options().fire_timers),
-        log_(std::move(log)) {}
+        log_(std::move(log)),
+        metrics_(std::move(metrics)) {}
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
   ~Scheduler() override { Scheduler::stop(MonoTime{}); }
@@ -60,6 +61,7 @@ class Scheduler final : public component::Service {
   const WorkerOptions options_;
   const bool fires_timers_;
   const Logger log_;
+  const Metrics metrics_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any wakes_;

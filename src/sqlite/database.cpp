@@ -132,7 +132,8 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       path_(path_of(url)),
       name_("sqlite:" + path_),
       texts_(sql::statements(), checked(options_.schema)),
-      readers_({.max_size = options_.max_connections}, options_.clock, options_.log,
+      readers_({.max_size = options_.max_connections, .metrics = options_.metrics, .store = name_},
+               options_.clock, options_.log,
                [this](const std::stop_token&, auto) {
                  return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
                }),
@@ -165,7 +166,10 @@ Writer& Database::writer() {
 
 storage::RetryPolicy Database::retry_policy() const {
   process_.require();
-  return {.max_attempts = most_attempts, .patience = options_.retry_for};
+  return {.max_attempts = most_attempts,
+          .patience = options_.retry_for,
+          .metrics = &options_.metrics,
+          .store = name_};
 }
 
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {

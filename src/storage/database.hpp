@@ -10,6 +10,7 @@
 
 #include "dovetail/clock.hpp"
 #include "dovetail/log.hpp"
+#include "dovetail/metrics.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/session.hpp"
 #include "storage/write_body.hpp"
@@ -38,6 +39,7 @@ struct DatabaseOptions {
   std::chrono::milliseconds retry_for{30'000};
   std::shared_ptr<Clock> clock{};
   Logger log{};
+  Metrics metrics{};
 };
 
 struct WriteOptions {

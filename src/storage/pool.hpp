@@ -30,6 +30,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/log.hpp"
+#include "dovetail/metrics.hpp"
 
 namespace dovetail::storage {
 
@@ -37,6 +38,8 @@ struct PoolOptions {
   std::size_t max_size = 8;
   std::chrono::milliseconds patience{30'000};
   FullJitterBackoff backoff{};
+  Metrics metrics{};
+  std::string store{};  ///< The label of the counters.
 };
 
 /// `Connection` has `bool usable() const`: false once it may not be handed to anybody else.
@@ -112,6 +115,7 @@ class Pool {
       auto connection = std::move(idle_.back());
       idle_.pop_back();
       if (connection->usable()) return connection;
+      ++broken_;
     }
     return nullptr;
   }
@@ -119,15 +123,31 @@ class Pool {
   std::unique_ptr<Connection> open_with_backoff(TimePoint give_up_at, const std::stop_token& stop) {
     for (int tries = 0;; ++tries) {
       try {
-        return open_(stop, give_up_at);
+        auto connection = open_(stop, give_up_at);
+        note_opened(tries);
+        return connection;
       } catch (const Error& error) {
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
+        options_.metrics.count("storage.connect_failed", 1, {{"store", options_.store}});
         // The first failure says what is wrong; those that follow say the same.
         log_.write(tries == 0 ? LogLevel::warn : LogLevel::debug, "storage.reconnect",
                    {{"code", error.native_code()}, {"tries", tries + 1}, {"error", error.what()}});
         if (!clock_->sleep_for(pause, stop)) throw;
       }
+    }
+  }
+
+  /// Counts a connection that replaces a broken one, or that took more than one attempt.
+  void note_opened(int failed_tries) {
+    bool replaces = false;
+    {
+      std::lock_guard lock(mutex_);
+      replaces = broken_ > 0;
+      if (replaces) --broken_;
+    }
+    if (replaces || failed_tries > 0) {
+      options_.metrics.count("storage.reconnected", 1, {{"store", options_.store}});
     }
   }
 
@@ -137,10 +157,12 @@ class Pool {
       [[maybe_unused]] const auto* leaked = connection.release();
       return;
     }
-    if (connection && !connection->usable()) connection.reset();
+    const bool broke = connection && !connection->usable();
+    if (broke) connection.reset();
     {
       std::lock_guard lock(mutex_);
       --in_use_;
+      if (broke) ++broken_;
       if (connection) idle_.push_back(std::move(connection));
     }
     freed_.notify_all();
@@ -156,6 +178,7 @@ class Pool {
   std::deque<std::uint64_t> waiting_;
   std::uint64_t next_ticket_ = 0;
   std::size_t in_use_ = 0;
+  std::size_t broken_ = 0;  // and not replaced yet
   std::vector<std::unique_ptr<Connection>> idle_;
 };
 

@@ -8,6 +8,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/log.hpp"
+#include "dovetail/metrics.hpp"
 #include "storage/database.hpp"
 
 namespace dovetail::storage {
@@ -17,6 +18,8 @@ struct RetryPolicy {
   std::chrono::milliseconds patience{30'000};  // no attempt starts later than this
   FullJitterBackoff backoff{.initial = std::chrono::milliseconds{5},
                             .cap = std::chrono::milliseconds{1'000}};
+  const Metrics* metrics = nullptr;  // counts retries; null: nobody does
+  std::string_view store{};          // the label of the counter
 };
 
 /// Whether a transaction that ended with `error` may be run again.

@@ -287,8 +287,9 @@ TEST_P(CliContract, APausedTopicIsShownAndNotClaimedUntilItIsResumed) {
   EXPECT_THAT(dovetail({"status"}).out,
               AllOf(HasSubstr("PAUSED TOPIC"), HasSubstr("\nemail.send    2")));
 
-  EXPECT_EQ(ask({"resume", "email.send"}),
-            (json{{"topic", "email.send"}, {"paused", false}, {"changed", true}}));
+  EXPECT_EQ(
+      ask({"resume", "email.send"}),
+      (json{{"queue", "outbox"}, {"topic", "email.send"}, {"paused", false}, {"changed", true}}));
   EXPECT_EQ(dovetail({"resume", "email.send"}).out, "email.send was not paused\n");
   claim_one();
   EXPECT_EQ(status()["paused_topics"].size(), 0U);

@@ -327,6 +327,22 @@ TEST_F(PoolTest, LogsReconnectsAndTheFirstAsAWarning) {
   EXPECT_EQ(records[1].fields.at("tries"), LogField::Value{std::int64_t{2}});
 }
 
+TEST_F(PoolTest, CountsFailedAttemptsAndConnectionsThatReplaceOthers) {
+  const auto registry = std::make_shared<MetricsRegistry>();
+  auto pool = make({.backoff = no_pause, .metrics = Metrics{registry}, .store = "a"}, [this] {
+    if (tries == 2) throw connect_failure(ErrorKind::connection_lost);
+  });
+  const auto counter = [&](const char* name) { return registry->snapshot().counter(name); };
+  pool.acquire()->break_off();
+  EXPECT_EQ(counter("storage.reconnected"), 0U);
+  {
+    const auto replacement = pool.acquire();
+    const auto another = pool.acquire();
+  }
+  EXPECT_EQ(counter("storage.reconnected"), 1U);
+  EXPECT_EQ(counter("storage.connect_failed"), 1U);
+}
+
 TEST_F(PoolTest, ThrowsTheFailureToOpenOnceItsPatienceEnds) {
   auto pool = make({.patience = 0ms}, [] { throw connect_failure(ErrorKind::connection_lost); });
   EXPECT_EQ(kind_of_failure(pool), ErrorKind::connection_lost);

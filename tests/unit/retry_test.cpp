@@ -57,6 +57,19 @@ class Retry : public ::testing::Test {
   int attempts = 0;
 };
 
+TEST_F(Retry, CountsEveryRetryWithItsKind) {
+  const auto registry = std::make_shared<MetricsRegistry>();
+  const Metrics metrics{registry};
+  policy.metrics = &metrics;
+  policy.store = "sqlite:a.db";
+  run(failing(ErrorKind::deadlock, 2));
+  const auto counters = registry->snapshot().counters;
+  ASSERT_THAT(counters, SizeIs(1));
+  EXPECT_EQ(counters[0].name, "storage.retried");
+  EXPECT_EQ(counters[0].labels, (MetricLabels{{"store", "sqlite:a.db"}, {"kind", "deadlock"}}));
+  EXPECT_EQ(counters[0].value, 2U);
+}
+
 TEST_F(Retry, LeavesASuccessAlone) {
   run(failing(ErrorKind::deadlock, 0));
   EXPECT_EQ(attempts, 1);

@@ -62,20 +62,6 @@ Findings transactions(const Settings& settings, const Progress& progress);
 /// What a worker costs that has nothing to do.
 Findings idle(const Settings& settings, const Progress& progress);
 
-[[nodiscard]] std::string with_thousands(double value);
-[[nodiscard]] std::string fixed(double value, int digits);
-/// A JSON object of 100 bytes.
-[[nodiscard]] std::string payload(std::int64_t number);
-/// On the settings' schema, which is made if need be.
-[[nodiscard]] Platform open(const Settings& settings);
-
 [[nodiscard]] bool is_postgres(const std::string& url);
-/// Makes the settings' schema, and leaves a mark in it. Throws std::invalid_argument when there is
-/// anything of that name already, ours or not.
-void create_schema(const Settings& settings);
-/// Throws std::invalid_argument when create_schema() has not made it.
-void require_created(const Settings& settings);
-/// Removes the schema with all that is in it, if create_schema() has made it.
-void drop_schema(const Settings& settings);
 
 }  // namespace dovetail::cli::bench

@@ -7,7 +7,7 @@
 #include <iostream>
 #include <mutex>
 
-#include "cli/bench_measures.hpp"
+#include "cli/bench/schema.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -148,6 +148,55 @@ void run(const Globals& globals, const BenchArguments& arguments) {
   print(globals, findings);
 }
 
+// --- the options
+
+void add_sizes(CLI::App& command, BenchArguments& arguments) {
+  command
+      .add_option("--messages", arguments.messages,
+                  "Messages of bulk, drain and foreign; joins use up to 50,000, transactions up to "
+                  "4,000")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--seconds", arguments.seconds,
+                  "Duration of enqueue, latency, joins, snapshot, foreign and idle")
+      ->check(CLI::Range(0.1, 3'600.0))
+      ->capture_default_str();
+  command.add_option("--bulk", arguments.bulk_size, "Messages per call of a bulk enqueue")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command.add_option("--batch", arguments.batch_size, "Messages that a worker claims at once")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+  command
+      .add_option("--foreign", arguments.foreign,
+                  "foreign: messages of another topic at the front of the queue")
+      ->check(CLI::Range(1, 100'000'000))
+      ->capture_default_str();
+}
+
+void add_threads(CLI::App& command, BenchArguments& arguments) {
+  command.add_option("--connections", arguments.connections, "Connections of enqueue")
+      ->check(CLI::Range(1, 1'000))
+      ->capture_default_str();
+  command
+      .add_option("--threads", arguments.threads,
+                  "Threads that call handlers; 0: one per core, at least four")
+      ->check(CLI::Range(0, 1'000))
+      ->capture_default_str();
+}
+
+void add_variants(CLI::App& command, BenchArguments& arguments) {
+  command.add_option("--beside", arguments.beside,
+                     "snapshot: URL of another database of the same server, without an old "
+                     "snapshot; the two are measured in turns");
+  command.add_flag("--no-history", arguments.no_history,
+                   "Delete messages that are done instead of keeping them");
+  command.add_flag("--keep", arguments.keep, "Do not drop the tables at the end");
+  command.add_flag("--preloaded", arguments.preloaded,
+                   "drain: use the messages of `bench bulk --keep` with the same --messages");
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, Globals& globals) {
@@ -156,9 +205,9 @@ void add_bench(CLI::App& app, Globals& globals) {
       app, globals, "bench", "Measure Dovetail on this database",
       [&globals, arguments] { run(globals, *arguments); }, "dovetail_bench");
   command.footer(
-      "It works in a schema of its own (dovetail_bench if none is given), which must not exist yet "
-      "and\n"
-      "is dropped at the end. The figures are of this machine, this database and this moment.");
+      "It works in a schema of its own (dovetail_bench by default), which must not exist yet. It\n"
+      "drops the schema at the end. The figures hold for this machine, this database and this "
+      "moment.");
   std::vector<std::string> names;
   names.reserve(measures.size());
   for (const auto& each : measures) names.emplace_back(each.name);
@@ -168,44 +217,9 @@ void add_bench(CLI::App& app, Globals& globals) {
           "enqueue, bulk, drain, latency, joins, claims, snapshot, foreign, transactions, idle; "
           "all if absent")
       ->check(CLI::IsMember(names));
-  command
-      .add_option(
-          "--messages", arguments->messages,
-          "For bulk, drain and foreign; for joins up to 50,000, for transactions up to 4,000")
-      ->check(CLI::Range(1, 100'000'000))
-      ->capture_default_str();
-  command
-      .add_option("--seconds", arguments->seconds,
-                  "For enqueue, latency, joins, snapshot, foreign and idle")
-      ->check(CLI::Range(0.1, 3'600.0))
-      ->capture_default_str();
-  command.add_option("--connections", arguments->connections, "That enqueue at the same time")
-      ->check(CLI::Range(1, 1'000))
-      ->capture_default_str();
-  command.add_option("--bulk", arguments->bulk_size, "Messages per call of a bulk enqueue")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
-  command.add_option("--batch", arguments->batch_size, "Messages that a worker claims at once")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
-  command
-      .add_option("--threads", arguments->threads,
-                  "That call handlers; 0: one per core, four at least")
-      ->check(CLI::Range(0, 1'000))
-      ->capture_default_str();
-  command.add_option(
-      "--beside", arguments->beside,
-      "snapshot: another database, of the same server, for the rate without one; they take turns");
-  command
-      .add_option("--foreign", arguments->foreign,
-                  "foreign: messages of another topic at the front of the queue")
-      ->check(CLI::Range(1, 100'000'000))
-      ->capture_default_str();
-  command.add_flag("--no-history", arguments->no_history,
-                   "Delete what is done instead of keeping it");
-  command.add_flag("--keep", arguments->keep, "Leave the tables there");
-  command.add_flag("--preloaded", arguments->preloaded,
-                   "drain: what `bench bulk --keep` left, with the same --messages");
+  add_sizes(command, *arguments);
+  add_threads(command, *arguments);
+  add_variants(command, *arguments);
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 

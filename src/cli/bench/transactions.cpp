@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "cli/bench_measures.hpp"
+#include "cli/bench/tools.hpp"
 
 namespace dovetail::cli::bench {
 namespace {

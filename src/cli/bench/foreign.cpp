@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "cli/bench_measures.hpp"
+#include "cli/bench/tools.hpp"
 #include "dovetail/error.hpp"
 #include "runtime/engines.hpp"
 

@@ -1,0 +1,143 @@
+// dovetail bench enqueue, bulk, drain, latency: the way of a message through the outbox.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "cli/bench/tools.hpp"
+
+namespace dovetail::cli::bench {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int latency_rate = 20;
+
+/// Counts settled messages, beside the registry that a Platform has by default.
+class SettledCount : public MetricsSink {
+ public:
+  void count(std::string_view name, std::uint64_t by,
+             std::span<const MetricLabel> labels) override {
+    registry_.count(name, by, labels);
+    if (name != "outbox.settled") return;
+    std::lock_guard lock(mutex_);
+    settled_ += static_cast<std::int64_t>(by);
+    changed_.notify_one();
+  }
+  void time(std::string_view name, std::chrono::nanoseconds duration,
+            std::span<const MetricLabel> labels) override {
+    registry_.time(name, duration, labels);
+  }
+  void gauge(std::string_view name, double value, std::span<const MetricLabel> labels) override {
+    registry_.gauge(name, value, labels);
+  }
+
+  /// Waits up to 100 ms for `wanted`; returns how many were settled.
+  std::int64_t wait_for(std::int64_t wanted) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, milliseconds{100}, [&] { return settled_ >= wanted; });
+    return settled_;
+  }
+
+ private:
+  MetricsRegistry registry_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t settled_ = 0;
+};
+
+}  // namespace
+
+Findings enqueue(const Settings& settings, const Progress& progress) {
+  auto options = settings;
+  options.platform.max_connections = static_cast<std::size_t>(settings.connections);
+  auto platform = open(options);
+  std::atomic<std::int64_t> sent{0};
+  const auto warm_up = std::min(0.5, settings.seconds / 4);  // after it connections are open
+  const auto start = in_seconds(warm_up);
+  const auto end = in_seconds(warm_up + settings.seconds);
+  on_threads(settings.connections, [&](int thread) {
+    for (auto now = Steady::now(); now < end; now = Steady::now()) {
+      platform.outbox().enqueue({.topic = topic, .payload = payload(thread)});
+      if (now >= start) ++sent;
+      progress(std::max(0.0, seconds_since(start)) / settings.seconds);
+    }
+  });
+  return {rate("enqueue", std::to_string(settings.connections) + " at once, a transaction each",
+               sent, seconds_since(start))};
+}
+
+Findings bulk(const Settings& settings, const Progress& progress) {
+  auto platform = open(settings);
+  return {load(platform, settings, progress)};
+}
+
+Findings drain(const Settings& settings, const Progress& progress) {
+  auto watched = settings;
+  const auto settled = std::make_shared<SettledCount>();
+  watched.platform.metrics = settled;
+  auto platform = open(watched);
+  if (!settings.preloaded) {
+    load(platform, settings, [&](double share) { progress(share / 2); });
+  }
+  platform.on(topic, [](const Message&, HandlerContext&) {});
+  const auto start = Steady::now();
+  platform.start();
+  std::int64_t before = 0;
+  auto moved_at = start;
+  for (;;) {
+    const auto now = settled->wait_for(settings.messages);
+    progress((1 + static_cast<double>(now) / settings.messages) / 2);
+    if (now >= settings.messages) break;
+    if (now > before) moved_at = Steady::now();
+    before = now;
+    if (seconds_since(moved_at) < 10) continue;
+    throw std::invalid_argument("there were only " + std::to_string(now) +
+                                " messages to drain (--messages)");
+  }
+  const auto seconds = seconds_since(start);
+  const auto counts = platform.outbox().counts();
+  platform.stop();
+  if (counts.ready > 0 || counts.in_progress > 0) {
+    throw std::invalid_argument("there were more messages to drain (--messages)");
+  }
+  return {rate("drain", described(settings), settings.messages, seconds)};
+}
+
+Findings latency(const Settings& settings, const Progress& progress) {
+  auto platform = open(settings);
+  std::mutex mutex;
+  std::vector<double> samples;
+  platform.on(topic, [&](const Message& message, HandlerContext&) {
+    const Steady::time_point begun{Steady::duration{number_in(message.payload)}};
+    const auto passed = seconds_since(begun) * 1e3;
+    std::lock_guard lock(mutex);
+    samples.push_back(passed);
+  });
+  platform.start();
+  // On PostgreSQL as another process would, over NOTIFY. A file of SQLite has one owner.
+  auto other = is_postgres(settings.url) ? std::optional{open(settings)} : std::nullopt;
+  auto& outbox = (other ? *other : platform).outbox();
+  const auto warm_up = std::size_t{latency_rate};
+  const auto count = warm_up + static_cast<std::size_t>(std::ceil(settings.seconds * latency_rate));
+  const auto start = Steady::now();
+  for (std::size_t i = 0; i < count; ++i) {
+    std::this_thread::sleep_until(start + milliseconds{1'000 / latency_rate} * i);
+    outbox.enqueue({.topic = topic, .payload = payload(Steady::now().time_since_epoch().count())});
+    progress(static_cast<double>(i + 1) / static_cast<double>(count));
+  }
+  const auto patience = in_seconds(10);
+  const auto all_came = [&] {
+    std::lock_guard lock(mutex);
+    return samples.size() >= count;
+  };
+  while (!all_came() && Steady::now() < patience) std::this_thread::sleep_for(milliseconds{10});
+  platform.stop();
+  if (!all_came()) throw std::runtime_error("not all messages were handled within ten seconds");
+  samples.erase(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(warm_up));
+  return {times("latency", std::to_string(latency_rate) + " messages a second", samples)};
+}
+
+}  // namespace dovetail::cli::bench

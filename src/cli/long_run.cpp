@@ -1,0 +1,46 @@
+#include "cli/long_run.hpp"
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+
+namespace dovetail::cli {
+namespace {
+
+constexpr SecondsRange poll_range{std::chrono::milliseconds{1}, std::chrono::hours{1}};
+
+[[noreturn]] void end_at_limit(std::chrono::milliseconds limit) {
+  std::cerr << "dovetail: the database gave no answer within "
+            << std::chrono::duration<double>(limit).count() << " seconds\n";
+  std::_Exit(1);
+}
+
+}  // namespace
+
+LongRun::LongRun(bool and_suspend) : signals_(and_suspend) {
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+Platform LongRun::open(const Globals& globals, PlatformOptions options,
+                       std::optional<std::chrono::milliseconds> limit) {
+  const std::jthread watcher([&](const std::stop_token& done) {
+    const auto signal = signals_.wait_for_end(limit, done);
+    if (signal) std::_Exit(exit_code_of_signal(*signal));
+    if (!done.stop_requested() && limit) end_at_limit(*limit);
+  });
+  return Platform::open(globals.database, std::move(options));
+}
+
+void LongRunArguments::add_to(CLI::App& command, const std::string& polls) {
+  command.add_option("--poll", poll_seconds, polls)->capture_default_str();
+  command.add_flag("-q,--quiet", quiet, "Do not say at the start what it does");
+}
+
+void LongRunArguments::set_polls(WorkerOptions& worker) const {
+  worker.poll_interval = parse_seconds("--poll", poll_seconds, poll_range);
+  worker.idle_poll_interval = std::max(worker.idle_poll_interval, worker.poll_interval);
+}
+
+}  // namespace dovetail::cli

@@ -1,0 +1,40 @@
+// The start of a command that runs until a signal ends it: lock, schedule, work.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "cli/cli.hpp"
+#include "cli/stop_signals.hpp"
+
+namespace dovetail::cli {
+
+/// Construct it before any thread: from then on signals are waited for, and a broken pipe is an
+/// error of a write.
+class LongRun {
+ public:
+  /// With `and_suspend`, signals() reports SIGTSTP (Ctrl-Z) too.
+  explicit LongRun(bool and_suspend = false);
+
+  /// Platform::open(). While it waits for a server that does not answer, a signal ends this process
+  /// with the exit code of that signal, and `limit` ends it with a message and exit code 1.
+  [[nodiscard]] Platform open(const Globals& globals, PlatformOptions options,
+                              std::optional<std::chrono::milliseconds> limit = {});
+
+  [[nodiscard]] StopSignals& signals() { return signals_; }
+
+ private:
+  StopSignals signals_;
+};
+
+/// The options of a worker's polls and of its first line.
+struct LongRunArguments {
+  double poll_seconds = 0.5;
+  bool quiet = false;
+
+  void add_to(CLI::App& command, const std::string& polls);
+  /// Throws std::out_of_range when --poll is out of range.
+  void set_polls(WorkerOptions& worker) const;
+};
+
+}  // namespace dovetail::cli
