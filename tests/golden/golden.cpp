@@ -1,10 +1,6 @@
 // What users see and scripts rely on, word for word. DOVETAIL_UPDATE_GOLDEN=1 writes the files
 // anew.
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
+#include "golden/golden_file.hpp"
 #include "postgres/migration_store.hpp"
 #include "sqlite/migration_store.hpp"
 #include "support/backend.hpp"
@@ -14,20 +10,6 @@ namespace dovetail::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-const std::filesystem::path source_dir = DOVETAIL_SOURCE_DIR;
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream in{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
-
-void expect_golden(const std::string& name, const std::string& actual) {
-  const auto path = source_dir / "tests" / "golden" / name;
-  if (std::getenv("DOVETAIL_UPDATE_GOLDEN") != nullptr)
-    std::ofstream{path, std::ios::binary} << actual;
-  EXPECT_EQ(actual, contents(path)) << "differs from " << path;
-}
 
 TEST(Golden, HelpOfEveryCommand) {
   std::string help = run_command({DOVETAIL_COMMAND, "--help"}).out;

@@ -1,0 +1,176 @@
+// The names of log events and metrics, which dashboards and alerts rely on. They are read from the
+// sources: a scenario would not reach the failures.
+#include <algorithm>
+#include <map>
+#include <regex>
+
+#include "golden/golden_file.hpp"
+#include "golden/source_scan.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using Names = std::set<std::string>;
+
+/// `{queue}` stands for outbox, inbox and timers.
+constexpr const char* any_queue = "{queue}.";
+
+/// Names of fields and labels: `{"store", …}`.
+std::vector<std::string> fields_in(const std::string& text) {
+  static const std::regex field(R"re(\{\s*"([a-z_]+)",)re");
+  std::vector<std::string> fields;
+  for (std::sregex_iterator each(text.begin(), text.end(), field), end; each != end; ++each) {
+    fields.push_back(each->str(1));
+  }
+  return fields;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += " " + word;
+  return text;
+}
+
+/// The names that an argument stands for: `event("acked")`, `queue + ".look"`, `"join.started"`.
+Names names_in(const std::string& argument, bool is_suffix) {
+  Names names;
+  for (const auto& literal : literals_in(argument)) {
+    if (literal.starts_with(".")) {
+      names.insert(any_queue + literal.substr(1));
+    } else if (is_suffix || argument.find("event(") != std::string::npos) {
+      names.insert(any_queue + literal);
+    } else if (literal.find('.') != std::string::npos) {
+      names.insert(literal);
+    }
+  }
+  return names;
+}
+
+/// The suffixes that stand in the body of a function, beside the names of fields.
+Names suffixes_in_body(const FoundCall& call) {
+  const auto fields = fields_in(call.enclosing_body);
+  Names names;
+  for (const auto& literal : literals_in(call.enclosing_body)) {
+    if (std::ranges::find(fields, literal) == fields.end()) names.insert(any_queue + literal);
+  }
+  return names;
+}
+
+/// Of a helper whose parameter is the name: the names that its callers give it, or that stand in
+/// their bodies. Without a caller that names any: the names that stand in the helper itself.
+Names names_given_to(const FoundCall& inner, const std::string& argument,
+                     const std::vector<FoundCall>& calls) {
+  const bool is_suffix = argument.find("event(") != std::string::npos;
+  Names names;
+  for (const auto& call : calls) {
+    if (call.function != inner.enclosing || call.enclosing.empty()) continue;
+    Names given;
+    for (const auto& each : call.arguments) given.merge(names_in(each, is_suffix));
+    if (given.empty() && is_suffix) given = suffixes_in_body(call);
+    names.merge(given);
+  }
+  return names.empty() && is_suffix ? suffixes_in_body(inner) : names;
+}
+
+Names names_of(const FoundCall& call, const std::string& argument,
+               const std::vector<FoundCall>& calls) {
+  auto names = names_in(argument, false);
+  return names.empty() ? names_given_to(call, argument, calls) : names;
+}
+
+struct Found {
+  Names lines{};
+  Names names{};
+};
+
+Found found_metrics() {
+  static const std::map<std::string, std::string> kinds{
+      {"count", "counter"}, {"time", "timing"}, {"gauge", "gauge"}};
+  static const std::regex object(R"((.*\W)?metrics_?(\(\))?(\.|->))");
+  Found found;
+  const auto& calls = calls_in_library();
+  for (const auto& call : calls) {
+    const auto kind = kinds.find(call.function);
+    if (kind == kinds.end() || call.arguments.size() < 3 || !std::regex_match(call.object, object))
+      continue;
+    for (const auto& name : names_of(call, call.arguments[0], calls)) {
+      found.names.insert(name);
+      found.lines.insert(name + " " + kind->second + joined(fields_in(call.arguments[2])));
+    }
+  }
+  return found;
+}
+
+Found found_events() {
+  static const std::regex object(R"((.*\W)?log_?(\(\))?\.)");
+  Found found;
+  const auto& calls = calls_in_library();
+  for (const auto& call : calls) {
+    if (call.function != "write" || call.arguments.size() < 3 ||
+        !std::regex_match(call.object, object))
+      continue;
+    for (const auto& name : names_of(call, call.arguments[1], calls)) {
+      found.names.insert(name);
+      found.lines.insert(name + joined(fields_in(call.arguments[2])));
+    }
+  }
+  return found;
+}
+
+std::string text_of(const Names& lines) {
+  std::string text;
+  for (const auto& line : lines) text += line + "\n";
+  return text;
+}
+
+/// The names that a section of docs/operations.md lists, in backticks.
+Names documented(const std::string& section) {
+  const auto page = contents(source_dir / "docs" / "operations.md");
+  const auto begin = page.find("\n## " + section + "\n");
+  const auto text = page.substr(begin + 1, page.find("\n## ", begin + 1) - begin);
+  static const std::regex name(R"(`([a-z]+\.[a-z_]+)`)");
+  Names names;
+  for (std::sregex_iterator each(text.begin(), text.end(), name), end; each != end; ++each) {
+    names.insert(each->str(1));
+  }
+  return names;
+}
+
+/// The page lists the names of all queues under the outbox's, and says so.
+void expect_documented(const std::string& section, const Names& names) {
+  Names expected;
+  for (const auto& name : names) {
+    expected.insert(std::regex_replace(name, std::regex("^\\{queue\\}"), "outbox"));
+  }
+  const auto listed = documented(section);
+  std::string problems;
+  for (const auto& name : expected) {
+    if (!listed.contains(name)) problems += "missing: " + name + "\n";
+  }
+  for (const auto& name : listed) {
+    const auto of_any = any_queue + name.substr(name.find('.') + 1);
+    if (!expected.contains(name) && !names.contains(of_any)) {
+      problems += "not in the sources: " + name + "\n";
+    }
+  }
+  EXPECT_EQ(problems, "") << "of docs/operations.md, section " << section;
+}
+
+TEST(Golden, NamesAndLabelsOfMetrics) {
+  expect_golden("metrics.txt", text_of(found_metrics().lines));
+}
+
+TEST(Golden, NamesAndFieldsOfLogEvents) {
+  expect_golden("events.txt", text_of(found_events().lines));
+}
+
+TEST(Golden, OperationsListsExactlyTheMetrics) {
+  expect_documented("Metrics", found_metrics().names);
+}
+
+TEST(Golden, OperationsListsExactlyTheLogEvents) {
+  expect_documented("Logs", found_events().names);
+}
+
+}  // namespace
+}  // namespace dovetail::testing
