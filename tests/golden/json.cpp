@@ -1,0 +1,137 @@
+// The documents that the command prints with --json: the names of their fields and the types of the
+// values. Scripts rely on them.
+#include <nlohmann/json.hpp>
+
+#include "golden/golden_file.hpp"
+#include "support/backend.hpp"
+#include "support/eventually.hpp"
+#include "support/process.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using nlohmann::ordered_json;
+using Words = std::vector<std::string>;
+
+/// Calls the command on an SQLite file, and writes down the form of the answers.
+class JsonForms {
+ public:
+  ordered_json ask(Words words) {
+    std::string title = "--- dovetail";
+    for (const auto& word : words) title += " " + placeholder(word);
+    words.emplace_back("--json");
+    const auto result = run_command(call(words));
+    EXPECT_EQ(result.code, 0) << title << "\n" << result.err;
+    const auto answer = ordered_json::parse(result.out, nullptr, false);
+    EXPECT_FALSE(answer.is_discarded()) << title << "\n" << result.out;
+    text_ += title + "\n";
+    describe("", answer);
+    return answer;
+  }
+
+  void run(const Words& words) {
+    const auto result = run_command(call(words));
+    EXPECT_EQ(result.code, 0) << ::testing::PrintToString(words) << result.err;
+  }
+
+  [[nodiscard]] const std::string& url() const { return url_; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  [[nodiscard]] Words call(const Words& words) const {
+    Words all{"env", "DOVETAIL_DATABASE=" + url_, DOVETAIL_COMMAND};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+
+  /// Ids and owners are different in every run.
+  static std::string placeholder(const std::string& word) {
+    return word.size() >= 36 && word[8] == '-' && word[13] == '-' ? "ID" : word;
+  }
+
+  void describe(const std::string& path, const ordered_json& value) {
+    if (value.is_object() && !value.empty()) {
+      for (const auto& [name, member] : value.items()) {
+        describe(path.empty() ? name : path + "." + name, member);
+      }
+    } else if (value.is_array() && !value.empty()) {
+      describe(path + "[]", value.front());
+    } else {
+      text_ += "  " + path + " " + value.type_name() + "\n";
+    }
+  }
+
+  TemporaryDirectory directory_;
+  std::string url_ = "sqlite:" + (directory_.path() / "golden.db").string();
+  std::string text_;
+};
+
+std::string claim_of(const ordered_json& message) {
+  return message["id"].get<std::string>() + ":" + std::to_string(message["epoch"].get<int>());
+}
+
+/// Enqueues, claims and settles messages, so that each document has a row.
+void describe_queue(JsonForms& forms) {
+  forms.ask({"enqueue", "orders", "{}", "--correlation-id", "c", "--header", "a=b"});
+  const auto first = forms.ask({"claim"});
+  const auto owner = first["owner"].get<std::string>();
+  const auto claim = claim_of(first["messages"][0]);
+  forms.ask({"renew", "--owner", owner, claim});
+  forms.ask({"fail", "--owner", owner, "--error", "broken", claim});
+  forms.ask({"dead-letters", "list", "--limit", "1"});
+  forms.ask({"dead-letters", "summary"});
+  forms.ask({"dead-letters", "replay", "--all", "--dry-run"});
+  const auto id = first["messages"][0]["id"].get<std::string>();
+  forms.ask({"dead-letters", "show", id});
+  forms.ask({"dead-letters", "replay", id});
+  forms.ask({"pause", "orders"});
+  forms.ask({"reap"});
+}
+
+void describe_inbox(JsonForms& forms, Platform& platform) {
+  platform.inbox().mark_dead("bank", "1", "forged");
+  forms.ask({"inbox", "status"});
+  forms.ask({"inbox", "dead-letters", "--limit", "1"});
+  forms.ask({"inbox", "show", "bank", "1"});
+}
+
+void describe_schedule(JsonForms& forms) {
+  forms.ask({"timers", "schedule", "orders", "--in", "3600"});
+  forms.ask({"timers", "list"});
+  forms.ask({"jobs", "create", "nightly", "report", "@daily"});
+  forms.ask({"jobs", "list"});
+  forms.ask({"jobs", "trigger", "nightly"});
+  forms.ask({"jobs", "runs", "nightly"});
+  forms.ask({"cron", "explain", "@daily", "--count", "1"});
+}
+
+void describe_rest(JsonForms& forms, Platform& platform) {
+  const auto join = platform.joins().start({.expected_steps = 1});
+  const auto step = platform.outbox().enqueue({.topic = "step", .joins = {join}});
+  EXPECT_TRUE(step.stored());
+  forms.ask({"joins", "list", "--limit", "1"});
+  forms.ask({"joins", "show", join.to_string()});
+  const auto lease = platform.leases().try_acquire("nightly", "me", std::chrono::seconds{60}, {});
+  EXPECT_TRUE(lease.has_value());
+  forms.ask({"leases", "list"});
+  platform.on("step", [](const Message&, HandlerContext&) {});
+  platform.start();
+  EXPECT_TRUE(eventually([&] { return platform.instances().list().size() == 1; }));
+  forms.ask({"instances"});
+  platform.stop();
+}
+
+TEST(Golden, FormOfTheDocumentsInJson) {
+  JsonForms forms;
+  forms.run({"migrate"});
+  describe_queue(forms);
+  auto platform = Platform::open(forms.url(), {.log_sink = null_log_sink()});
+  describe_inbox(forms, platform);
+  describe_schedule(forms);
+  forms.ask({"status"});
+  describe_rest(forms, platform);
+  expect_golden("json.txt", forms.text());
+}
+
+}  // namespace
+}  // namespace dovetail::testing

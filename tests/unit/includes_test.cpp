@@ -1,0 +1,119 @@
+// The direction of dependencies: which folder of src may include which. docs/architecture.md says
+// the same in words.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+
+namespace dovetail {
+namespace {
+
+using Folders = std::set<std::string>;
+
+const std::filesystem::path source_dir = DOVETAIL_SOURCE_DIR;
+
+/// Beside itself and the public headers. A new folder needs a line here.
+const std::map<std::string, Folders>& allowed() {
+  static const Folders below_components{"core", "storage", "queue"};
+  static const Folders below_users_of_outbox{"core", "storage", "queue", "outbox"};
+  static const Folders below_runtime{"core",     "storage", "queue", "outbox",   "inbox",
+                                     "instance", "join",    "lease", "schedule", "observe"};
+  static const std::map<std::string, Folders> table{
+      {"core", {}},
+      {"storage", {"core"}},
+      {"postgres", {"core", "storage"}},
+      {"sqlite", {"core", "storage"}},
+      {"queue", {"core", "storage"}},
+      {"outbox", below_components},
+      {"inbox", below_components},
+      {"instance", below_components},
+      {"lease", below_components},
+      {"join", below_users_of_outbox},
+      {"schedule", below_users_of_outbox},
+      {"observe", {"core"}},
+      {"runtime", below_runtime},
+      {"json", {}},
+      {"cli", {"core", "storage", "runtime", "json"}},
+  };
+  return table;
+}
+
+struct Include {
+  std::string file;    ///< Relative to the root.
+  std::string folder;  ///< That it is in: `core`.
+  std::string header;  ///< That it includes: `core/text.hpp`, `libpq-fe.h`.
+};
+
+void add_includes_of(const std::filesystem::path& path, const std::string& folder,
+                     std::vector<Include>& found) {
+  static const std::regex directive(R"(^\s*#include [<"]([^>"]+)[>"])");
+  std::ifstream in{path};
+  std::smatch match;
+  for (std::string line; std::getline(in, line);) {
+    if (!std::regex_search(line, match, directive)) continue;
+    found.push_back({std::filesystem::relative(path, source_dir).string(), folder, match.str(1)});
+  }
+}
+
+bool is_code(const std::string& name) {
+  return name.ends_with(".hpp") || name.ends_with(".cpp") || name.ends_with(".in");
+}
+
+/// Of all files below `root`; their folder is the first part of the path.
+std::vector<Include> includes_below(const std::filesystem::path& root) {
+  std::vector<Include> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    const auto relative = std::filesystem::relative(entry.path(), root);
+    if (is_code(relative.string())) {
+      add_includes_of(entry.path(), relative.begin()->string(), found);
+    }
+  }
+  return found;
+}
+
+std::string folder_of(const std::string& header) {
+  const auto slash = header.find('/');
+  return slash == std::string::npos ? "" : header.substr(0, slash);
+}
+
+TEST(Architecture, EveryFolderOfTheSourcesIsInTheTable) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_dir / "src")) {
+    if (!entry.is_directory()) continue;
+    EXPECT_TRUE(allowed().contains(entry.path().filename().string()))
+        << "src/" << entry.path().filename().string()
+        << " has no line in the table of tests/unit/includes_test.cpp";
+  }
+}
+
+TEST(Architecture, IncludesPointOneWay) {
+  const auto includes = includes_below(source_dir / "src");
+  EXPECT_GT(includes.size(), 300U);
+  for (const auto& [file, folder, header] : includes) {
+    const auto target = folder_of(header);
+    if (target == folder || !allowed().contains(target)) continue;
+    EXPECT_TRUE(allowed().at(folder).contains(target))
+        << file << " includes " << header << ": src/" << folder << " must not depend on src/"
+        << target;
+  }
+}
+
+TEST(Architecture, PublicHeadersIncludeNoSources) {
+  for (const auto& [file, folder, header] : includes_below(source_dir / "include")) {
+    EXPECT_FALSE(allowed().contains(folder_of(header))) << file << " includes " << header;
+  }
+}
+
+TEST(Architecture, HeadersOfADatabaseAppearOnlyInTheirEngine) {
+  const std::map<std::string, std::string> engines{{"libpq-fe.h", "postgres"},
+                                                   {"sqlite3.h", "sqlite"}};
+  for (const auto& [file, folder, header] : includes_below(source_dir / "src")) {
+    const auto engine = engines.find(header);
+    if (engine != engines.end()) {
+      EXPECT_EQ(folder, engine->second) << file << " includes " << header;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dovetail
