@@ -59,23 +59,24 @@ void reap(const Globals& globals, const std::string& queue) {
 
 void add_claim(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<ClaimArguments>();
-  auto& command = add_command(app, globals, "claim", "Lease messages that are due",
+  auto& command = add_command(app, globals, "claim", "Claim due messages under a lease",
                               [&globals, arguments] { claim(globals, *arguments); });
   add_queue_option(command, arguments->queue);
-  command.add_option("--owner", arguments->owner, "The worker's UUID; drawn if absent");
+  command.add_option("--owner", arguments->owner, "The worker's UUID; generated if absent");
   command.add_option("--topic", arguments->topics, "Only messages of this topic; may be repeated")
       ->allow_extra_args(false)
       ->check(topic_rule());
-  command.add_option("--batch", arguments->batch_size, "How many at most")
+  command.add_option("--batch", arguments->batch_size, "Maximum number of messages")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  command.add_option("--lease", arguments->lease_seconds, "Seconds")->capture_default_str();
+  command.add_option("--lease", arguments->lease_seconds, "Seconds until the lease expires")
+      ->capture_default_str();
   command.add_flag("--json", globals.json, "Answer in JSON, with the payloads");
 }
 
 void add_reap(CLI::App& app, Globals& globals) {
   auto queue = std::make_shared<std::string>(default_queue);
-  auto& command = add_command(app, globals, "reap", "Take back every lease that ran out",
+  auto& command = add_command(app, globals, "reap", "Take back every expired lease",
                               [&globals, queue] { reap(globals, *queue); });
   add_queue_option(command, *queue);
   command.add_flag("--json", globals.json, "Answer in JSON");

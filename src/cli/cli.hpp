@@ -26,7 +26,7 @@ struct Globals {
   [[nodiscard]] Platform open() const;
 };
 
-/// Thrown to end with this code; what there was to say has been said.
+/// Ends the command with this exit code. The thrower has printed the message.
 struct ExitCode {
   int code;
 };
@@ -96,10 +96,10 @@ void print_effect(const Globals& globals, const Effect& effect);
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t characters);
 inline constexpr std::size_t shown_error_characters = 60;  // in a table
 
-/// Accepts what may be a topic.
+/// Accepts valid topics.
 [[nodiscard]] CLI::Validator topic_rule();
-/// Accepts what parse_time() does: an empty text, which a script gives by mistake, is not the same
-/// as none.
+/// Accepts the texts that parse_time() accepts. An empty text, which a script may pass by mistake,
+/// is refused.
 [[nodiscard]] CLI::Validator time_rule();
 
 /// Throws std::invalid_argument that names `what`.

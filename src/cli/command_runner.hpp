@@ -1,13 +1,11 @@
 // Runs a shell command, many times and in many threads at once.
 //
 // Guarantees
-//   * The command's standard input is what it is given, all of it or as much as the command reads;
-//   its
+//   * The command reads CommandInput::text as its standard input. It need not read all of it. Its
 //     standard output is ours; its standard error is passed on to ours.
-//   * It runs in a process group of its own. Told to stop, the whole group gets SIGTERM, and
-//   SIGKILL when it
-//     has not ended after the grace period.
-//   * run() ends when the command has, also when it left something behind in the background.
+//   * The command runs in a process group of its own. To stop it, the whole group gets SIGTERM, and
+//     SIGKILL after the grace period.
+//   * run() returns when the command has ended, even if background processes of it still run.
 //
 // SIGPIPE must be ignored in this process; the commands get the default back.
 //
@@ -49,7 +47,7 @@ class CommandRunner {
   /// Throws std::system_error when the command could not be started.
   [[nodiscard]] CommandEnd run(const CommandInput& input, const std::stop_token& stop);
 
-  /// Kills what runs now.
+  /// Kills all running commands.
   void kill_all();
   [[nodiscard]] std::size_t running();
 

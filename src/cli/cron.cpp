@@ -70,16 +70,16 @@ void add_cron(CLI::App& app, Globals& globals) {
   auto& group = add_group(app, globals, "cron", "Cron expressions");
   auto arguments = std::make_shared<CronArguments>();
   auto& command = *group.add_subcommand(
-      "explain", "What an expression means, and its next times; needs no database");
+      "explain", "Explain an expression, and list its next times; needs no database");
   command.callback([&globals, arguments] { explain(globals, *arguments); });
   command
       .add_option("EXPRESSION", arguments->expression,
                   "Five fields, six with seconds first, or a word such as @daily")
       ->required();
   command.add_option("--zone", arguments->zone, "An IANA time zone")->capture_default_str();
-  command.add_option("--from", arguments->from, "The times after this one; now, if absent")
+  command.add_option("--from", arguments->from, "List the times after this one; now if absent")
       ->check(time_rule());
-  command.add_option("--count", arguments->count, "How many times")
+  command.add_option("--count", arguments->count, "Number of times")
       ->check(CLI::Range(1, 1'000))
       ->capture_default_str();
   command.add_flag("--json", globals.json, "Answer in JSON");

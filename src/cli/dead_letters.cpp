@@ -268,22 +268,22 @@ void purge(const Globals& globals, const DeadLetterArguments& arguments) {
 
 void add_filter(CLI::App& command, DeadLetterArguments& arguments) {
   add_queue_option(command, arguments.queue);
-  command.add_option("--topic", arguments.topic, "Only this topic's")->check(topic_rule());
-  command.add_option("--after", arguments.after, "Only those that failed then or later")
+  command.add_option("--topic", arguments.topic, "Only this topic")->check(topic_rule());
+  command.add_option("--after", arguments.after, "Only messages that failed at or after this time")
       ->check(time_rule());
-  command.add_option("--before", arguments.before, "Only those that failed before")
+  command.add_option("--before", arguments.before, "Only messages that failed before this time")
       ->check(time_rule());
 }
 
 void add_list(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<DeadLetterArguments>();
-  auto& command = add_command(group, globals, "list", "Dead letters in the order of their ids",
+  auto& command = add_command(group, globals, "list", "List dead letters by id",
                               [&globals, arguments] { list(globals, *arguments); });
   add_filter(command, *arguments);
-  command.add_option("--limit", arguments->limit, "How many at most")
+  command.add_option("--limit", arguments->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  command.add_option("--start-after", arguments->start_after, "The last id of the page before");
+  command.add_option("--start-after", arguments->start_after, "The last id of the previous page");
   command.add_flag("--newest", arguments->newest, "Newest messages first");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
@@ -308,8 +308,9 @@ void add_summary(CLI::App& group, Globals& globals) {
 
 void add_show(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<DeadLetterArguments>();
-  auto& command = add_command(group, globals, "show", "One message in any state, with its payload",
-                              [&globals, arguments] { show(globals, *arguments); });
+  auto& command =
+      add_command(group, globals, "show", "Show one message in any state, with its payload",
+                  [&globals, arguments] { show(globals, *arguments); });
   command.add_option("ID", arguments->id, "The message's UUID")->required();
   add_queue_option(command, arguments->queue);
   command.add_flag("--json", globals.json, "Answer in JSON");
@@ -325,7 +326,7 @@ void add_change(CLI::App& group, Globals& globals, const std::string& name,
   add_filter(command, *arguments);
   command.add_flag("--all", arguments->all, "All dead letters");
   command.add_flag("--dry-run", arguments->dry_run,
-                   "Show how many and which dead letters it concerns, and change nothing");
+                   "Show which dead letters would change, and change nothing");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
@@ -333,7 +334,7 @@ void add_change(CLI::App& group, Globals& globals, const std::string& name,
 
 void add_dead_letters(CLI::App& app, Globals& globals) {
   auto& group = add_group(app, globals, "dead-letters",
-                          "Messages that failed for good: list, sum up, replay, purge");
+                          "List, count, replay and purge messages that failed for good");
   add_list(group, globals);
   add_summary(group, globals);
   add_show(group, globals);

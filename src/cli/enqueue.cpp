@@ -81,6 +81,18 @@ void enqueue(const Globals& globals, const EnqueueArguments& arguments) {
   if (!answer.stored()) std::cerr << "already there: nothing was stored\n";
 }
 
+void add_times(CLI::App& command, EnqueueArguments& arguments) {
+  command
+      .add_option("--due-at", arguments.due_at,
+                  "Claim it at this time or later, such as 2026-01-31T09:30:00Z")
+      ->check(time_rule());
+  command
+      .add_option(
+          "--expires-at", arguments.expires_at,
+          "The message expires at this time: from then on it fails instead of being claimed")
+      ->check(time_rule());
+}
+
 }  // namespace
 
 void add_enqueue(CLI::App& app, Globals& globals) {
@@ -100,20 +112,18 @@ void add_enqueue(CLI::App& app, Globals& globals) {
   command.add_option("--correlation-id", arguments->correlation_id, "Up to 255 characters");
   command
       .add_option("--header", arguments->headers,
-                  "NAME=VALUE, travels with the message; may be repeated")
+                  "A header of the message, NAME=VALUE; may be repeated")
       ->allow_extra_args(false);
-  command.add_option("--due-at", arguments->due_at, "Not before, such as 2026-01-31T09:30:00Z")
-      ->check(time_rule());
+  add_times(command, *arguments);
   command
-      .add_option("--expires-at", arguments->expires_at, "Not from then on: it fails as expired")
-      ->check(time_rule());
-  command.add_option("--priority", arguments->priority, "Higher ones are claimed first")
+      .add_option("--priority", arguments->priority,
+                  "Messages with a higher priority are claimed first")
       ->check(CLI::Range(-5, 5))
       ->capture_default_str();
   command.add_option("--message-id", arguments->message_id,
                      "Your own UUID: a repeated enqueue stores it once");
   command.add_option("--unique-key", arguments->unique_key,
-                     "Store nothing while a message with this key waits or is in progress");
+                     "Store nothing while a message with this key is ready or in progress");
   command.add_option("--join", arguments->joins, "Make it a step of this join; may be repeated")
       ->allow_extra_args(false);
   command.add_flag("--json", globals.json, "Answer in JSON");

@@ -40,7 +40,7 @@ struct InboxArguments {
             .failed_after = parse_time_if_given("--after", after),
             .failed_before = parse_time_if_given("--before", before)};
   }
-  /// The filter of a command that changes what it finds: it must say so when it means everything.
+  /// The filter of a command that changes messages. All messages are chosen with --all only.
   [[nodiscard]] InboxDeadLetterFilter chosen() const {
     if (has_filter() == all) {
       throw std::invalid_argument(
@@ -178,49 +178,49 @@ CLI::Validator not_empty() {
 }
 
 void add_inbox_filter(CLI::App& command, InboxArguments& arguments) {
-  command.add_option("--source", arguments.source, "Only those of this source")->check(not_empty());
-  command.add_option("--id", arguments.id, "Only those with this id")->check(not_empty());
-  command.add_option("--topic", arguments.topic, "Only this topic's, of the queue")
+  command.add_option("--source", arguments.source, "Only messages of this source")
+      ->check(not_empty());
+  command.add_option("--id", arguments.id, "Only messages with this id")->check(not_empty());
+  command.add_option("--topic", arguments.topic, "Only this topic of the queue")
       ->check(topic_rule());
-  command.add_option("--after", arguments.after, "Only those that died then or later")
+  command.add_option("--after", arguments.after, "Only messages that failed at or after this time")
       ->check(time_rule());
-  command.add_option("--before", arguments.before, "Only those that died before")
+  command.add_option("--before", arguments.before, "Only messages that failed before this time")
       ->check(time_rule());
 }
 
 void add_dead(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
-  auto& command =
-      add_command(group, globals, "dead-letters", "Messages that were given up, by source and id",
-                  [&globals, arguments] { dead_letters(globals, *arguments); });
+  auto& command = add_command(group, globals, "dead-letters", "List dead messages by source and id",
+                              [&globals, arguments] { dead_letters(globals, *arguments); });
   add_inbox_filter(command, *arguments);
-  command.add_option("--limit", arguments->limit, "How many at most")
+  command.add_option("--limit", arguments->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   command.add_option("--start-after-source", arguments->start_after_source,
-                     "The last source of the page before");
-  command.add_option("--start-after-id", arguments->start_after_id, "… and its id");
+                     "The last source of the previous page");
+  command.add_option("--start-after-id", arguments->start_after_id, "The id of that row");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
 void add_inbox_show(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
-  auto& command = add_command(group, globals, "show", "What is known of one message",
+  auto& command = add_command(group, globals, "show", "Show one message",
                               [&globals, arguments] { show_received(globals, *arguments); });
-  command.add_option("SOURCE", arguments->source, "Where it came from")->required();
-  command.add_option("ID", arguments->id, "As the source calls it")->required();
+  command.add_option("SOURCE", arguments->source, "The source of the message")->required();
+  command.add_option("ID", arguments->id, "The id that the source gave it")->required();
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
 void add_replay(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
-  auto& command = add_command(group, globals, "replay", "Let dead messages live again",
+  auto& command = add_command(group, globals, "replay", "Replay dead messages",
                               [&globals, arguments] { replay(globals, *arguments); });
   add_inbox_filter(command, *arguments);
-  command.add_flag("--all", arguments->all, "All of them");
-  command.add_option("--reason", arguments->reason, "Stored in place of their last errors")
+  command.add_flag("--all", arguments->all, "All dead messages");
+  command.add_option("--reason", arguments->reason, "The reason; replaces their last errors")
       ->check(not_empty());
-  command.add_option("--delay", arguments->delay, "Seconds until those of the queue are ready");
+  command.add_option("--delay", arguments->delay, "Seconds until messages of the queue are ready");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
@@ -229,24 +229,25 @@ void add_purge(CLI::App& group, Globals& globals) {
   auto has_age = std::make_shared<CLI::Option*>(nullptr);
   auto& command =
       add_command(group, globals, "purge",
-                  "Forget old messages, or dead ones: when they come again, they are new",
+                  "Delete old or dead messages: the inbox takes them again if they come again",
                   [&globals, arguments, has_age] {
                     purge_received(globals, *arguments, (*has_age)->count() > 0);
                   });
-  *has_age = command.add_option("--older-than", arguments->older_than,
-                                "Seconds since they were processed, given up or last seen");
-  command.add_flag("--dead", arguments->dead, "Dead ones, with the queue's dead letters");
+  *has_age =
+      command.add_option("--older-than", arguments->older_than,
+                         "Minimum age in seconds: since they were processed, dead or last seen");
+  command.add_flag("--dead", arguments->dead,
+                   "Delete dead messages and their dead letters in the queue");
   add_inbox_filter(command, *arguments);
-  command.add_flag("--all", arguments->all, "All dead ones");
+  command.add_flag("--all", arguments->all, "All dead messages");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
 }  // namespace
 
 void add_inbox(CLI::App& app, Globals& globals) {
-  auto& group =
-      add_group(app, globals, "inbox", "Messages that came in: count, see, replay, purge");
-  auto& counting = add_command(group, globals, "status", "How many messages are in which state",
+  auto& group = add_group(app, globals, "inbox", "Count, show, replay and purge received messages");
+  auto& counting = add_command(group, globals, "status", "Count messages by state",
                                [&globals] { inbox_status(globals); });
   counting.add_flag("--json", globals.json, "Answer in JSON");
   add_dead(group, globals);

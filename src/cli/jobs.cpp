@@ -128,58 +128,66 @@ void add_create(CLI::App& group, Globals& globals) {
                   [&globals, arguments] { create(globals, *arguments); });
   std::vector<std::string> words;
   for (const auto& [word, misfire] : misfires()) words.push_back(word);
-  command.add_option("NAME", request.name, "Up to 100 characters")->required();
-  command.add_option("TOPIC", request.topic, "Of its messages")->required()->check(topic_rule());
+  command.add_option("NAME", request.name, "The job's name: up to 100 characters")->required();
+  command.add_option("TOPIC", request.topic, "The topic of its messages")
+      ->required()
+      ->check(topic_rule());
   command
       .add_option("CRON", request.cron,
                   "Five fields, six with seconds first, or a word such as @daily")
       ->required();
-  command.add_option("PAYLOAD", request.payload, "Of its messages; empty if absent");
+  command.add_option("PAYLOAD", request.payload, "The payload of its messages; empty if absent");
   command.add_option("--zone", request.time_zone, "An IANA time zone")->capture_default_str();
   command
       .add_option("--misfire", arguments->misfire,
-                  "Of times that passed unseen: coalesce, all or skip")
+                  "Policy for times that no scheduler saw: coalesce, all or skip")
       ->check(CLI::IsMember(words))
       ->capture_default_str();
-  command.add_option("--misfire-limit", request.misfire_limit, "How many of them, with all")
+  command
+      .add_option("--misfire-limit", request.misfire_limit,
+                  "Maximum number of missed times, with --misfire all")
       ->capture_default_str();
-  command.add_option("--max-concurrent-runs", request.max_concurrent_runs, "0: any number")
+  command
+      .add_option("--max-concurrent-runs", request.max_concurrent_runs,
+                  "Maximum number of runs at the same time; 0: no limit")
       ->capture_default_str();
-  command.add_option("--jitter", arguments->jitter, "Seconds that a run may come later, at random")
+  command
+      .add_option("--jitter", arguments->jitter,
+                  "Delay each run by a random time of up to this many seconds")
       ->capture_default_str();
-  command.add_flag("--disabled", arguments->disabled, "Not to run by its schedule");
+  command.add_flag("--disabled", arguments->disabled, "Create the job disabled");
   command.add_option("--formerly", request.formerly,
-                     "Rename the job of this name, if there is one");
+                     "The job's former name: rename that job if it exists");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
 }  // namespace
 
 void add_jobs(CLI::App& app, Globals& globals) {
-  auto& group =
-      add_group(app, globals, "jobs", "Messages that come again and again, by a cron expression");
-  auto& listing =
-      add_command(group, globals, "list", "All jobs, by name", [&globals] { list_jobs(globals); });
+  auto& group = add_group(app, globals, "jobs", "Messages that recur by a cron expression");
+  auto& listing = add_command(group, globals, "list", "List all jobs by name",
+                              [&globals] { list_jobs(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
   add_create(group, globals);
   auto triggered = std::make_shared<JobArguments>();
-  auto& triggering =
-      add_command(group, globals, "trigger", "A run beside the schedule; prints its id",
-                  [&globals, triggered] { trigger(globals, *triggered); });
+  auto& triggering = add_command(group, globals, "trigger",
+                                 "Run a job now, beside its schedule; prints the run's id",
+                                 [&globals, triggered] { trigger(globals, *triggered); });
   triggering.add_option("NAME", triggered->name, "The job's name")->required();
   triggering.add_flag("--json", globals.json, "Answer in JSON");
-  add_named(group, globals, "enable", "Let a job run by its schedule, from now on", "enabled",
-            &Jobs::enable);
-  add_named(group, globals, "disable", "Keep a job from running by its schedule", "disabled",
+  add_named(group, globals, "enable", "Enable a job: it runs by its schedule from now on",
+            "enabled", &Jobs::enable);
+  add_named(group, globals, "disable", "Disable a job: it does not run by its schedule", "disabled",
             &Jobs::disable);
-  add_named(group, globals, "delete", "Remove a job, and its runs that nobody has begun", "deleted",
+  add_named(group, globals, "delete", "Delete a job and its runs that have not started", "deleted",
             &Jobs::remove);
   auto listed = std::make_shared<JobArguments>();
-  auto& running = add_command(group, globals, "runs", "A job's runs, the latest first",
+  auto& running = add_command(group, globals, "runs", "List the runs of a job, the latest first",
                               [&globals, listed] { runs(globals, *listed); });
   running.add_option("NAME", listed->name, "The job's name")->required();
-  running.add_option("--before", listed->before, "Only those scheduled before")->check(time_rule());
-  running.add_option("--limit", listed->limit, "How many at most")
+  running.add_option("--before", listed->before, "Only runs scheduled before this time")
+      ->check(time_rule());
+  running.add_option("--limit", listed->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   running.add_flag("--json", globals.json, "Answer in JSON");

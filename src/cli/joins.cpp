@@ -148,34 +148,32 @@ void purge_joins(const Globals& globals, double age) {
 
 void add_joins_list(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<ListArguments>();
-  auto& command =
-      add_command(group, globals, "list", "Joins in the order of their ids, oldest first",
-                  [&globals, arguments] { list_joins(globals, *arguments); });
+  auto& command = add_command(group, globals, "list", "List joins by id, oldest first",
+                              [&globals, arguments] { list_joins(globals, *arguments); });
   std::vector<std::string> words;
   for (const auto& [word, status] : statuses()) words.push_back(word);
-  command.add_option("--group", arguments->group, "Only those with this grouping key");
+  command.add_option("--group", arguments->group, "Only joins with this grouping key");
   command.add_option("--status", arguments->status, "pending, completed, failed or cancelled")
       ->check(CLI::IsMember(words));
-  command.add_option("--after", arguments->after, "Only those created then or later")
+  command.add_option("--after", arguments->after, "Only joins created at or after this time")
       ->check(time_rule());
-  command.add_option("--before", arguments->before, "Only those created before")
+  command.add_option("--before", arguments->before, "Only joins created before this time")
       ->check(time_rule());
-  command.add_option("--limit", arguments->limit, "How many at most")
+  command.add_option("--limit", arguments->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
-  command.add_option("--start-after", arguments->start_after, "The last id of the page before");
+  command.add_option("--start-after", arguments->start_after, "The last id of the previous page");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
 }  // namespace
 
 void add_joins(CLI::App& app, Globals& globals) {
-  auto& group = add_group(app, globals, "joins",
-                          "Groups of messages that are waited for: see, cancel, purge");
+  auto& group = add_group(app, globals, "joins", "List, show, cancel and purge joins");
   add_joins_list(group, globals);
 
   auto id = std::make_shared<std::string>();
-  auto& showing = add_command(group, globals, "show", "One join with its members",
+  auto& showing = add_command(group, globals, "show", "Show one join with its members",
                               [&globals, id] { show_join(globals, *id); });
   showing.add_option("ID", *id, "The join's UUID")->required();
   showing.add_flag("--json", globals.json, "Answer in JSON");
@@ -191,7 +189,7 @@ void add_joins(CLI::App& app, Globals& globals) {
   auto& purging =
       add_command(group, globals, "purge", "Delete joins that have ended, with their members",
                   [&globals, age] { purge_joins(globals, *age); });
-  purging.add_option("--older-than", *age, "Seconds since they ended")->required();
+  purging.add_option("--older-than", *age, "Minimum age in seconds, since they ended")->required();
   purging.add_flag("--json", globals.json, "Answer in JSON");
 }
 

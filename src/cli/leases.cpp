@@ -48,7 +48,7 @@ void list_leases(const Globals& globals) {
   print_table({"NAME", "SLOT", "OWNER", "TOKEN", "EXPIRES AT", "ACQUIRED AT"}, rows);
 }
 
-/// Takes it away from whoever holds it: the holder finds out with its next renewal.
+/// Takes the lease away from its holder. The next renewal of the holder fails.
 void release(const Globals& globals, const std::string& name, int slot) {
   auto platform = globals.open();
   std::size_t count = 0;
@@ -62,8 +62,8 @@ void release(const Globals& globals, const std::string& name, int slot) {
 }  // namespace
 
 void add_leases(CLI::App& app, Globals& globals) {
-  auto& group = add_group(app, globals, "leases", "Who holds what: see, take away");
-  auto& listing = add_command(group, globals, "list", "All leases that are held",
+  auto& group = add_group(app, globals, "leases", "List leases, and take them away");
+  auto& listing = add_command(group, globals, "list", "List all leases that are held",
                               [&globals] { list_leases(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
 
@@ -72,7 +72,7 @@ void add_leases(CLI::App& app, Globals& globals) {
   auto& releasing = add_command(group, globals, "release", "Take a lease away from its holder",
                                 [&globals, name, slot] { release(globals, *name, *slot); });
   releasing.add_option("NAME", *name, "The lease's name")->required();
-  releasing.add_option("--slot", *slot, "Which of its slots; 0: the lease itself")
+  releasing.add_option("--slot", *slot, "The slot; 0: the lease without slots")
       ->capture_default_str();
   releasing.add_flag("--json", globals.json, "Answer in JSON");
 }

@@ -12,7 +12,7 @@ struct MigrateArguments {
 
 constexpr int pending_code = 1;
 
-/// A script that does by hand what migrate does.
+/// A script with the same effect as migrate.
 void print_scripts(const std::vector<SchemaChange>& changes) {
   if (changes.empty()) return;
   std::cout << "begin;\n\n";

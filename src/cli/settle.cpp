@@ -1,4 +1,4 @@
-// What becomes of claimed messages: ack, abandon, fail, snooze, renew.
+// Settles claimed messages: ack, abandon, fail, snooze, renew.
 #include <span>
 
 #include "cli/cli.hpp"
@@ -21,7 +21,7 @@ struct SettleArguments {
 };
 
 using Settle = std::function<std::size_t(WorkQueue&, OwnerToken, std::span<const Claim>)>;
-/// Checks the arguments of its own, and answers what to call.
+/// Checks its own arguments, and returns the call to make.
 using Prepare = std::function<Settle(const SettleArguments&)>;
 
 Claim parse_claim(const std::string& text) {
@@ -73,7 +73,7 @@ CLI::App& add_settlement(CLI::App& app, Globals& globals,
         settle(globals, *arguments, settlement.word, settlement.prepare(*arguments));
       });
   add_queue_option(command, arguments->queue);
-  command.add_option("--owner", arguments->owner, "The worker's UUID that claimed them")
+  command.add_option("--owner", arguments->owner, "The UUID of the worker that claimed them")
       ->required();
   command.add_option("CLAIM", arguments->claims, "<id>:<epoch> as claim prints it")->required();
   command.add_flag("--json", globals.json, "Answer in JSON");
@@ -126,20 +126,22 @@ void add_settlements(CLI::App& app, Globals& globals) {
 
   auto& abandoning =
       add({"abandon", "abandoned",
-           "Give claimed messages back as failed for now: they are tried again", abandon});
-  abandoning.add_option("--error", arguments->error, "Why; kept with the message");
+           "Give claimed messages back as failed: they are retried after a delay", abandon});
+  abandoning.add_option("--error", arguments->error, "The reason; stored with the message");
   abandoning.add_option("--delay", arguments->delay_seconds,
-                        "Seconds until the next try; by the number of attempts if absent");
+                        "Seconds until the retry; if absent, a backoff by the number of attempts");
 
   auto& failing = add({"fail", "failed", "Make claimed messages dead letters", fail});
-  failing.add_option("--error", arguments->error, "Why; kept with the message")->required();
+  failing.add_option("--error", arguments->error, "The reason; stored with the message")
+      ->required();
 
-  auto& snoozing = add({"snooze", "snoozed", "Give claimed messages back, free of charge", snooze});
+  auto& snoozing =
+      add({"snooze", "snoozed", "Give claimed messages back; no attempt is charged", snooze});
   snoozing.add_option("--delay", arguments->delay_seconds,
-                      "Seconds until the next try; at once if absent");
+                      "Seconds until the retry; at once if absent");
 
-  auto& renewing = add({"renew", "renewed", "Let the leases of claimed messages end later", renew});
-  renewing.add_option("--lease", arguments->lease_seconds, "Seconds from now")
+  auto& renewing = add({"renew", "renewed", "Renew the leases of claimed messages", renew});
+  renewing.add_option("--lease", arguments->lease_seconds, "Seconds until the leases expire")
       ->capture_default_str();
 }
 

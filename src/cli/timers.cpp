@@ -96,24 +96,26 @@ void add_timer_schedule(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<TimerArguments>();
   auto delay = std::make_shared<CLI::Option*>(nullptr);
   auto& command = add_command(
-      group, globals, "schedule", "Store a timer; prints its id, which its message will have",
+      group, globals, "schedule", "Store a timer; prints its id, which becomes the message's id",
       [&globals, arguments, delay] { schedule(globals, *arguments, (*delay)->count() > 0); });
-  command.add_option("TOPIC", arguments->topic, "Of its message")->required()->check(topic_rule());
+  command.add_option("TOPIC", arguments->topic, "The topic of its message")
+      ->required()
+      ->check(topic_rule());
   command.add_option("PAYLOAD", arguments->payload, "The message's text; empty if absent");
-  command.add_option("--due-at", arguments->due_at, "When, such as 2026-01-31T09:30:00Z")
+  command.add_option("--due-at", arguments->due_at, "The due time, such as 2026-01-31T09:30:00Z")
       ->check(time_rule());
   *delay =
-      command.add_option("--in", arguments->in, "Or in how many seconds, by the database's clock");
+      command.add_option("--in", arguments->in, "Seconds until it is due, by the database's clock");
   command.add_option("--correlation-id", arguments->correlation_id, "Up to 255 characters");
   command.add_option("--unique-key", arguments->unique_key,
-                     "Store nothing while a timer with this key waits");
+                     "Store nothing while a timer with this key has not fired");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
 }  // namespace
 
 void add_timers(CLI::App& app, Globals& globals) {
-  auto& group = add_group(app, globals, "timers", "Messages that come once, at a time");
+  auto& group = add_group(app, globals, "timers", "Messages that become due once");
   add_timer_schedule(group, globals);
   auto cancelled = std::make_shared<TimerArguments>();
   auto& cancelling = add_command(group, globals, "cancel", "Remove timers that have not fired",
@@ -121,17 +123,18 @@ void add_timers(CLI::App& app, Globals& globals) {
   cancelling.add_option("ID", cancelled->ids, "The timers' UUIDs")->required();
   cancelling.add_flag("--json", globals.json, "Answer in JSON");
   auto listed = std::make_shared<TimerArguments>();
-  auto& listing = add_command(group, globals, "list", "Timers that wait, the next one first",
-                              [&globals, listed] { list_timers(globals, *listed); });
-  listing.add_option("--topic", listed->topic, "Only this topic's")->check(topic_rule());
-  listing.add_option("--limit", listed->limit, "How many at most")
+  auto& listing =
+      add_command(group, globals, "list", "List timers that have not fired, the next one first",
+                  [&globals, listed] { list_timers(globals, *listed); });
+  listing.add_option("--topic", listed->topic, "Only this topic")->check(topic_rule());
+  listing.add_option("--limit", listed->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str();
   listing
       .add_option("--start-after-time", listed->start_after_time,
-                  "The last one's time of the page before")
+                  "The due time of the last row of the previous page")
       ->check(time_rule());
-  listing.add_option("--start-after-id", listed->start_after_id, "… and its id");
+  listing.add_option("--start-after-id", listed->start_after_id, "The id of that row");
   listing.add_flag("--json", globals.json, "Answer in JSON");
 }
 

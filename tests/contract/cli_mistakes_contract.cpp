@@ -122,7 +122,7 @@ TEST_P(CliMistakesContract, WrongArgumentsAreAnsweredWithTheRuleAndTheValue) {
   for (const auto& [words, answer] : std::vector<Mistake>{
            {{"enqueue"}, "missing: TOPIC (1 to 255 characters)"},
            {{"ack"},
-            "missing: --owner (The worker's UUID that claimed them), CLAIM (<id>:<epoch> as claim"},
+            "missing: --owner (The UUID of the worker that claimed them), CLAIM (<id>:<epoch> as"},
            {{"work"}, "missing: --exec (Run by /bin/sh -c for each message)"},
            {{"lock", "job"}, "missing: COMMAND (After --"},
            {{"enqueue", "t", "a", "b"},
