@@ -48,10 +48,9 @@ enum class UnknownTopics {
 
 /// Options of a started Platform.
 struct WorkerOptions {
-  /// Threads that call handlers of the outbox. The handlers of the inbox, if any, get the same
-  /// number of threads. Zero: one per core and at least four, but fewer than
-  /// PlatformOptions::max_connections (half of them if both queues have handlers), so that handlers
-  /// with a transaction leave a connection free.
+  /// Threads that call handlers, of all queues together. Zero: one per core and at least four, but
+  /// fewer than PlatformOptions::max_connections, so that handlers with a transaction leave a
+  /// connection free.
   int threads = 0;
   int batch_size = 50;  ///< The maximum size of a claim: 1 to 10,000.
   /// The approximate limit of the payloads in memory, in bytes: 1 KiB or more. One message is
@@ -76,8 +75,8 @@ struct PlatformOptions {
   /// Creates or upgrades the schema when opening.
   bool deploy_schema = false;
   /// The maximum number of connections (SQLite: for reading; one more writes). On PostgreSQL, a
-  /// started Platform opens up to 2 * WorkerOptions::fetchers + 11 more for its own use (15 by
-  /// default), so that handlers cannot prevent the renewal of leases.
+  /// started Platform opens up to 2 * WorkerOptions::fetchers + 9 more for its own use
+  /// (13 by default), so that handlers cannot prevent the renewal of leases.
   std::size_t max_connections = 8;
   /// PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;

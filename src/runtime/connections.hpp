@@ -24,9 +24,9 @@ inline constexpr std::array connection_uses{
     ConnectionUse{"housekeeper", 1},
     ConnectionUse{"scheduler", 1},
     ConnectionUse{"joins: catch-up", 1},
-    ConnectionUse{"jobs: starts of runs", 2},
+    ConnectionUse{"jobs: starts of runs", 1},
     ConnectionUse{"instance: heartbeat", 1},
-    ConnectionUse{"notifiers", 2},
+    ConnectionUse{"notifier", 1},
 };
 
 /// The connection of the listener, which is not part of the pool.

@@ -105,9 +105,9 @@ void Dispatcher::report_load() const {
     load = ledger_.load();
     window = planner_.window();
   }
-  scope_.gauge("held", load.held);
-  scope_.gauge("running", load.running);
-  scope_.gauge("window", window);
+  scope_.set_gauge("held", load.held);
+  scope_.set_gauge("running", load.running);
+  scope_.set_gauge("window", window);
 }
 
 WorkResult Dispatcher::travel(const Trip& trip) {
@@ -135,8 +135,8 @@ std::vector<storage::ClaimOrder> Dispatcher::orders_of(const TripPlan& plan) con
 
 void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
   const auto lost = trip.finished.size() - std::min(settled, trip.finished.size());
-  scope_.count("settled", settled);
-  scope_.count("lease_lost", lost);
+  scope_.count_event("settled", settled);
+  scope_.count_event("lease_lost", lost);
   if (lost > 0) {
     scope_.log.write(LogLevel::warn, scope_.event("lease_lost"),
                      {{"store", scope_.database.name()}, {"count", lost}});
@@ -207,7 +207,7 @@ void Dispatcher::absolve(const std::vector<MessageId>& ids) {
 
 void Dispatcher::take_in(const TripClaim& claim, storage::Claimed claimed, MonoTime sent_at) {
   const auto count = claimed.entries.size();
-  scope_.count("claimed", count);
+  scope_.count_event("claimed", count);
   if (scope_.log.enabled(LogLevel::debug)) {
     scope_.log.write(LogLevel::debug, scope_.event("claimed"),
                      {{"store", scope_.database.name()},

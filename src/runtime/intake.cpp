@@ -54,7 +54,7 @@ void Intake::report_unknown_topic(const Message& message) const {
                    {{"store", scope_.database.name()},
                     {"topic", message.topic},
                     {"message_id", message.id.to_string()}});
-  scope_.count("unknown_topic", 1);
+  scope_.count_event("unknown_topic", 1);
 }
 
 DeliveryPtr Intake::delivery_of(storage::ClaimedEntry&& entry, MonoTime sent_at) const {

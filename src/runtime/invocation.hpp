@@ -28,14 +28,14 @@ struct QueueScope {
   [[nodiscard]] std::string event(std::string_view what) const {
     return prefix + std::string{what};
   }
-  void count(std::string_view what, std::uint64_t by) const {
+  void count_event(std::string_view what, std::uint64_t by) const {
     metrics.count(event(what), by, {{"store", database.name()}});
   }
-  void gauge(std::string_view what, std::size_t value) const {
+  void set_gauge(std::string_view what, std::size_t value) const {
     metrics.gauge(event(what), static_cast<double>(value), {{"store", database.name()}});
   }
   void log_error(std::string_view what, const std::exception& error) const {
-    count(what, 1);
+    metrics.count(event(what), 1, {{"store", database.name()}});
     log.write(LogLevel::error, event(what), {{"store", database.name()}, {"error", error.what()}});
   }
 };

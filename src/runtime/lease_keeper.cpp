@@ -88,7 +88,7 @@ void LeaseKeeper::renew(const std::stop_token& stop) {
     if (claims.empty()) continue;
     try {
       const auto held = source_.renew(claims, lease_, io_.get_token());
-      scope_.count("renewed", held.size());
+      scope_.count_event("renewed", held.size());
       note_renewal(claims, held, sent_at);
     } catch (const std::exception& error) {
       scope_.log_error("renewal_failed", error);
@@ -132,14 +132,14 @@ MonoTime LeaseKeeper::find_stops(MonoTime now, std::vector<Stop>& due) {
     const auto times_up = timeout.count() > 0 ? delivery->started + timeout : MonoTime::max();
     if (!delivery->stop_requested && std::min(lost_at, times_up) <= now) {
       delivery->stop_requested = true;
-      due.push_back({delivery, lost_at <= now ? "lease_ending" : "handler_timeout"});
+      due.push_back({delivery, lost_at <= now ? Reason::lease_ends : Reason::timeout});
     }
     if (!delivery->stop_requested) next = std::min({next, lost_at, times_up});
     if (timeout.count() == 0) continue;
     const auto hangs_at = times_up + lease_;
     if (hangs_at <= now) {
       hanging.push_back(delivery);
-      due.push_back({delivery, "handler_hangs"});
+      due.push_back({delivery, Reason::hangs});
     } else {
       next = std::min<MonoTime>(next, hangs_at);
     }
@@ -150,15 +150,29 @@ MonoTime LeaseKeeper::find_stops(MonoTime now, std::vector<Stop>& due) {
 
 void LeaseKeeper::fire(const std::vector<Stop>& due) const {
   for (const auto& [delivery, reason] : due) {
-    const auto& message = delivery->claimed.message;
-    scope_.log.write(LogLevel::error, scope_.event(reason),
-                     {{"store", scope_.database.name()},
-                      {"topic", message.topic},
-                      {"message_id", message.id.to_string()}});
-    scope_.metrics.count(scope_.event(reason), 1,
-                         {{"store", scope_.database.name()}, {"topic", message.topic}});
+    switch (reason) {
+      case Reason::lease_ends:
+        report_stop(*delivery, "lease_ending");
+        break;
+      case Reason::timeout:
+        report_stop(*delivery, "handler_timeout");
+        break;
+      case Reason::hangs:
+        report_stop(*delivery, "handler_hangs");
+        break;
+    }
     tell_to_stop(delivery);
   }
+}
+
+void LeaseKeeper::report_stop(const Delivery& delivery, std::string_view what) const {
+  const auto& message = delivery.claimed.message;
+  scope_.log.write(LogLevel::error, scope_.event(what),
+                   {{"store", scope_.database.name()},
+                    {"topic", message.topic},
+                    {"message_id", message.id.to_string()}});
+  scope_.metrics.count(scope_.event(what), 1,
+                       {{"store", scope_.database.name()}, {"topic", message.topic}});
 }
 
 void LeaseKeeper::keep_time() {

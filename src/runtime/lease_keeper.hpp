@@ -53,9 +53,10 @@ class LeaseKeeper {
   void note_lost(Delivery& delivery, MonoTime since);
 
  private:
+  enum class Reason { lease_ends, timeout, hangs };
   struct Stop {
     DeliveryPtr delivery;
-    const char* reason;
+    Reason reason;
   };
 
   void renew(const std::stop_token& stop);
@@ -66,6 +67,7 @@ class LeaseKeeper {
   /// Finds the stops that are due. Returns when to look again. Under the ledger's mutex.
   MonoTime find_stops(MonoTime now, std::vector<Stop>& due);
   void fire(const std::vector<Stop>& due) const;
+  void report_stop(const Delivery& delivery, std::string_view what) const;
 
   Holder& holder_;
   WorkSource& source_;

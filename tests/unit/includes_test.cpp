@@ -15,16 +15,17 @@ const std::filesystem::path source_dir = DOVETAIL_SOURCE_DIR;
 
 /// Beside itself and the public headers. A new folder needs a line here.
 const std::map<std::string, Folders>& allowed() {
-  static const Folders below_components{"core", "storage", "queue"};
-  static const Folders below_users_of_outbox{"core", "storage", "queue", "outbox"};
-  static const Folders below_runtime{"core",     "storage", "queue", "outbox",   "inbox",
-                                     "instance", "join",    "lease", "schedule", "observe"};
+  static const Folders below_components{"core", "storage", "queue", "component"};
+  static const Folders below_users_of_outbox{"core", "storage", "queue", "component", "outbox"};
+  static const Folders below_runtime{"core",     "storage", "queue", "component", "outbox", "inbox",
+                                     "instance", "join",    "lease", "schedule",  "observe"};
   static const std::map<std::string, Folders> table{
       {"core", {}},
       {"storage", {"core"}},
       {"postgres", {"core", "storage"}},
       {"sqlite", {"core", "storage"}},
       {"queue", {"core", "storage"}},
+      {"component", {"storage"}},
       {"outbox", below_components},
       {"inbox", below_components},
       {"instance", below_components},
