@@ -92,11 +92,7 @@ void Dispatcher::request_stop() {
                         {"waiting", held - told.size()}});
     }
   }
-  if (told.empty()) return;
-  // Stop callbacks are the users' and may take their time.
-  std::thread([told = std::move(told)] {
-    for (const auto& delivery : told) delivery->stop.request_stop();
-  }).detach();
+  tell_to_stop(std::move(told));
 }
 
 bool Dispatcher::stop(MonoTime deadline) {

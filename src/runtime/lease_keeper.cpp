@@ -5,19 +5,17 @@
 #include <thread>
 
 namespace dovetail::runtime {
-namespace {
-
-/// A user's stop callback may take its time: it must not keep the timekeeper from other handlers.
-/// The thread uses nothing but the delivery, which it holds.
-void tell_to_stop(const DeliveryPtr& delivery) {
+void tell_to_stop(std::vector<DeliveryPtr> deliveries) {
+  if (deliveries.empty()) return;
+  const auto tell = [deliveries = std::move(deliveries)] {
+    for (const auto& delivery : deliveries) delivery->stop.request_stop();
+  };
   try {
-    std::thread([delivery] { delivery->stop.request_stop(); }).detach();
+    std::thread(tell).detach();
   } catch (const std::system_error&) {
-    delivery->stop.request_stop();  // better late for the others than never for this one
+    tell();  // better late for the others than never for these
   }
 }
-
-}  // namespace
 
 void LeaseKeeper::start() {
   renewer_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
@@ -161,7 +159,7 @@ void LeaseKeeper::fire(const std::vector<Stop>& due) const {
         report_stop(*delivery, "handler_hangs");
         break;
     }
-    tell_to_stop(delivery);
+    tell_to_stop({delivery});
   }
 }
 

@@ -21,6 +21,10 @@
 
 namespace dovetail::runtime {
 
+/// Fires the stop tokens on a thread of their own: a user's stop callback may take its time. The
+/// thread uses nothing but the deliveries, which it holds.
+void tell_to_stop(std::vector<DeliveryPtr> deliveries);
+
 class LeaseKeeper {
  public:
   /// The dispatcher. Called with the ledger's mutex held.
