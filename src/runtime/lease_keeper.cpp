@@ -5,6 +5,7 @@
 #include <thread>
 
 namespace dovetail::runtime {
+
 void tell_to_stop(std::vector<DeliveryPtr> deliveries) {
   if (deliveries.empty()) return;
   const auto tell = [deliveries = std::move(deliveries)] {

@@ -1,7 +1,6 @@
 #include "runtime/runtime.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <thread>
 
 #include "dovetail/error.hpp"
@@ -133,7 +132,9 @@ void Runtime::start() {
     for (const auto& service : services) service->start();
   } catch (...) {  // no more threads
     pool->close();
-    for (auto& service : services | std::views::reverse) service->stop(MonoTime::min());
+    for (auto each = services.rbegin(); each != services.rend(); ++each) {
+      (*each)->stop(MonoTime::min());
+    }
     pool->join();
     throw;
   }
@@ -156,9 +157,9 @@ bool Runtime::stop(std::optional<std::chrono::milliseconds> deadline) {
   const MonoTime until = node_->database().clock().mono() + patience;
   for (const auto& service : services_) service->request_stop();
   bool ended = true;
-  for (const auto& service : services_ | std::views::reverse) {
-    if (!ended && service->outlives_handlers()) continue;
-    ended = service->stop(until) && ended;
+  for (auto service = services_.rbegin(); service != services_.rend(); ++service) {
+    if (!ended && (*service)->outlives_handlers()) continue;
+    ended = (*service)->stop(until) && ended;
   }
   if (ended) end_handlers();
   return ended;

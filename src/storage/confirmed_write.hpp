@@ -57,9 +57,9 @@ std::optional<Answer> confirmed_answer(SomeDatabase& database, WriteOptions opti
   int number = 1;
   options.repeatable = true;
   database.write(options, [&](WriteSession& session, const Attempt& attempt) {
-    if (number != attempt.number && attempt.previous_in_doubt && last) doubtful = std::move(last);
-    number = attempt.number;
-    last.reset();
+    auto previous = std::exchange(last, std::nullopt);
+    const bool is_again = std::exchange(number, attempt.number) != attempt.number;
+    if (is_again && attempt.previous_in_doubt && previous) doubtful = std::move(previous);
     last = run(session, attempt);
     if (last) doubtful.reset();
   });

@@ -52,7 +52,10 @@ class Pool {
       std::function<std::unique_ptr<Connection>(const std::stop_token&, TimePoint give_up_at)>;
 
   Pool(PoolOptions options, std::shared_ptr<Clock> clock, Logger log, Open open)
-      : options_(options), clock_(std::move(clock)), log_(std::move(log)), open_(std::move(open)) {
+      : options_(std::move(options)),
+        clock_(std::move(clock)),
+        log_(std::move(log)),
+        open_(std::move(open)) {
     if (options_.max_size == 0) throw std::invalid_argument("max_connections must be at least 1");
   }
   Pool(const Pool&) = delete;

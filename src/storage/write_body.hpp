@@ -22,11 +22,12 @@ struct Attempt {
 /// callable must outlive it.
 class WriteBody {
  public:
+  // The constraint excludes WriteBody itself, and lambdas are passed as bodies.
+  // NOLINTBEGIN(bugprone-forwarding-reference-overload,google-explicit-constructor)
   template <class Body>
   requires(!std::same_as<std::remove_cvref_t<Body>, WriteBody> &&
            (std::invocable<Body&, WriteSession&> ||
-            std::invocable<Body&, WriteSession&, const Attempt&>))
-      WriteBody(Body&& body)  // NOLINT(google-explicit-constructor): lambdas are passed as bodies
+            std::invocable<Body&, WriteSession&, const Attempt&>)) WriteBody(Body&& body)
       : body_(const_cast<void*>(static_cast<const void*>(std::addressof(body)))),
         call_([](void* target, WriteSession& session, const Attempt& attempt) {
           auto& callable = *static_cast<std::remove_reference_t<Body>*>(target);
@@ -36,6 +37,7 @@ class WriteBody {
             callable(session);
           }
         }) {}
+  // NOLINTEND(bugprone-forwarding-reference-overload,google-explicit-constructor)
 
   void operator()(WriteSession& session, const Attempt& attempt) const {
     call_(body_, session, attempt);
