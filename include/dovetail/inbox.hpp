@@ -55,6 +55,7 @@
 namespace dovetail {
 
 namespace storage {
+class InboxStore;
 struct BeginAnswer;
 struct BeginOrder;
 struct InboxArrival;
@@ -380,6 +381,7 @@ class Inbox {
   void note_enqueued(const storage::InboxArrival& arrival, const InboxEnqueued& answer) const;
 
   storage::Database* database_;
+  storage::InboxStore* store_;
   InboxOptions options_;
   Logger log_;
   Metrics metrics_;

@@ -36,6 +36,7 @@ namespace dovetail {
 
 namespace storage {
 class Database;
+class InstanceStore;
 }  // namespace storage
 
 enum class InstanceState {
@@ -90,7 +91,7 @@ class Instances {
  public:
   static constexpr std::chrono::seconds stale_after{90};
 
-  explicit Instances(storage::Database& database) : database_(&database) {}
+  explicit Instances(storage::Database& database);
 
   /// All instances, stale ones too, the oldest first; 10,000 at most.
   [[nodiscard]] std::vector<InstanceInfo> list();
@@ -107,6 +108,7 @@ class Instances {
 
  private:
   storage::Database* database_;
+  storage::InstanceStore* store_;
 };
 
 }  // namespace dovetail

@@ -49,6 +49,10 @@
 
 namespace dovetail {
 
+namespace storage {
+class JoinStore;
+}  // namespace storage
+
 enum class JoinStatus : std::uint8_t { pending = 0, completed = 1, failed = 2, cancelled = 3 };
 enum class StepStatus : std::uint8_t { pending = 0, completed = 1, failed = 2 };
 
@@ -227,6 +231,7 @@ class Joins {
   void note_cancelled(JoinId join) const;
 
   storage::Database* database_;
+  storage::JoinStore* store_;
   Outbox* outbox_;
   JoinOptions options_;
   Logger log_;

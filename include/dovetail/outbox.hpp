@@ -24,6 +24,7 @@ namespace dovetail {
 
 namespace storage {
 class Database;
+class QueueStore;
 struct NewMessage;
 }  // namespace storage
 
@@ -96,6 +97,8 @@ class Outbox : public WorkQueue {
   void note_enqueued(const storage::NewMessage& message, bool stored) const;
   void note_enqueued_many(std::span<const EnqueueRequest> requests,
                           std::span<const Enqueued> answers) const;
+
+  storage::QueueStore* producer_;
 };
 
 }  // namespace dovetail

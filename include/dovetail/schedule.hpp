@@ -46,6 +46,9 @@
 namespace dovetail {
 
 namespace storage {
+class JobStore;
+class QueueStore;
+class TimerStore;
 struct RunCounts;
 struct NewTime;
 }  // namespace storage
@@ -157,6 +160,8 @@ class Timers {
   bool move(Transaction& transaction, TimerId timer, const storage::NewTime& time);
 
   storage::Database* database_;
+  storage::TimerStore* store_;
+  storage::QueueStore* producer_;
   Logger log_;
   Metrics metrics_;
   WorkQueue queue_;
@@ -326,6 +331,7 @@ class Jobs {
   void announce(const Progress& progress);
 
   storage::Database* database_;
+  storage::JobStore* store_;
   Outbox* outbox_;
   ScheduleOptions options_;
   Logger log_;

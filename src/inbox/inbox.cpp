@@ -46,9 +46,9 @@ InboxArrival checked_arrival(const InboxRequest& request, const QueueOptions& op
   InboxArrival arrival{
       key, request.hash,
       queue::checked(queue::MessageParts{request.topic, request.payload, request.correlation_id,
-                                           request.due_at, request.headers, request.expires_at,
-                                           request.priority},
-                      options)};
+                                         request.due_at, request.headers, request.expires_at,
+                                         request.priority},
+                     options)};
   auto headers = request.headers;
   headers.insert_or_assign(std::string{source_header}, request.source);
   headers.insert_or_assign(std::string{message_id_header}, request.message_id);
@@ -152,11 +152,12 @@ InboxMessage InboxMessage::from(const Message& message) {
 
 Inbox::Inbox(storage::Database& database, InboxOptions options, Logger log, Metrics metrics)
     : database_(&database),
+      store_(&database.store<storage::InboxStore>()),
       options_(options),
       log_(log),
       metrics_(metrics),
-      queue_(database, database.inbox_queue(), "inbox", options.queue, std::move(log),
-             std::move(metrics)) {
+      queue_(database, database.queue(storage::queues::inbox), storage::queues::inbox,
+             options.queue, std::move(log), std::move(metrics)) {
   require_lease(options_.lease);
   if (options_.remember < std::chrono::seconds{1} || options_.remember > ten_years) {
     throw std::out_of_range("remember must be a second to ten years");
@@ -189,7 +190,7 @@ Begun Inbox::begin(std::string_view source, std::string_view message_id,
                                   .max_attempts = max_attempts};
   storage::BeginAnswer answer;
   const auto ask = [&](storage::WriteSession& session) {
-    answer = database_->inbox().try_begin(session, key, order);
+    answer = store_->try_begin(session, key, order);
   };
   if (transaction != nullptr) {
     ask(transaction->session());
@@ -240,7 +241,8 @@ struct Mark {
 template <class Run>
 bool marked(storage::Database& database, const Mark& mark, const Run& run) {
   return storage::confirmed_write(database, {}, run, [&](storage::WriteSession& session) {
-    return database.inbox().is_marked(session, mark.key, mark.status, mark.fence);
+    return database.store<storage::InboxStore>().is_marked(session, mark.key, mark.status,
+                                                           mark.fence);
   });
 }
 
@@ -250,13 +252,12 @@ bool Inbox::mark_processed(const InboxTicket& ticket) {
   const auto key = checked_key(ticket);
   const Mark mark{key, InboxStatus::processed, fence_of(ticket)};
   return marked(*database_, mark, [&](storage::WriteSession& session) {
-    return database_->inbox().mark_processed(session, key, mark.fence);
+    return store_->mark_processed(session, key, mark.fence);
   });
 }
 
 bool Inbox::mark_processed(Transaction& transaction, const InboxTicket& ticket) {
-  return database_->inbox().mark_processed(transaction.session(), checked_key(ticket),
-                                           fence_of(ticket));
+  return store_->mark_processed(transaction.session(), checked_key(ticket), fence_of(ticket));
 }
 
 bool Inbox::mark_dead(const InboxTicket& ticket, std::string_view reason) {
@@ -264,7 +265,7 @@ bool Inbox::mark_dead(const InboxTicket& ticket, std::string_view reason) {
   const auto text = checked_error("reason", reason);
   const Mark mark{key, InboxStatus::dead, fence_of(ticket)};
   const bool done = marked(*database_, mark, [&](storage::WriteSession& session) {
-    return database_->inbox().mark_dead(session, key, mark.fence, text);
+    return store_->mark_dead(session, key, mark.fence, text);
   });
   if (done) note_dead(ticket.source, ticket.message_id, text);
   return done;
@@ -274,8 +275,7 @@ bool Inbox::mark_dead(Transaction& transaction, const InboxTicket& ticket,
                       std::string_view reason) {
   const auto key = checked_key(ticket);
   const auto text = checked_error("reason", reason);
-  const bool done =
-      database_->inbox().mark_dead(transaction.session(), key, fence_of(ticket), text);
+  const bool done = store_->mark_dead(transaction.session(), key, fence_of(ticket), text);
   if (done) note_dead_at_commit(transaction, key, text);
   return done;
 }
@@ -285,7 +285,7 @@ bool Inbox::release(const InboxTicket& ticket, std::string_view error) {
   const auto text = checked_error("error", error);
   const Mark mark{key, InboxStatus::seen, fence_of(ticket)};
   return marked(*database_, mark, [&](storage::WriteSession& session) {
-    return database_->inbox().release(session, key, fence_of(ticket), text, 1);
+    return store_->release(session, key, fence_of(ticket), text, 1);
   });
 }
 
@@ -295,7 +295,7 @@ std::optional<WallTime> Inbox::renew(const InboxTicket& ticket, std::chrono::mil
   std::optional<WallTime> until;
   database_->write({.single_statement = true, .repeatable = true},
                    [&](storage::WriteSession& session) {
-                     until = database_->inbox().renew(session, key, fence_of(ticket), lease);
+                     until = store_->renew(session, key, fence_of(ticket), lease);
                    });
   return until;
 }
@@ -315,9 +315,8 @@ bool Inbox::already_processed(std::string_view source, std::string_view message_
   const auto key = checked_key(source, message_id);
   require_hash(hash);
   storage::Sighting seen;
-  database_->write(
-      {.single_statement = true, .repeatable = true},
-      [&](storage::WriteSession& session) { seen = database_->inbox().see(session, key, hash); });
+  database_->write({.single_statement = true, .repeatable = true},
+                   [&](storage::WriteSession& session) { seen = store_->see(session, key, hash); });
   return answer_seen(seen, source, message_id);
 }
 
@@ -325,14 +324,14 @@ bool Inbox::already_processed(Transaction& transaction, std::string_view source,
                               std::string_view message_id, ContentHash hash) {
   const auto key = checked_key(source, message_id);
   require_hash(hash);
-  return answer_seen(database_->inbox().see(transaction.session(), key, hash), source, message_id);
+  return answer_seen(store_->see(transaction.session(), key, hash), source, message_id);
 }
 
 bool Inbox::mark_processing(std::string_view source, std::string_view message_id) {
   const auto key = checked_key(source, message_id);
   bool done = false;
   database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-    done = database_->inbox().mark_processing(session, key, options_.lease);
+    done = store_->mark_processing(session, key, options_.lease);
   });
   return done;
 }
@@ -340,20 +339,20 @@ bool Inbox::mark_processing(std::string_view source, std::string_view message_id
 bool Inbox::mark_processing(Transaction& transaction, std::string_view source,
                             std::string_view message_id) {
   const auto key = checked_key(source, message_id);
-  return database_->inbox().mark_processing(transaction.session(), key, options_.lease);
+  return store_->mark_processing(transaction.session(), key, options_.lease);
 }
 
 bool Inbox::mark_processed(std::string_view source, std::string_view message_id) {
   const auto key = checked_key(source, message_id);
   return marked(*database_, {key, InboxStatus::processed}, [&](storage::WriteSession& session) {
-    return database_->inbox().mark_processed(session, key, std::nullopt);
+    return store_->mark_processed(session, key, std::nullopt);
   });
 }
 
 bool Inbox::mark_processed(Transaction& transaction, std::string_view source,
                            std::string_view message_id) {
-  return database_->inbox().mark_processed(transaction.session(), checked_key(source, message_id),
-                                           std::nullopt);
+  return store_->mark_processed(transaction.session(), checked_key(source, message_id),
+                                std::nullopt);
 }
 
 bool Inbox::mark_dead(std::string_view source, std::string_view message_id,
@@ -362,7 +361,7 @@ bool Inbox::mark_dead(std::string_view source, std::string_view message_id,
   const auto text = checked_error("reason", reason);
   const bool done =
       marked(*database_, {key, InboxStatus::dead}, [&](storage::WriteSession& session) {
-        return database_->inbox().mark_dead(session, key, std::nullopt, text);
+        return store_->mark_dead(session, key, std::nullopt, text);
       });
   if (done) note_dead(source, message_id, text);
   return done;
@@ -372,7 +371,7 @@ bool Inbox::mark_dead(Transaction& transaction, std::string_view source,
                       std::string_view message_id, std::string_view reason) {
   const auto key = checked_key(source, message_id);
   const auto text = checked_error("reason", reason);
-  const bool done = database_->inbox().mark_dead(transaction.session(), key, std::nullopt, text);
+  const bool done = store_->mark_dead(transaction.session(), key, std::nullopt, text);
   if (done) note_dead_at_commit(transaction, key, text);
   return done;
 }
@@ -425,8 +424,8 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(std::span<const InboxRequest> req
   std::vector<InboxEnqueued> answers;
   database_->write({.single_statement = requests.size() == 1, .repeatable = true},
                    [&](storage::WriteSession& session) {
-                     answers = database_->inbox().receive(session, batch.arrivals,
-                                                          storage::Announcement::later);
+                     answers =
+                         store_->receive(session, batch.arrivals, storage::Announcement::later);
                    });
   for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
   if (std::ranges::any_of(answers, &InboxEnqueued::stored)) database_->announce();
@@ -437,8 +436,8 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
                                                std::span<const InboxRequest> requests) {
   const auto batch = sorted(requests, options_.queue);
   if (batch.arrivals.empty()) return {};
-  const auto answers = database_->inbox().receive(transaction.session(), batch.arrivals,
-                                                  queue::announcement_in(transaction));
+  const auto answers =
+      store_->receive(transaction.session(), batch.arrivals, queue::announcement_in(transaction));
   for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
   if (std::ranges::any_of(answers, &InboxEnqueued::stored)) transaction.announce_at_commit();
   return in_old_order(batch, answers);
@@ -449,16 +448,15 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
 std::optional<InboxEntry> Inbox::find(std::string_view source, std::string_view message_id) {
   const auto key = checked_key(source, message_id);
   std::optional<InboxEntry> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->inbox().find(session, key); });
+  database_->read([&](storage::ReadSession& session) { found = store_->find(session, key); });
   return found;
 }
 
 InboxCounts Inbox::counts() {
   InboxCounts counts;
   database_->read([&](storage::ReadSession& session) {
-    counts = database_->inbox().counts(session);
-    counts.queue = database_->inbox_queue().counts(session);
+    counts = store_->counts(session);
+    counts.queue = database_->queue(storage::queues::inbox).counts(session);
   });
   return counts;
 }
@@ -469,9 +467,8 @@ std::vector<InboxEntry> Inbox::dead_letters(const InboxDeadLetterFilter& filter,
   if (page.after_source) (void)checked_key(*page.after_source, page.after_message_id);
   core::require_batch_size("size", page.size);
   std::vector<InboxEntry> found;
-  database_->read([&](storage::ReadSession& session) {
-    found = database_->inbox().dead_letters(session, filter, page);
-  });
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->dead_letters(session, filter, page); });
   return found;
 }
 
@@ -485,13 +482,14 @@ std::size_t Inbox::replay(const InboxDeadLetterFilter& filter, const ReplayOptio
   // Not those that die again while we are at it.
   auto bounded = filter;
   database_->read([&](storage::ReadSession& session) {
-    const auto now = database_->outbox().now(session) + std::chrono::microseconds{1};
+    const auto now =
+        database_->queue(storage::queues::outbox).now(session) + std::chrono::microseconds{1};
     bounded.failed_before = std::min(now, filter.failed_before.value_or(now));
   });
   std::size_t total = 0;
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = database_->inbox().replay(session, bounded, checked, storage::portion);
+      count = store_->replay(session, bounded, checked, storage::portion);
     });
   }
   metrics_.count("inbox.replayed", total, {{"store", database_->name()}});
@@ -507,7 +505,7 @@ std::size_t Inbox::purge_dead_letters(const InboxDeadLetterFilter& filter) {
   require_filter(filter);
   const auto total =
       storage::in_portions(*database_, [&](storage::WriteSession& session, int most) {
-        return database_->inbox().purge_dead_letters(session, filter, most);
+        return store_->purge_dead_letters(session, filter, most);
       });
   log_.write(LogLevel::info, "inbox.purged_dead_letters",
              {{"store", database_->name()}, {"count", total}});
@@ -522,9 +520,7 @@ std::vector<InboxEntry> Inbox::stuck(std::chrono::milliseconds overdue, int most
   core::require_batch_size("most", most);
   std::vector<InboxEntry> found;
   database_->read(
-      [&](storage::ReadSession& session) {
-        found = database_->inbox().stuck(session, overdue, most);
-      },
+      [&](storage::ReadSession& session) { found = store_->stuck(session, overdue, most); },
       {.service = true, .stop = stop});
   return found;
 }
@@ -535,9 +531,7 @@ std::size_t Inbox::purge(std::chrono::seconds age, const std::stop_token& stop) 
   }
   const auto total = storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session, int most) {
-        return database_->inbox().purge(session, age, most);
-      },
+      [&](storage::WriteSession& session, int most) { return store_->purge(session, age, most); },
       stop);
   metrics_.count("inbox.purged", total, {{"store", database_->name()}});
   if (total > 0) {

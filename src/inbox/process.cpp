@@ -84,10 +84,9 @@ storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::Beg
                               std::chrono::ceil<std::chrono::milliseconds>(order.lease) + grace);
   for (auto pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
     storage::BeginAnswer answer;
-    database_->write({.single_statement = true, .repeatable = true},
-                     [&](storage::WriteSession& session) {
-                       answer = database_->inbox().try_begin(session, key, order);
-                     });
+    database_->write(
+        {.single_statement = true, .repeatable = true},
+        [&](storage::WriteSession& session) { answer = store_->try_begin(session, key, order); });
     if (answer.outcome != BeginOutcome::in_progress || !answer.by_process || patience.expired())
       return answer;
     clock->sleep_for(pause, {});
@@ -99,10 +98,10 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
                                    const std::function<void(Transaction& transaction)>& handler) {
   const auto transaction = database_->begin();
   auto& session = transaction->session();
-  if (!database_->inbox().continue_try(session, key, fence, while_it_is_open)) {
+  if (!store_->continue_try(session, key, fence, while_it_is_open)) {
     // Marked by a run before this one that did not learn of its commit, or begun by somebody else
     // since.
-    const bool handled = database_->inbox().is_marked(session, key, InboxStatus::processed, fence);
+    const bool handled = store_->is_marked(session, key, InboxStatus::processed, fence);
     return handled ? ProcessOutcome::handled : ProcessOutcome::in_progress;
   }
   {
@@ -110,7 +109,7 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
     handler(lent);
   }
   // False only when the handler has marked it by itself.
-  database_->inbox().mark_processed(session, key, fence);
+  store_->mark_processed(session, key, fence);
   transaction->commit();
   return ProcessOutcome::handled;
 }
@@ -188,7 +187,7 @@ void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fen
     }
     const auto stop = end == TryEnd::cancelled ? limit.get_token() : std::stop_token{};
     database_->write({.stop = stop}, [&](storage::WriteSession& session) {
-      auto& store = database_->inbox();
+      auto& store = *store_;
       noted = store.continue_try(session, key, fence, std::chrono::minutes{1});
       if (!noted) return;  // somebody else has begun since
       if (end == TryEnd::dead) {

@@ -130,7 +130,8 @@ std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteS
                                     storage::Announcement announcement) {
   const auto most_steps =
       std::max(plan.request.expected_steps, static_cast<int>(plan.steps.size()));
-  if (!database.joins().start(session, new_join(plan.join_request, plan.join, most_steps))) {
+  if (!database.store<storage::JoinStore>().start(
+          session, new_join(plan.join_request, plan.join, most_steps))) {
     return std::nullopt;
   }
   FannedOut answer{.join = plan.join, .steps = {}, .wait = std::nullopt};
@@ -139,14 +140,15 @@ std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteS
         outbox::store(database, session, plan.request.steps, plan.steps, repeated, announcement);
   }
   const auto steps = expected_steps(plan, answer.steps);
-  if (steps != most_steps) database.joins().expect(session, plan.join, steps);
+  if (steps != most_steps) database.store<storage::JoinStore>().expect(session, plan.join, steps);
   std::vector<storage::Membership> members;
   members.reserve(answer.steps.size());
   for (const auto& step : answer.steps) members.push_back({plan.join, step});
   if (!members.empty()) outbox::attach(database, session, members);
   if (plan.wait) {
-    answer.wait = database.outbox().enqueue(session, *plan.wait, announcement);
-    database.joins().await(session, plan.join, *answer.wait);
+    answer.wait =
+        database.queue(storage::queues::outbox).enqueue(session, *plan.wait, announcement);
+    database.store<storage::JoinStore>().await(session, plan.join, *answer.wait);
   }
   return answer;
 }
@@ -182,6 +184,7 @@ std::string_view to_string(StepStatus status) {
 Joins::Joins(storage::Database& database, Outbox& outbox, JoinOptions options, Logger log,
              Metrics metrics)
     : database_(&database),
+      store_(&database.store<storage::JoinStore>()),
       outbox_(&outbox),
       options_(std::move(options)),
       log_(std::move(log)),
@@ -207,7 +210,7 @@ JoinId Joins::start(const JoinRequest& request) {
   const auto join = new_join(request, id, request.expected_steps);
   const bool created = storage::confirmed_write(
       *database_, {.single_statement = true},
-      [&](storage::WriteSession& session) { return database_->joins().start(session, join); });
+      [&](storage::WriteSession& session) { return store_->start(session, join); });
   if (created) note_started(id, request, request.expected_steps);
   return id;
 }
@@ -217,7 +220,7 @@ JoinId Joins::start(Transaction& transaction, const JoinRequest& request) {
   require_expected_steps(request.expected_steps);
   const auto id = id_for(request.join_id);
   const auto join = new_join(request, id, request.expected_steps);
-  if (database_->joins().start(transaction.session(), join)) {
+  if (store_->start(transaction.session(), join)) {
     transaction.after_commit([this, id, noted = JoinRequest{.grouping_key = request.grouping_key},
                               steps = request.expected_steps] { note_started(id, noted, steps); });
   }
@@ -251,7 +254,7 @@ void Joins::note_fanned_out(const JoinRequest& join, const FanOut& request, cons
 bool Joins::attach_in(storage::WriteSession& session, JoinId join, MessageId message) const {
   const storage::Membership member{join, message};
   const bool known_only = outbox_->options().retain_done.count() == 0;
-  const auto answer = database_->joins().attach(session, std::span{&member, 1}, known_only);
+  const auto answer = store_->attach(session, std::span{&member, 1}, known_only);
   if (answer.missing) no_such_join(join);
   if (answer.unknown && known_only) {
     throw InvalidOperation(
@@ -290,9 +293,9 @@ void Joins::attach(Transaction& transaction, JoinId join, MessageId message) {
 
 bool Joins::report_in(storage::WriteSession& session, JoinId join, MessageId message,
                       StepStatus status) const {
-  const auto counted = database_->joins().report(session, join, message, status);
+  const auto counted = store_->report(session, join, message, status);
   if (counted) return *counted;
-  if (database_->joins().missing(session, std::span{&join, 1})) no_such_join(join);
+  if (store_->missing(session, std::span{&join, 1})) no_such_join(join);
   throw InvalidOperation("message " + message.to_string() + " is no step of join " +
                          join.to_string());
 }
@@ -334,9 +337,10 @@ MessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
   bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     outbox::require_joins(*database_, session, std::span{&join, 1});
-    database_->outbox().enqueue_many(session, std::span{&message, 1}, std::exchange(again, true),
-                                     storage::Announcement::later);
-    database_->joins().await(session, join, message.id);
+    database_->queue(storage::queues::outbox)
+        .enqueue_many(session, std::span{&message, 1}, std::exchange(again, true),
+                      storage::Announcement::later);
+    store_->await(session, join, message.id);
   });
   outbox_->note_enqueued(message, true);
   database_->announce();
@@ -349,7 +353,7 @@ MessageId Joins::enqueue_wait(Transaction& transaction, JoinId join,
                                .payload = to_payload(join, continuation)};
   outbox::require_joins(*database_, transaction.session(), std::span{&join, 1});
   const auto message = outbox_->enqueue(transaction, request);
-  database_->joins().await(transaction.session(), join, message);
+  store_->await(transaction.session(), join, message);
   return message;
 }
 
@@ -385,7 +389,7 @@ FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
 // --- operating
 
 bool Joins::cancel_in(storage::WriteSession& session, JoinId join) const {
-  const auto cancelled = database_->joins().cancel(session, join);
+  const auto cancelled = store_->cancel(session, join);
   if (!cancelled) no_such_join(join);
   return *cancelled;
 }
@@ -413,8 +417,7 @@ bool Joins::cancel(Transaction& transaction, JoinId join) {
 
 std::optional<Join> Joins::get(JoinId join) {
   std::optional<Join> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->joins().get(session, join); });
+  database_->read([&](storage::ReadSession& session) { found = store_->get(session, join); });
   return found;
 }
 
@@ -426,27 +429,23 @@ std::vector<Join> Joins::list(const JoinFilter& filter, const JoinPage& page) {
   if (filter.created_before) core::require_time("created_before", *filter.created_before);
   core::require_batch_size("size", page.size);
   std::vector<Join> found;
-  database_->read([&](storage::ReadSession& session) {
-    found = database_->joins().list(session, filter, page);
-  });
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->list(session, filter, page); });
   return found;
 }
 
 std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
   core::require_batch_size("size", page.size);
   std::vector<JoinMember> found;
-  database_->read([&](storage::ReadSession& session) {
-    found = database_->joins().members(session, join, page);
-  });
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->members(session, join, page); });
   return found;
 }
 
 std::size_t Joins::fail_overdue(const std::stop_token& stop) {
   const auto count = storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session, int most) {
-        return database_->joins().fail_overdue(session, most);
-      },
+      [&](storage::WriteSession& session, int most) { return store_->fail_overdue(session, most); },
       stop);
   if (count > 0) {
     metrics_.count("join.overdue", count, {{"store", database_->name()}});
@@ -466,7 +465,7 @@ std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) 
     const auto begun = std::chrono::steady_clock::now();
     database_->write({.single_statement = true, .service = true, .stop = stop},
                      [&](storage::WriteSession& session) {
-                       some = database_->joins().purge(session, age, storage::portion);
+                       some = store_->purge(session, age, storage::portion);
                      });
     count += some;
     if (some == 0) break;

@@ -57,8 +57,8 @@ void WaitHandler::look(const Message& message, HandlerContext& context) {
     throw PermanentFailure(error.what());
   }
   auto& transaction = context.transaction();
-  const auto awaited =
-      database_.joins().wait(transaction.session(), payload.join, message.message_id);
+  const auto awaited = database_.store<storage::JoinStore>().wait(transaction.session(),
+                                                                  payload.join, message.message_id);
   if (!awaited) throw PermanentFailure("join " + payload.join.to_string() + " does not exist");
   const auto& join = awaited->join;
   switch (join.status) {

@@ -14,8 +14,9 @@ using queue::checked;
 using storage::Announcement;
 
 Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
-    : WorkQueue(database, database.outbox(), "outbox", options, std::move(log),
-                std::move(metrics)) {}
+    : WorkQueue(database, database.queue(storage::queues::outbox), storage::queues::outbox, options,
+                std::move(log), std::move(metrics)),
+      producer_(&database.queue(storage::queues::outbox)) {}
 
 Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(std::span{&request, 1}).front();
@@ -29,7 +30,7 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
                    [&](storage::WriteSession& session) {
                      const bool repeated = std::exchange(again, true);
                      message.fresh = fresh && !repeated;
-                     answer = database().outbox().enqueue(
+                     answer = producer_->enqueue(
                          session, message, inside ? Announcement::inside : Announcement::later);
                      // A second run finds what the first one stored without being told: that was
                      // this call's doing.
@@ -46,7 +47,7 @@ Enqueued Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request
   if (!request.joins.empty()) return enqueue_many(transaction, std::span{&request, 1}).front();
   const auto message = checked(request, options());
   const auto answer =
-      database().outbox().enqueue(transaction.session(), message, announcement_in(transaction));
+      producer_->enqueue(transaction.session(), message, announcement_in(transaction));
   if (answer.stored()) transaction.announce_at_commit();
   note_enqueued(message, answer.stored());
   return answer;

@@ -150,7 +150,22 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       migrations_(texts_, quoted(options_.schema)),
       notifier_(options_.log, name_, [this](const std::stop_token& stop) { notify("", stop); }),
       schedule_notifier_(options_.log, name_,
-                         [this](const std::stop_token& stop) { notify(timers_payload, stop); }) {}
+                         [this](const std::stop_token& stop) { notify(timers_payload, stop); }) {
+  register_stores();
+}
+
+void Database::register_stores() {
+  registry().add<storage::InboxStore>(inbox_);
+  registry().add<storage::TimerStore>(timers_);
+  registry().add<storage::JobStore>(jobs_);
+  registry().add<storage::JoinStore>(joins_);
+  registry().add<storage::LeaseStore>(leases_);
+  registry().add<storage::InstanceStore>(instances_);
+  registry().add<storage::MigrationStore>(migrations_);
+  registry().add_queue(storage::queues::outbox, outbox_);
+  registry().add_queue(storage::queues::inbox, inbox_queue_);
+  registry().add_queue(storage::queues::timers, timer_queue_);
+}
 
 std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {
   // An attempt that has begun takes the time that it needs: the pool begins none after

@@ -39,18 +39,9 @@ class Database final : public storage::Database {
   void announce() override;
   void announce_schedule() override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
-  storage::QueueStore& outbox() override { return outbox_; }
-  storage::InboxStore& inbox() override { return inbox_; }
-  storage::QueueStore& inbox_queue() override { return inbox_queue_; }
-  storage::TimerStore& timers() override { return timers_; }
-  storage::QueueStore& timer_queue() override { return timer_queue_; }
-  storage::JobStore& jobs() override { return jobs_; }
-  storage::JoinStore& joins() override { return joins_; }
-  storage::LeaseStore& leases() override { return leases_; }
-  storage::InstanceStore& instances() override { return instances_; }
-  storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
+  void register_stores();
   void listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// The channel of NOTIFY that this schema uses.
   [[nodiscard]] std::string channel() const;

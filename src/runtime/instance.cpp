@@ -98,7 +98,7 @@ void Instance::beat(InstanceState state) {
     database_.write(
         {.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
         [&](storage::WriteSession& session) {
-          started_at = database_.instances().beat(session, entry_, state);
+          started_at = database_.store<storage::InstanceStore>().beat(session, entry_, state);
         });
     entry_.started_at = started_at;
     if (std::exchange(failing_, false)) {
@@ -124,7 +124,9 @@ void Instance::remove() {
   try {
     database_.write(
         {.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
-        [&](storage::WriteSession& session) { database_.instances().remove(session, id()); });
+        [&](storage::WriteSession& session) {
+          database_.store<storage::InstanceStore>().remove(session, id());
+        });
   } catch (const std::exception& error) {
     log_.write(
         LogLevel::warn, "instance.not_removed",
@@ -138,8 +140,8 @@ void Instance::look() {
   const auto now = std::chrono::steady_clock::now();
   std::erase_if(warned_,
                 [&](const auto& each) { return now - each.second >= options_.warn_again; });
-  look_at(database_.outbox(), "outbox");
-  look_at(database_.inbox_queue(), "inbox");
+  look_at(database_.queue(storage::queues::outbox), "outbox");
+  look_at(database_.queue(storage::queues::inbox), "inbox");
 }
 
 void Instance::look_at(storage::QueueStore& store, const char* queue) {

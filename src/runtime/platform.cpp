@@ -60,8 +60,8 @@ std::vector<SchemaChange> described(storage::Database& database,
   std::vector<SchemaChange> changes;
   changes.reserve(migrations.size());
   for (const auto& migration : migrations) {
-    changes.push_back(
-        {migration.number, std::string{migration.name}, database.migrations().script(migration)});
+    changes.push_back({migration.number, std::string{migration.name},
+                       database.store<storage::MigrationStore>().script(migration)});
   }
   return changes;
 }
@@ -333,10 +333,12 @@ void Platform::State::choose_threads() {
 /// Either everything is started, or nothing is left running.
 void Platform::State::start() {
   choose_threads();
-  auto outbox_work = make_dispatcher(database->outbox(), outbox, handlers, chores());
+  auto outbox_work =
+      make_dispatcher(database->queue(storage::queues::outbox), outbox, handlers, chores());
   std::unique_ptr<runtime::Dispatcher> inbox_work;
   if (!inbox_handlers.empty()) {
-    inbox_work = make_dispatcher(database->inbox_queue(), inbox.queue(), inbox_handlers, {});
+    inbox_work =
+        make_dispatcher(database->queue(storage::queues::inbox), inbox.queue(), inbox_handlers, {});
   }
   auto schedule =
       std::make_unique<runtime::Scheduler>(*database, timers, jobs, listener, options.worker, log);

@@ -103,10 +103,12 @@ struct Timers::Marks {
 
 Timers::Timers(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
     : database_(&database),
+      store_(&database.store<storage::TimerStore>()),
+      producer_(&database.queue(storage::queues::timers)),
       log_(log),
       metrics_(metrics),
-      queue_(database, database.timer_queue(), "timers", options, std::move(log),
-             std::move(metrics)),
+      queue_(database, database.queue(storage::queues::timers), storage::queues::timers, options,
+             std::move(log), std::move(metrics)),
       marks_(std::make_shared<Marks>()) {}
 
 ScheduledTimer Timers::schedule(const TimerRequest& request) {
@@ -125,8 +127,7 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
   bool again = false;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     const bool repeated = std::exchange(again, true);
-    answers = database_->timer_queue().enqueue_many(session, checked, repeated,
-                                                    storage::Announcement::later);
+    answers = producer_->enqueue_many(session, checked, repeated, storage::Announcement::later);
     for (std::size_t i = 0; repeated && i < checked.size(); ++i) {
       if (checked[i].fresh && answers[i] == checked[i].id) answers[i] = {checked[i].id, true};
     }
@@ -141,8 +142,8 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
   const auto messages = as_messages(requests);
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
-  const auto answers = database_->timer_queue().enqueue_many(transaction.session(), checked, false,
-                                                             queue::announcement_in(transaction));
+  const auto answers = producer_->enqueue_many(transaction.session(), checked, false,
+                                               queue::announcement_in(transaction));
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
   transaction.announce_schedule_at_commit();
   return as_timers(answers);
@@ -151,7 +152,7 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
 bool Timers::cancel(TimerId timer) {
   bool cancelled = false;
   database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-    cancelled = database_->timers().cancel(session, timer);
+    cancelled = store_->cancel(session, timer);
   });
   log_.write(LogLevel::info, cancelled ? "timers.cancelled" : "timers.not_cancelled",
              {{"store", database_->name()}, {"timer_id", timer.to_string()}});
@@ -159,21 +160,20 @@ bool Timers::cancel(TimerId timer) {
 }
 
 bool Timers::cancel(Transaction& transaction, TimerId timer) {
-  return database_->timers().cancel(transaction.session(), timer);
+  return store_->cancel(transaction.session(), timer);
 }
 
 bool Timers::move(TimerId timer, const storage::NewTime& time) {
   bool found = false;
-  database_->write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) {
-                     found = database_->timers().reschedule(session, timer, time);
-                   });
+  database_->write(
+      {.single_statement = true, .repeatable = true},
+      [&](storage::WriteSession& session) { found = store_->reschedule(session, timer, time); });
   if (found) database_->announce_schedule();
   return found;
 }
 
 bool Timers::move(Transaction& transaction, TimerId timer, const storage::NewTime& time) {
-  const bool found = database_->timers().reschedule(transaction.session(), timer, time);
+  const bool found = store_->reschedule(transaction.session(), timer, time);
   if (found) transaction.announce_schedule_at_commit();
   return found;
 }
@@ -223,8 +223,8 @@ std::vector<Timer> Timers::list(const std::optional<std::string>& topic, const T
   core::require_batch_size("size", page.size);
   std::vector<Timer> found;
   database_->read([&](storage::ReadSession& session) {
-    found = database_->timers().list(
-        session, topic ? std::optional<std::string_view>{*topic} : std::nullopt, page);
+    found =
+        store_->list(session, topic ? std::optional<std::string_view>{*topic} : std::nullopt, page);
   });
   return found;
 }
@@ -242,7 +242,7 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   std::vector<storage::ClaimedEntry> claimed;
   const auto sent_at = std::chrono::steady_clock::now();
   database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
-    auto& timers = database_->timer_queue();
+    auto& timers = database_->queue(storage::queues::timers);
     auto answer = timers.work(session, {.owner = owner_, .claims = {&order, 1}}).claimed.front();
     fired = {.count = answer.entries.size(), .next_due = answer.next_due};
     claimed = std::move(answer.entries);
@@ -261,8 +261,9 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
     std::vector<Uuid> ids;
     ids.reserve(claims.size());
     for (const auto& claim : claims) ids.push_back(claim.id.uuid());
-    const bool known = database_->timers().any_known(session, ids);
-    database_->outbox().enqueue_many(session, messages, known, storage::Announcement::later);
+    const bool known = store_->any_known(session, ids);
+    database_->queue(storage::queues::outbox)
+        .enqueue_many(session, messages, known, storage::Announcement::later);
     if (timers.ack(session, owner_, claims, queue_.options().retain_done.count() > 0) !=
         claims.size()) {
       throw std::runtime_error("timers were lost while they fired");  // rolls their messages back

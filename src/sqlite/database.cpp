@@ -151,6 +151,20 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       timer_queue_(texts_, sql::timers, options_.clock, timer_watcher_),
       migrations_(texts_, options_.schema) {
   inbox_.use(inbox_queue_);
+  register_stores();
+}
+
+void Database::register_stores() {
+  registry().add<storage::InboxStore>(inbox_);
+  registry().add<storage::TimerStore>(timers_);
+  registry().add<storage::JobStore>(jobs_);
+  registry().add<storage::JoinStore>(joins_);
+  registry().add<storage::LeaseStore>(leases_);
+  registry().add<storage::InstanceStore>(instances_);
+  registry().add<storage::MigrationStore>(migrations_);
+  registry().add_queue(storage::queues::outbox, outbox_);
+  registry().add_queue(storage::queues::inbox, inbox_queue_);
+  registry().add_queue(storage::queues::timers, timer_queue_);
 }
 
 bool Database::exists() const {

@@ -38,18 +38,9 @@ class Database final : public storage::Database {
   void announce() override { doorbell().ring(); }  // other processes watch the file
   void announce_schedule() override { schedule_bell().ring(); }
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
-  storage::QueueStore& outbox() override { return outbox_; }
-  storage::InboxStore& inbox() override { return inbox_; }
-  storage::QueueStore& inbox_queue() override { return inbox_queue_; }
-  storage::TimerStore& timers() override { return timers_; }
-  storage::QueueStore& timer_queue() override { return timer_queue_; }
-  storage::JobStore& jobs() override { return jobs_; }
-  storage::JoinStore& joins() override { return joins_; }
-  storage::LeaseStore& leases() override { return leases_; }
-  storage::InstanceStore& instances() override { return instances_; }
-  storage::MigrationStore& migrations() override { return migrations_; }
 
  private:
+  void register_stores();
   void watch(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// Opened when first written to: looking at a database never creates it.
   Writer& writer();

@@ -11,6 +11,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/log.hpp"
 #include "storage/doorbell.hpp"
+#include "storage/registry.hpp"
 #include "storage/session.hpp"
 
 namespace dovetail {
@@ -18,15 +19,6 @@ class Error;
 }
 
 namespace dovetail::storage {
-
-class QueueStore;
-class InboxStore;
-class TimerStore;
-class JobStore;
-class JoinStore;
-class LeaseStore;
-class InstanceStore;
-class MigrationStore;
 
 struct DatabaseOptions {
   std::string schema = "infra";
@@ -123,18 +115,22 @@ class Database {
   /// way to hear them.
   virtual void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) = 0;
 
-  virtual QueueStore& outbox() = 0;
-  virtual InboxStore& inbox() = 0;
-  virtual QueueStore& inbox_queue() = 0;
-  virtual TimerStore& timers() = 0;
-  virtual QueueStore& timer_queue() = 0;
-  virtual JobStore& jobs() = 0;
-  virtual JoinStore& joins() = 0;
-  virtual LeaseStore& leases() = 0;
-  virtual InstanceStore& instances() = 0;
-  virtual MigrationStore& migrations() = 0;
+  // Stores live as long as the database: look one up once and keep the reference.
+
+  /// The store of this interface: `store<LeaseStore>()`.
+  template <class Store>
+  [[nodiscard]] Store& store() const {
+    return registry_.store<Store>();
+  }
+  /// The queue of this name; see queues::outbox and its siblings.
+  [[nodiscard]] QueueStore& queue(std::string_view name) const { return registry_.queue(name); }
+
+ protected:
+  /// An engine adds its stores here.
+  [[nodiscard]] Registry& registry() { return registry_; }
 
  private:
+  Registry registry_;
   Doorbell doorbell_;
   Doorbell schedule_bell_;
 };

@@ -15,6 +15,13 @@
 
 namespace dovetail::storage {
 
+/// The names of the queues, as tables, metrics and wake-ups spell them.
+namespace queues {
+inline constexpr std::string_view outbox = "outbox";
+inline constexpr std::string_view inbox = "inbox";
+inline constexpr std::string_view timers = "timers";
+}  // namespace queues
+
 inline constexpr int lowest_priority = -5;
 inline constexpr int highest_priority = 5;
 

@@ -30,7 +30,9 @@ class MigrationContract : public BackendTest {
     }
     return "opened";
   }
-  std::int64_t last_known() { return backend.open_database()->migrations().known().back().number; }
+  std::int64_t last_known() {
+    return backend.open_database()->store<storage::MigrationStore>().known().back().number;
+  }
   /// A migration of a later version.
   void add_future(std::int64_t number, std::int64_t compatible_with) {
     backend.sql("insert into " + backend.table("schema_migrations") +
@@ -128,7 +130,7 @@ TEST_P(MigrationContract, AMigrationThatWasChangedAfterwardsIsAnError) {
 TEST_P(MigrationContract, ASchemaThatLacksItsLastMigrationIsAnErrorThatNamesTheCommand) {
   Platform::migrate(backend.url(), backend.options());
   auto database = backend.open_database();
-  const auto last = database->migrations().known().back().number;
+  const auto last = database->store<storage::MigrationStore>().known().back().number;
   backend.sql("delete from " + backend.table("schema_migrations") +
               " where number = " + std::to_string(last));
   EXPECT_THAT(refusal(), HasSubstr("dovetail migrate --schema"));
@@ -195,7 +197,8 @@ TEST_P(MigrationContract, AKilledMigrationLeavesNothingHalfDone) {
   Platform::migrate(url, backend.options());
   EXPECT_EQ(refusal(), "opened");
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("schema_migrations")),
-            static_cast<std::int64_t>(backend.open_database()->migrations().known().size()));
+            static_cast<std::int64_t>(
+                backend.open_database()->store<storage::MigrationStore>().known().size()));
 }
 
 // Each statement is prepared as it stands, on a database that was just migrated.
