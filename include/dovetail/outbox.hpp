@@ -24,7 +24,7 @@ namespace dovetail {
 
 namespace storage {
 class Database;
-class QueueStore;
+class QueueProducer;
 struct NewMessage;
 }  // namespace storage
 
@@ -98,7 +98,7 @@ class Outbox : public WorkQueue {
   void note_enqueued_many(std::span<const EnqueueRequest> requests,
                           std::span<const Enqueued> answers) const;
 
-  storage::QueueStore* producer_;
+  storage::QueueProducer* producer_;
 };
 
 }  // namespace dovetail

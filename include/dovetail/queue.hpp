@@ -47,7 +47,8 @@ namespace dovetail {
 
 namespace storage {
 class Database;
-class QueueStore;
+class QueueConsumer;
+class QueueOperator;
 }  // namespace storage
 
 enum class MessageStatus : std::uint8_t { ready = 0, in_progress = 1, done = 2, failed = 3 };
@@ -202,8 +203,8 @@ struct QueueOptions {
 class WorkQueue {
  public:
   /// Of one database; `name` is what its events begin with.
-  WorkQueue(storage::Database& database, storage::QueueStore& store, std::string_view name,
-            QueueOptions options, Logger log, Metrics metrics);
+  WorkQueue(storage::Database& database, std::string_view name, QueueOptions options, Logger log,
+            Metrics metrics);
 
   // --- for workers of your own
 
@@ -298,7 +299,8 @@ class WorkQueue {
   [[nodiscard]] std::string event(const char* what) const { return name_ + "." + what; }
 
   storage::Database* database_;
-  storage::QueueStore* store_;
+  storage::QueueConsumer* consumer_;
+  storage::QueueOperator* operator_;
   std::string name_;
   QueueOptions options_;
   Logger log_;

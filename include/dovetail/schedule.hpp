@@ -47,7 +47,8 @@ namespace dovetail {
 
 namespace storage {
 class JobStore;
-class QueueStore;
+class QueueConsumer;
+class QueueProducer;
 class TimerStore;
 struct RunCounts;
 struct NewTime;
@@ -161,7 +162,8 @@ class Timers {
 
   storage::Database* database_;
   storage::TimerStore* store_;
-  storage::QueueStore* producer_;
+  storage::QueueProducer* producer_;
+  storage::QueueConsumer* consumer_;
   Logger log_;
   Metrics metrics_;
   WorkQueue queue_;

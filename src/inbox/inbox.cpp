@@ -156,8 +156,7 @@ Inbox::Inbox(storage::Database& database, InboxOptions options, Logger log, Metr
       options_(options),
       log_(log),
       metrics_(metrics),
-      queue_(database, database.queue(storage::queues::inbox), storage::queues::inbox,
-             options.queue, std::move(log), std::move(metrics)) {
+      queue_(database, storage::queues::inbox, options.queue, std::move(log), std::move(metrics)) {
   require_lease(options_.lease);
   if (options_.remember < std::chrono::seconds{1} || options_.remember > ten_years) {
     throw std::out_of_range("remember must be a second to ten years");
@@ -456,7 +455,7 @@ InboxCounts Inbox::counts() {
   InboxCounts counts;
   database_->read([&](storage::ReadSession& session) {
     counts = store_->counts(session);
-    counts.queue = database_->queue(storage::queues::inbox).counts(session);
+    counts.queue = database_->queue(storage::queues::inbox).operations.counts(session);
   });
   return counts;
 }
@@ -482,8 +481,8 @@ std::size_t Inbox::replay(const InboxDeadLetterFilter& filter, const ReplayOptio
   // Not those that die again while we are at it.
   auto bounded = filter;
   database_->read([&](storage::ReadSession& session) {
-    const auto now =
-        database_->queue(storage::queues::outbox).now(session) + std::chrono::microseconds{1};
+    const auto now = database_->queue(storage::queues::outbox).operations.now(session) +
+                     std::chrono::microseconds{1};
     bounded.failed_before = std::min(now, filter.failed_before.value_or(now));
   });
   std::size_t total = 0;

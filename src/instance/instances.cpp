@@ -54,10 +54,10 @@ std::vector<InstanceInfo> Instances::list() {
 
 std::vector<UnhandledTopic> Instances::unhandled_topics(const UnhandledTopicsRequest& request) {
   require_request(request);
-  auto topics = instance::find_unhandled(*database_, database_->queue(storage::queues::outbox),
-                                         "outbox", request, {});
-  auto inbox = instance::find_unhandled(*database_, database_->queue(storage::queues::inbox),
-                                        "inbox", request, {});
+  auto topics = instance::find_unhandled(
+      *database_, database_->queue(storage::queues::outbox).operations, "outbox", request, {});
+  auto inbox = instance::find_unhandled(
+      *database_, database_->queue(storage::queues::inbox).operations, "inbox", request, {});
   std::ranges::move(inbox, std::back_inserter(topics));
   instance::sort_by_wait(topics);
   return topics;
@@ -92,8 +92,8 @@ std::vector<UnhandledTopic> unhandled(std::span<const InstanceInfo> instances,
   return found;
 }
 
-std::vector<UnhandledTopic> find_unhandled(storage::Database& database, storage::QueueStore& store,
-                                           std::string_view queue,
+std::vector<UnhandledTopic> find_unhandled(storage::Database& database,
+                                           storage::QueueOperator& store, std::string_view queue,
                                            const UnhandledTopicsRequest& request,
                                            const storage::ReadOptions& options) {
   std::vector<UnhandledTopic> found;

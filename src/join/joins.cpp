@@ -147,7 +147,7 @@ std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteS
   if (!members.empty()) outbox::attach(database, session, members);
   if (plan.wait) {
     answer.wait =
-        database.queue(storage::queues::outbox).enqueue(session, *plan.wait, announcement);
+        database.queue(storage::queues::outbox).producer.enqueue(session, *plan.wait, announcement);
     database.store<storage::JoinStore>().await(session, plan.join, *answer.wait);
   }
   return answer;
@@ -338,8 +338,8 @@ MessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
     outbox::require_joins(*database_, session, std::span{&join, 1});
     database_->queue(storage::queues::outbox)
-        .enqueue_many(session, std::span{&message, 1}, std::exchange(again, true),
-                      storage::Announcement::later);
+        .producer.enqueue_many(session, std::span{&message, 1}, std::exchange(again, true),
+                               storage::Announcement::later);
     store_->await(session, join, message.id);
   });
   outbox_->note_enqueued(message, true);

@@ -14,9 +14,8 @@ using queue::checked;
 using storage::Announcement;
 
 Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
-    : WorkQueue(database, database.queue(storage::queues::outbox), storage::queues::outbox, options,
-                std::move(log), std::move(metrics)),
-      producer_(&database.queue(storage::queues::outbox)) {}
+    : WorkQueue(database, storage::queues::outbox, options, std::move(log), std::move(metrics)),
+      producer_(&database.queue(storage::queues::outbox).producer) {}
 
 Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(std::span{&request, 1}).front();

@@ -38,7 +38,7 @@ std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& 
   joins.erase(std::unique(joins.begin(), joins.end()), joins.end());
   require_joins(database, session, joins);  // before anything is written
   auto answers = database.queue(storage::queues::outbox)
-                     .enqueue_many(session, messages, repeated, announcement);
+                     .producer.enqueue_many(session, messages, repeated, announcement);
   if (joins.empty()) return answers;
   std::vector<storage::Membership> members;
   for (std::size_t i = 0; i < requests.size(); ++i) {

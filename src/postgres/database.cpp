@@ -162,9 +162,9 @@ void Database::register_stores() {
   registry().add<storage::LeaseStore>(leases_);
   registry().add<storage::InstanceStore>(instances_);
   registry().add<storage::MigrationStore>(migrations_);
-  registry().add_queue(storage::queues::outbox, outbox_);
-  registry().add_queue(storage::queues::inbox, inbox_queue_);
-  registry().add_queue(storage::queues::timers, timer_queue_);
+  registry().add_queue(storage::queues::outbox, outbox_.roles());
+  registry().add_queue(storage::queues::inbox, inbox_queue_.roles());
+  registry().add_queue(storage::queues::timers, timer_queue_.roles());
 }
 
 std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {

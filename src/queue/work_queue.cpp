@@ -96,10 +96,11 @@ std::string_view to_string(MessageStatus status) {
   return "unknown";
 }
 
-WorkQueue::WorkQueue(storage::Database& database, storage::QueueStore& store, std::string_view name,
-                     QueueOptions options, Logger log, Metrics metrics)
+WorkQueue::WorkQueue(storage::Database& database, std::string_view name, QueueOptions options,
+                     Logger log, Metrics metrics)
     : database_(&database),
-      store_(&store),
+      consumer_(&database.queue(name).consumer),
+      operator_(&database.queue(name).operations),
       name_(name),
       options_(options),
       log_(std::move(log)),
@@ -131,7 +132,7 @@ std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request) {
   std::vector<ClaimedMessage> claimed;
   database_->write({.single_statement = true, .stop = request.stop},
                    [&](storage::WriteSession& session) {
-                     auto answer = store_->claim(session, order);
+                     auto answer = consumer_->claim(session, order);
                      claimed.clear();
                      for (auto& entry : answer.entries) claimed.push_back(std::move(entry.claimed));
                    });
@@ -168,7 +169,7 @@ std::size_t WorkQueue::ack(OwnerToken owner, std::span<const Claim> claims) {
   return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->ack(session, owner, ordered, options_.retain_done.count() > 0);
+      count = consumer_->ack(session, owner, ordered, options_.retain_done.count() > 0);
     });
     return count;
   });
@@ -177,7 +178,7 @@ std::size_t WorkQueue::ack(OwnerToken owner, std::span<const Claim> claims) {
 std::size_t WorkQueue::ack(Transaction& transaction, OwnerToken owner,
                            std::span<const Claim> claims) {
   return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
-    return store_->ack(transaction.session(), owner, ordered, options_.retain_done.count() > 0);
+    return consumer_->ack(transaction.session(), owner, ordered, options_.retain_done.count() > 0);
   });
 }
 
@@ -190,7 +191,7 @@ std::size_t WorkQueue::abandon(OwnerToken owner, std::span<const Claim> claims,
   return settle("abandoned", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->abandon(session, owner, ordered, error, options.delay, max_attempts);
+      count = consumer_->abandon(session, owner, ordered, error, options.delay, max_attempts);
     });
     return count;
   });
@@ -203,7 +204,7 @@ std::size_t WorkQueue::fail(OwnerToken owner, std::span<const Claim> claims,
   return settle("failed", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->fail(session, owner, ordered, text, 1);
+      count = consumer_->fail(session, owner, ordered, text, 1);
     });
     return count;
   });
@@ -215,7 +216,7 @@ std::size_t WorkQueue::snooze(OwnerToken owner, std::span<const Claim> claims,
   return settle("snoozed", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->snooze(session, owner, ordered, delay);
+      count = consumer_->snooze(session, owner, ordered, delay);
     });
     return count;
   });
@@ -228,7 +229,7 @@ std::size_t WorkQueue::renew(OwnerToken owner, std::span<const Claim> claims,
     std::size_t count = 0;
     database_->write({.single_statement = true, .repeatable = true},
                      [&](storage::WriteSession& session) {
-                       count = store_->renew(session, owner, ordered, lease).size();
+                       count = consumer_->renew(session, owner, ordered, lease).size();
                      });
     return count;
   });
@@ -241,8 +242,8 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
   const auto count = in_portions(
       *database_,
       [&](storage::WriteSession& session) {
-        return store_->reap_expired(session, options.max_attempts, storage::portion,
-                                    options.look_at);
+        return consumer_->reap_expired(session, options.max_attempts, storage::portion,
+                                       options.look_at);
       },
       options.stop);
   metrics_.count(event("reaped"), count, {{"store", database_->name()}});
@@ -254,7 +255,7 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
 
 QueueCounts WorkQueue::counts() {
   QueueCounts counts;
-  database_->read([&](storage::ReadSession& session) { counts = store_->counts(session); });
+  database_->read([&](storage::ReadSession& session) { counts = operator_->counts(session); });
   return counts;
 }
 
@@ -262,13 +263,13 @@ bool WorkQueue::has_work(std::span<const std::string> topics) {
   for (const auto& topic : topics) require_topic(topic);
   bool found = false;
   database_->read(
-      [&](storage::ReadSession& session) { found = store_->has_work(session, topics); });
+      [&](storage::ReadSession& session) { found = operator_->has_work(session, topics); });
   return found;
 }
 
 std::optional<StoredMessage> WorkQueue::find(MessageId id) {
   std::optional<StoredMessage> found;
-  database_->read([&](storage::ReadSession& session) { found = store_->find(session, id); });
+  database_->read([&](storage::ReadSession& session) { found = operator_->find(session, id); });
   return found;
 }
 
@@ -277,8 +278,9 @@ std::vector<StoredMessage> WorkQueue::dead_letters(const DeadLetterFilter& filte
   require_filter(filter);
   require_batch_size("size", page.size);
   std::vector<StoredMessage> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = store_->dead_letters(session, filter, page); });
+  database_->read([&](storage::ReadSession& session) {
+    found = operator_->dead_letters(session, filter, page);
+  });
   return found;
 }
 
@@ -294,7 +296,7 @@ DeadLetterSummary WorkQueue::dead_letter_summary(const DeadLetterFilter& filter,
   const DeadLetterSummaryLimits asked{.letters = limits.letters, .groups = limits.groups + 1};
   DeadLetterSummary summary;
   database_->read([&](storage::ReadSession& session) {
-    summary = store_->dead_letter_summary(session, filter, asked);
+    summary = operator_->dead_letter_summary(session, filter, asked);
   });
   summary.letters_cut = summary.letters_read >= limits.letters;
   summary.groups_cut = summary.groups.size() > static_cast<std::size_t>(limits.groups);
@@ -308,7 +310,7 @@ std::size_t WorkQueue::replay(std::span<const MessageId> ids) {
     const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->replay(session, some, {}, storage::portion);
+      count = operator_->replay(session, some, {}, storage::portion);
     });
     total += count;
   }
@@ -323,13 +325,13 @@ std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
   // Not those that fail again while we are at it.
   auto bounded = filter;
   database_->read([&](storage::ReadSession& session) {
-    const auto now = store_->now(session) + std::chrono::microseconds{1};
+    const auto now = operator_->now(session) + std::chrono::microseconds{1};
     bounded.failed_before = std::min(now, filter.failed_before.value_or(now));
   });
   std::size_t total = 0;
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->replay(session, std::nullopt, bounded, storage::portion);
+      count = operator_->replay(session, std::nullopt, bounded, storage::portion);
     });
   }
   metrics_.count(event("replayed"), total, {{"store", database_->name()}});
@@ -344,7 +346,7 @@ std::size_t WorkQueue::purge_dead_letters(std::span<const MessageId> ids) {
     const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->purge_failed(session, some, {}, storage::portion);
+      count = operator_->purge_failed(session, some, {}, storage::portion);
     });
     total += count;
   }
@@ -356,7 +358,7 @@ std::size_t WorkQueue::purge_dead_letters(std::span<const MessageId> ids) {
 std::size_t WorkQueue::purge_dead_letters(const DeadLetterFilter& filter) {
   require_filter(filter);
   const auto total = in_portions(*database_, [&](storage::WriteSession& session) {
-    return store_->purge_failed(session, std::nullopt, filter, storage::portion);
+    return operator_->purge_failed(session, std::nullopt, filter, storage::portion);
   });
   log_.write(LogLevel::info, event("purged_dead_letters"),
              {{"store", database_->name()}, {"count", total}});
@@ -370,7 +372,7 @@ std::size_t WorkQueue::purge_done(std::chrono::seconds age, const std::stop_toke
   const auto total = in_portions(
       *database_,
       [&](storage::WriteSession& session) {
-        return store_->purge_done(session, age, storage::portion);
+        return operator_->purge_done(session, age, storage::portion);
       },
       stop);
   metrics_.count(event("purged"), total, {{"store", database_->name()}});
@@ -382,8 +384,9 @@ std::size_t WorkQueue::purge_done(std::chrono::seconds age, const std::stop_toke
 bool WorkQueue::pause(std::string_view topic) {
   require_topic(topic);
   bool paused = false;
-  database_->write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) { paused = store_->pause(session, topic); });
+  database_->write(
+      {.single_statement = true, .repeatable = true},
+      [&](storage::WriteSession& session) { paused = operator_->pause(session, topic); });
   log_.write(LogLevel::info, event("paused"), {{"store", database_->name()}, {"topic", topic}});
   return paused;
 }
@@ -393,10 +396,10 @@ bool WorkQueue::resume(std::string_view topic) {
   bool resumed = false;
   database_->write(
       {.single_statement = true, .repeatable = true},
-      [&](storage::WriteSession& session) { resumed = store_->resume(session, topic); });
+      [&](storage::WriteSession& session) { resumed = operator_->resume(session, topic); });
   // Also when it was not paused: a resume that was cut short is finished by calling it again.
   const auto back = in_portions(*database_, [&](storage::WriteSession& session) {
-    return store_->unpark(session, topic, storage::portion);
+    return consumer_->unpark(session, topic, storage::portion);
   });
   log_.write(LogLevel::info, event("resumed"),
              {{"store", database_->name()}, {"topic", topic}, {"count", back}});
@@ -406,7 +409,7 @@ bool WorkQueue::resume(std::string_view topic) {
 
 std::vector<PausedTopic> WorkQueue::paused_topics() {
   std::vector<PausedTopic> paused;
-  database_->read([&](storage::ReadSession& session) { paused = store_->paused(session); });
+  database_->read([&](storage::ReadSession& session) { paused = operator_->paused(session); });
   return paused;
 }
 

@@ -19,7 +19,7 @@ void require(bool good, const char* message) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(storage::Database& database, storage::QueueStore& store, WorkQueue& queue,
+Dispatcher::Dispatcher(storage::Database& database, storage::QueueConsumer& store, WorkQueue& queue,
                        HandlerRegistry& handlers, WorkerOptions options, Listener& listener,
                        std::vector<Chore> chores, Logger log, Metrics metrics)
     : database_(database),

@@ -52,7 +52,7 @@ struct Chore {
 class Dispatcher {
  public:
   /// `options.threads` is at least 1 here. Throws std::out_of_range for options that cannot work.
-  Dispatcher(storage::Database& database, storage::QueueStore& store, WorkQueue& queue,
+  Dispatcher(storage::Database& database, storage::QueueConsumer& store, WorkQueue& queue,
              HandlerRegistry& handlers, WorkerOptions options, Listener& listener,
              std::vector<Chore> chores, Logger log, Metrics metrics);
   Dispatcher(const Dispatcher&) = delete;
@@ -160,7 +160,7 @@ class Dispatcher {
   void log_job(LogLevel level, std::string_view what, const Job& job) const;
 
   storage::Database& database_;
-  storage::QueueStore& store_;
+  storage::QueueConsumer& store_;
   WorkQueue& queue_;
   HandlerRegistry& handlers_;
   const WorkerOptions options_;

@@ -140,11 +140,11 @@ void Instance::look() {
   const auto now = std::chrono::steady_clock::now();
   std::erase_if(warned_,
                 [&](const auto& each) { return now - each.second >= options_.warn_again; });
-  look_at(database_.queue(storage::queues::outbox), "outbox");
-  look_at(database_.queue(storage::queues::inbox), "inbox");
+  look_at(database_.queue(storage::queues::outbox).operations, "outbox");
+  look_at(database_.queue(storage::queues::inbox).operations, "inbox");
 }
 
-void Instance::look_at(storage::QueueStore& store, const char* queue) {
+void Instance::look_at(storage::QueueOperator& store, const char* queue) {
   try {
     auto topics = instance::find_unhandled(database_, store, queue, options_.unhandled,
                                            {.service = true, .stop = io_.get_token()});

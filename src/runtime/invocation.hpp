@@ -15,7 +15,7 @@ namespace dovetail::runtime {
 /// What invocations share.
 struct InvocationScope {
   storage::Database& database;
-  storage::QueueStore& store;
+  storage::QueueConsumer& store;
   std::string prefix;  // of events: "outbox."
   OwnerToken owner;
   bool keep_done = true;

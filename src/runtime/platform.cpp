@@ -168,7 +168,8 @@ struct Platform::State {
                {"message_id", stuck.front().message_id}});
   }
 
-  std::unique_ptr<runtime::Dispatcher> make_dispatcher(storage::QueueStore& store, WorkQueue& queue,
+  std::unique_ptr<runtime::Dispatcher> make_dispatcher(storage::QueueConsumer& store,
+                                                       WorkQueue& queue,
                                                        runtime::HandlerRegistry& registry,
                                                        std::vector<runtime::Chore> beside) {
     return std::make_unique<runtime::Dispatcher>(*database, store, queue, registry, options.worker,
@@ -333,12 +334,12 @@ void Platform::State::choose_threads() {
 /// Either everything is started, or nothing is left running.
 void Platform::State::start() {
   choose_threads();
-  auto outbox_work =
-      make_dispatcher(database->queue(storage::queues::outbox), outbox, handlers, chores());
+  auto outbox_work = make_dispatcher(database->queue(storage::queues::outbox).consumer, outbox,
+                                     handlers, chores());
   std::unique_ptr<runtime::Dispatcher> inbox_work;
   if (!inbox_handlers.empty()) {
-    inbox_work =
-        make_dispatcher(database->queue(storage::queues::inbox), inbox.queue(), inbox_handlers, {});
+    inbox_work = make_dispatcher(database->queue(storage::queues::inbox).consumer, inbox.queue(),
+                                 inbox_handlers, {});
   }
   auto schedule =
       std::make_unique<runtime::Scheduler>(*database, timers, jobs, listener, options.worker, log);

@@ -77,7 +77,7 @@ std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, 
                               {std::string{schedule::run_header}, run_id},
                               {std::string{schedule::time_header}, to_string(run.scheduled_time)}});
     database_->queue(storage::queues::outbox)
-        .enqueue(session, message, storage::Announcement::later);
+        .producer.enqueue(session, message, storage::Announcement::later);
     store.release(session, run.id);
   }
   return runs.size();

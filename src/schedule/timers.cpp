@@ -104,11 +104,11 @@ struct Timers::Marks {
 Timers::Timers(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
     : database_(&database),
       store_(&database.store<storage::TimerStore>()),
-      producer_(&database.queue(storage::queues::timers)),
+      producer_(&database.queue(storage::queues::timers).producer),
+      consumer_(&database.queue(storage::queues::timers).consumer),
       log_(log),
       metrics_(metrics),
-      queue_(database, database.queue(storage::queues::timers), storage::queues::timers, options,
-             std::move(log), std::move(metrics)),
+      queue_(database, storage::queues::timers, options, std::move(log), std::move(metrics)),
       marks_(std::make_shared<Marks>()) {}
 
 ScheduledTimer Timers::schedule(const TimerRequest& request) {
@@ -242,8 +242,8 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   std::vector<storage::ClaimedEntry> claimed;
   const auto sent_at = std::chrono::steady_clock::now();
   database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
-    auto& timers = database_->queue(storage::queues::timers);
-    auto answer = timers.work(session, {.owner = owner_, .claims = {&order, 1}}).claimed.front();
+    auto answer =
+        consumer_->work(session, {.owner = owner_, .claims = {&order, 1}}).claimed.front();
     fired = {.count = answer.entries.size(), .next_due = answer.next_due};
     claimed = std::move(answer.entries);
     if (claimed.empty()) return;
@@ -263,8 +263,8 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
     for (const auto& claim : claims) ids.push_back(claim.id.uuid());
     const bool known = store_->any_known(session, ids);
     database_->queue(storage::queues::outbox)
-        .enqueue_many(session, messages, known, storage::Announcement::later);
-    if (timers.ack(session, owner_, claims, queue_.options().retain_done.count() > 0) !=
+        .producer.enqueue_many(session, messages, known, storage::Announcement::later);
+    if (consumer_->ack(session, owner_, claims, queue_.options().retain_done.count() > 0) !=
         claims.size()) {
       throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
     }

@@ -150,7 +150,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       timers_(texts_, options_.clock),
       timer_queue_(texts_, sql::timers, options_.clock, timer_watcher_),
       migrations_(texts_, options_.schema) {
-  inbox_.use(inbox_queue_);
+  inbox_.use(inbox_queue_.roles());
   register_stores();
 }
 
@@ -162,9 +162,9 @@ void Database::register_stores() {
   registry().add<storage::LeaseStore>(leases_);
   registry().add<storage::InstanceStore>(instances_);
   registry().add<storage::MigrationStore>(migrations_);
-  registry().add_queue(storage::queues::outbox, outbox_);
-  registry().add_queue(storage::queues::inbox, inbox_queue_);
-  registry().add_queue(storage::queues::timers, timer_queue_);
+  registry().add_queue(storage::queues::outbox, outbox_.roles());
+  registry().add_queue(storage::queues::inbox, inbox_queue_.roles());
+  registry().add_queue(storage::queues::timers, timer_queue_.roles());
 }
 
 bool Database::exists() const {

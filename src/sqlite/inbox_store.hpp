@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "dovetail/clock.hpp"
 #include "sqlite/connection.hpp"
 #include "sqlite/queue_watcher.hpp"
 #include "storage/inbox_store.hpp"
+#include "storage/queue_store.hpp"
 #include "storage/statement.hpp"
 
 namespace dovetail::sqlite {
@@ -14,8 +16,8 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
  public:
   InboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock)
       : texts_(texts), clock_(std::move(clock)) {}
-  /// Where its messages wait: a queue that this watches.
-  void use(storage::QueueStore& queue) { queue_ = &queue; }
+  /// The queue where its messages wait. This store watches it.
+  void use(const storage::QueueStore& queue) { queue_.emplace(queue); }
 
   storage::Sighting see(storage::WriteSession& session, const storage::InboxKey& key,
                         ContentHash hash) override;
@@ -74,7 +76,7 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
 
   const storage::StatementTexts& texts_;
   std::shared_ptr<Clock> clock_;
-  storage::QueueStore* queue_ = nullptr;
+  std::optional<storage::QueueStore> queue_;
 };
 
 }  // namespace dovetail::sqlite

@@ -122,8 +122,10 @@ class Database {
   [[nodiscard]] Store& store() const {
     return registry_.store<Store>();
   }
-  /// The queue of this name; see queues::outbox and its siblings.
-  [[nodiscard]] QueueStore& queue(std::string_view name) const { return registry_.queue(name); }
+  /// The roles of the queue of this name; see queues::outbox and its siblings.
+  [[nodiscard]] const QueueStore& queue(std::string_view name) const {
+    return registry_.queue(name);
+  }
 
  protected:
   /// An engine adds its stores here.

@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "dovetail/error.hpp"
+#include "storage/queue_store.hpp"
 
 namespace dovetail::storage {
-
-class QueueStore;
 
 class Registry {
  public:
@@ -24,8 +23,8 @@ class Registry {
     stores_.emplace_back(std::type_index{typeid(Store)}, &store);
   }
 
-  void add_queue(std::string_view name, QueueStore& queue) {
-    queues_.emplace_back(std::string{name}, &queue);
+  void add_queue(std::string_view name, const QueueStore& queue) {
+    queues_.emplace_back(std::string{name}, queue);
   }
 
   /// Throws InvalidOperation when the engine has no such store.
@@ -38,16 +37,16 @@ class Registry {
   }
 
   /// Throws InvalidOperation when the engine has no queue of this name.
-  [[nodiscard]] QueueStore& queue(std::string_view name) const {
+  [[nodiscard]] const QueueStore& queue(std::string_view name) const {
     for (const auto& [known, queue] : queues_) {
-      if (known == name) return *queue;
+      if (known == name) return queue;
     }
     throw InvalidOperation("this database has no queue " + std::string{name});
   }
 
  private:
   std::vector<std::pair<std::type_index, void*>> stores_;
-  std::vector<std::pair<std::string, QueueStore*>> queues_;
+  std::vector<std::pair<std::string, QueueStore>> queues_;
 };
 
 }  // namespace dovetail::storage

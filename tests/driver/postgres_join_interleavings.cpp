@@ -384,7 +384,7 @@ TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
         }
         database->write({}, [&](storage::WriteSession& session) {
           database->queue(storage::queues::outbox)
-              .work(session, {.owner = me, .settlements = settlements});
+              .consumer.work(session, {.owner = me, .settlements = settlements});
         });
       }
     });
