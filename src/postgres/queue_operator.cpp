@@ -6,7 +6,7 @@
 namespace dovetail::postgres {
 namespace {
 
-constexpr std::int64_t count_limit = 100'000;
+constexpr std::int64_t queue_count_limit = 100'000;
 
 void add_ids(Params& params, std::optional<std::span<const MessageId>> ids) {
   if (!ids) {
@@ -84,7 +84,7 @@ WallTime QueueOperator::now(storage::ReadSession& session) {
 
 QueueCounts QueueOperator::counts(storage::ReadSession& session) {
   Params params;
-  params.add(count_limit);
+  params.add(queue_count_limit);
   const auto result = ReadSession::of(session).run(texts_, sql_.counts, params);
   QueueCounts counts;
   counts.ready = result.integer(0, 0);
@@ -93,7 +93,7 @@ QueueCounts QueueOperator::counts(storage::ReadSession& session) {
   counts.done = result.integer(0, 3);
   counts.failed = result.integer(0, 4);
   counts.paused = result.integer(0, 5);
-  counts.counted_up_to = count_limit;
+  counts.counted_up_to = queue_count_limit;
   if (!result.is_null(0, 6)) counts.oldest_due = std::chrono::microseconds{result.integer(0, 6)};
   return counts;
 }

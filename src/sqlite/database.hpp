@@ -55,17 +55,15 @@ class Database final : public storage::Database {
   storage::Pool<Connection> readers_;
   std::mutex writer_mutex_;
   std::unique_ptr<Writer> writer_;
-  JoinStore joins_;
+  QueueStore outbox_;
+  QueueStore inbox_queue_;
+  QueueStore timer_queue_;
+  InboxStore inbox_;
+  TimerStore timers_;
   JobStore jobs_;
-  Watchers outbox_watchers_;
-  NobodyWatches timer_watcher_;
+  JoinStore joins_;
   LeaseStore leases_;
   InstanceStore instances_;
-  QueueStore outbox_;
-  InboxStore inbox_;
-  QueueStore inbox_queue_;
-  TimerStore timers_;
-  QueueStore timer_queue_;
   MigrationStore migrations_;
 };
 

@@ -239,7 +239,7 @@ InboxEnqueued InboxStore::receive_one(storage::WriteSession& session,
   if (!seen.hash_matches) {
     answer.outcome = InboxEnqueueOutcome::hash_mismatch;
   } else if (seen.is_free(now)) {
-    answer.id = queue_->producer.enqueue(session, arrival.message, storage::Announcement::later);
+    answer.id = queue_.producer.enqueue(session, arrival.message, storage::Announcement::later);
     auto cursor = connection.run(texts_, sql::inbox_receive);
     cursor.bind(arrival.key.source)
         .bind(arrival.key.message_id)
@@ -302,7 +302,7 @@ std::size_t InboxStore::replay(storage::WriteSession& session, const InboxDeadLe
   for (const auto& row : dead_rows(connection, sql::inbox_replay_dead_letters, filter, most)) {
     if (row.item) {
       const std::array ids{MessageId{*row.item}};
-      count += queue_->operations.replay(session, ids, {}, 1);
+      count += queue_.operations.replay(session, ids, {}, 1);
       if (!reason && delay == 0) continue;
       connection.run(texts_, sql::inbox_replay_dead_letters_step_postpone)
           .bind(*row.item)
@@ -324,7 +324,7 @@ std::size_t InboxStore::purge_dead_letters(storage::WriteSession& session,
   for (const auto& row : dead_rows(connection, sql::inbox_purge_dead_letters, filter, most)) {
     if (row.item) {
       const std::array ids{MessageId{*row.item}};
-      queue_->operations.purge_failed(session, ids, {}, 1);
+      queue_.operations.purge_failed(session, ids, {}, 1);
     }
     count += connection.run(texts_, sql::inbox_purge_dead_letters_step_one)
                  .bind(row.source)

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "dovetail/clock.hpp"
 #include "sqlite/connection.hpp"
@@ -14,10 +13,10 @@ namespace dovetail::sqlite {
 
 class InboxStore final : public storage::InboxStore, public QueueWatcher {
  public:
-  InboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock)
-      : texts_(texts), clock_(std::move(clock)) {}
-  /// The queue where its messages wait. This store watches it.
-  void use(const storage::QueueStore& queue) { queue_.emplace(queue); }
+  /// `queue` holds the messages that wait for handlers. This store has to watch it.
+  InboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock,
+             const storage::QueueStore& queue)
+      : texts_(texts), clock_(std::move(clock)), queue_(queue) {}
 
   storage::Sighting see(storage::WriteSession& session, const storage::InboxKey& key,
                         ContentHash hash) override;
@@ -76,7 +75,7 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
 
   const storage::StatementTexts& texts_;
   std::shared_ptr<Clock> clock_;
-  std::optional<storage::QueueStore> queue_;
+  storage::QueueStore queue_;
 };
 
 }  // namespace dovetail::sqlite

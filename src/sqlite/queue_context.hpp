@@ -15,7 +15,7 @@ struct QueueContext {
   const storage::StatementTexts& texts;
   const sql::Queue& sql;
   std::shared_ptr<Clock> clock;
-  QueueWatcher& watcher;  ///< Learns of messages that end and that are replayed.
+  QueueWatchers watchers{};
 
   [[nodiscard]] Cursor run(Connection& connection, const storage::Statement& statement) const {
     return connection.run(texts, statement);

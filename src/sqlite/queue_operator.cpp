@@ -12,7 +12,7 @@
 namespace dovetail::sqlite {
 namespace {
 
-constexpr std::int64_t count_limit = 100'000;
+constexpr std::int64_t queue_count_limit = 100'000;
 
 void bind_filter(Cursor& cursor, const DeadLetterFilter& filter, int most) {
   cursor.bind(core::view_of(filter.topic))
@@ -57,7 +57,7 @@ std::size_t QueueOperator::replay(storage::WriteSession& session,
       run(cursor);
     }
   }
-  context_.watcher.replayed(connection, back);
+  context_.watchers.replayed(connection, back);
   return back.size();
 }
 
@@ -100,7 +100,7 @@ WallTime QueueOperator::now(storage::ReadSession& session) {
 
 QueueCounts QueueOperator::counts(storage::ReadSession& session) {
   auto cursor = context_.run(ReadSession::of(session), context_.sql.counts);
-  cursor.bind(count_limit).bind(context_.now()).step();
+  cursor.bind(queue_count_limit).bind(context_.now()).step();
   QueueCounts counts;
   counts.ready = cursor.integer(0);
   counts.scheduled = cursor.integer(1);
@@ -108,7 +108,7 @@ QueueCounts QueueOperator::counts(storage::ReadSession& session) {
   counts.done = cursor.integer(3);
   counts.failed = cursor.integer(4);
   counts.paused = cursor.integer(5);
-  counts.counted_up_to = count_limit;
+  counts.counted_up_to = queue_count_limit;
   if (!cursor.is_null(6)) counts.oldest_due = std::chrono::microseconds{cursor.integer(6)};
   return counts;
 }

@@ -41,8 +41,8 @@ void fail_row(const QueueContext& queue, Connection& connection, const RowFailur
     message = cursor.uuid(0);
   }
   const std::span<const Uuid> one{&message, 1};
-  if (!queue.watcher.watched(connection, one).empty())
-    queue.watcher.ended(connection, one, Ending::failed, now);
+  if (!queue.watchers.watched(connection, one).empty())
+    queue.watchers.ended(connection, one, Ending::failed, now);
 }
 
 }  // namespace dovetail::sqlite

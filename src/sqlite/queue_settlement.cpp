@@ -48,7 +48,7 @@ std::size_t QueueSettlement::ack(std::span<const Claim> claims, bool keep) {
   std::vector<Uuid> ids;
   ids.reserve(claims.size());
   for (const auto& claim : claims) ids.push_back(claim.id.uuid());
-  const auto watched = context_.watcher.watched(connection_, ids);
+  const auto watched = context_.watchers.watched(connection_, ids);
   if (watched.empty()) return ack_unwatched(claims, keep);
   const std::set<Uuid> awaited(watched.begin(), watched.end());
   std::vector<Claim> unwatched;
@@ -60,7 +60,7 @@ std::size_t QueueSettlement::ack(std::span<const Claim> claims, bool keep) {
       ended.push_back(claim.id.uuid());
     }
   }
-  if (!ended.empty()) context_.watcher.ended(connection_, ended, Ending::done, now_);
+  if (!ended.empty()) context_.watchers.ended(connection_, ended, Ending::done, now_);
   return ended.size() + ack_unwatched(unwatched, keep);
 }
 

@@ -13,12 +13,14 @@ namespace dovetail::sqlite {
 
 class QueueStore {
  public:
-  /// `watcher` learns of messages that end and that are replayed.
   QueueStore(const storage::StatementTexts& texts, const sql::Queue& queue,
-             std::shared_ptr<Clock> clock, QueueWatcher& watcher)
-      : context_{texts, queue, std::move(clock), watcher} {}
+             std::shared_ptr<Clock> clock)
+      : context_{texts, queue, std::move(clock)} {}
   QueueStore(const QueueStore&) = delete;
   QueueStore& operator=(const QueueStore&) = delete;
+
+  /// Adds a watcher, which must outlive the queue. Call it before the first transaction.
+  void watch(QueueWatcher& watcher) { context_.watchers.add(watcher); }
 
   [[nodiscard]] storage::QueueStore roles() { return {producer_, consumer_, operations_}; }
 

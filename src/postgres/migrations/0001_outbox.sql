@@ -71,6 +71,72 @@ begin
 end
 $function$;
 
+-- The hooks of queues: components that have to act when messages of a queue end or are replayed. A component registers
+-- itself with _queue_add_hook. It has these functions:
+--   _<component>_ended(ids uuid[], outcome integer)        messages have ended: outcome 1 is done, 2 is failed
+--   _<component>_lock_ends(ids uuid[], wait boolean)       locks the rows that _ended will change, and returns the messages
+--                                                          whose rows are locked; without wait, it skips locked rows
+--   _<component>_replayed(ids uuid[])                      optional: failed messages are ready again
+-- They run in the transaction that ends the messages, in the order of registration.
+create table {schema}.queue_hook (
+  place     integer generated always as identity,
+  queue     text not null,
+  component text not null,
+  relation  text,                                 -- the hooks are skipped when this table does not exist
+  condition text,                                 -- _ended is skipped unless this SQL expression is true
+  constraint queue_hook_pkey primary key (queue, component)
+);
+
+-- Creates the functions _<queue>_ended, _<queue>_lock_ends and _<queue>_replayed, which call the hooks of a queue. The calls
+-- are generated: a loop over the table would plan each call anew, whenever messages end.
+create function {schema}._queue_link_hooks(queue text) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+declare
+  v_frame text := 'create or replace function {schema}._' || queue || '_%s language plpgsql volatile '
+    || 'set search_path = pg_catalog, pg_temp as $hooks$ %s $hooks$';
+  v_ended text;
+  v_lock_ends text;
+  v_replayed text;
+begin
+  with hook as (
+    select h.place,
+           case when h.relation is null then 'true'
+                else format('to_regclass(%L) is not null', '{schema}.' || h.relation) end as is_there,
+           coalesce(h.condition, 'true') as condition, '{schema}._' || h.component as prefix
+      from {schema}.queue_hook h where h.queue = _queue_link_hooks.queue
+  )
+  select string_agg(format('if %s then if %s then perform %s_ended(ids, outcome); end if; end if;', is_there, condition,
+                           prefix), ' ' order by place),
+         string_agg(format('if ids <> ''{}'' and %s then ids := %s_lock_ends(ids, wait); end if;', is_there, prefix), ' '
+                    order by place),
+         string_agg(format('if %s then perform %s_replayed(ids); end if;', is_there, prefix), ' ' order by place)
+           filter (where to_regprocedure(prefix || '_replayed(uuid[])') is not null)
+    into v_ended, v_lock_ends, v_replayed
+    from hook;
+  execute format(v_frame, 'ended(ids uuid[], outcome integer) returns void',
+                 format('begin %s end', v_ended));
+  execute format(v_frame, 'lock_ends(ids uuid[], wait boolean) returns uuid[]',
+                 format('begin %s return ids; end', v_lock_ends));
+  execute format(v_frame, 'replayed(ids uuid[]) returns void',
+                 format('begin %s end', v_replayed));
+end
+$function$;
+
+-- Registers a component's hooks with a queue. For migrations.
+create function {schema}._queue_add_hook(queue text, component text, relation text default null,
+                                         condition text default null) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  insert into {schema}.queue_hook (queue, component, relation, condition)
+  values (_queue_add_hook.queue, _queue_add_hook.component, _queue_add_hook.relation, _queue_add_hook.condition);
+  perform {schema}._queue_link_hooks(_queue_add_hook.queue);
+end
+$function$;
+
 -- template: queue_1 queue=outbox
 
 -- The same, for those who need only the id.

@@ -147,6 +147,7 @@ begin
 end
 $function$;
 
+-- A hook of the outbox; see queue_hook. Counts the messages in their joins.
 create function {schema}._outbox_join_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -154,9 +155,6 @@ as $function$
 declare
   v_joins uuid[];
 begin
-  if to_regclass('{schema}.outbox_join_member') is null then
-    return;  -- somebody has removed the joins: the outbox goes on
-  end if;
   if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
     -- An attach that committed after this transaction's snapshot cannot be seen here.
     insert into {schema}.outbox_join_uncounted (message_id, outcome) select u.id, outcome from unnest(ids) as u(id);
@@ -169,16 +167,7 @@ begin
 end
 $function$;
 
--- Called by whatever ends messages, when they are locked and marked.
-create or replace function {schema}._outbox_ended(ids uuid[], outcome integer) returns void
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
-  perform {schema}._outbox_join_ended(ids, outcome);
-end
-$function$;
-
+-- A hook of the outbox; see queue_hook. Locks the joins in which the messages count.
 create function {schema}._outbox_join_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -188,9 +177,6 @@ declare
   v_joins uuid[];
   v_locked uuid[];
 begin
-  if to_regclass('{schema}.outbox_join_member') is null then
-    return ids;
-  end if;
   v_joins := array(select distinct m.join_id from {schema}.outbox_join_member m
                     where m.message_id = any (ids) and m.status = 0);
   if v_joins = '{}' then
@@ -207,14 +193,11 @@ begin
 end
 $function$;
 
-create or replace function {schema}._outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
+do $block$
 begin
-  return {schema}._outbox_join_lock_ends(ids, wait);
+  perform {schema}._queue_add_hook('outbox', 'outbox_join', 'outbox_join_member');
 end
-$function$;
+$block$;
 
 -- Creates a join that waits for expected_steps steps; answers its id, and whether it was created.
 -- With an id of yours that exists already, it changes nothing.

@@ -414,8 +414,9 @@ begin
 end
 $function$;
 
--- The queue's messages that have ended. Locked in the order of their keys, like everybody who sees several.
-create or replace function {schema}._inbox_ended(ids uuid[], outcome integer) returns void
+-- The hooks of the inbox's queue; see queue_hook. They keep the guard rows of its messages up to date. Every function that
+-- locks several guard rows locks them in the order of their keys.
+create function {schema}._inbox_guard_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -426,7 +427,7 @@ begin
 end
 $function$;
 
-create or replace function {schema}._inbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+create function {schema}._inbox_guard_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -445,7 +446,7 @@ begin
 end
 $function$;
 
-create or replace function {schema}._inbox_replayed(ids uuid[]) returns void
+create function {schema}._inbox_guard_replayed(ids uuid[]) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
@@ -454,6 +455,12 @@ begin
   update {schema}.inbox_guard g set status = 4, processed_at = null where g.item_id = any (ids);
 end
 $function$;
+
+do $block$
+begin
+  perform {schema}._queue_add_hook('inbox', 'inbox_guard');
+end
+$block$;
 
 -- Locks dead messages, up to `most`, in the order of their keys; passes over those that somebody else has locked. Every
 -- argument that is given narrows it down. For the functions below, not for callers.

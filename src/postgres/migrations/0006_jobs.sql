@@ -75,7 +75,7 @@ create view {schema}.job_runs as
     left join {schema}.outbox o on o.id = r.id
     left join {schema}.outbox_archive a on a.id = r.id;
 
--- Runs whose messages have ended. A job that has runs waiting is looked at again at once. The jobs are locked first, and then
+-- A hook of the outbox; see queue_hook. Ends the runs whose messages have ended. A job that has runs waiting is looked at again at once. The jobs are locked first, and then
 -- looked at by statements of their own: whoever adds a run that waits holds the job, and sees this end, or is seen here.
 create function {schema}._job_run_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
@@ -103,7 +103,7 @@ begin
 end
 $function$;
 
--- Locks what the above will touch; see _outbox_lock_ends.
+-- A hook of the outbox; see queue_hook. Locks the jobs and the runs that end.
 create function {schema}._job_run_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -150,47 +150,23 @@ begin
 end
 $function$;
 
-create or replace function {schema}._outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-declare
-  v_ids uuid[] := {schema}._outbox_join_lock_ends(ids, wait);
-begin
-  if to_regclass('{schema}.job_run') is null or v_ids = '{}' then
-    return v_ids;
-  end if;
-  return {schema}._job_run_lock_ends(v_ids, wait);
-end
-$function$;
-
-create or replace function {schema}._outbox_ended(ids uuid[], outcome integer) returns void
+-- A hook of the outbox; see queue_hook.
+create function {schema}._job_run_replayed(ids uuid[]) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 begin
-  perform {schema}._outbox_join_ended(ids, outcome);
-  if to_regclass('{schema}.job_run') is null then
-    return;  -- somebody has removed the jobs: the outbox goes on
-  end if;
-  if exists (select from {schema}.job_run r where r.released_at is not null and r.ended_at is null) then
-    perform {schema}._job_run_ended(ids, outcome);
-  end if;
-end
-$function$;
-
-create or replace function {schema}._outbox_replayed(ids uuid[]) returns void
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
-  if to_regclass('{schema}.job_run') is null then
-    return;
-  end if;
   update {schema}.job_run r set ended_at = null, failed = false
    where r.id = any (array(select e.id from {schema}.job_run e where e.id = any (ids) order by e.id for no key update));
 end
 $function$;
+
+do $block$
+begin
+  perform {schema}._queue_add_hook('outbox', 'job_run', 'job_run',
+    'exists (select from {schema}.job_run r where r.released_at is not null and r.ended_at is null)');
+end
+$block$;
 
 -- Changing jobs. The calendar is the library's: a job that is stored here has no next_due_at until a scheduler looks at it,
 -- which is at once when one is started. A cron expression or a time zone that no scheduler understands is in last_error then.

@@ -234,26 +234,12 @@ begin
 end
 $function$;
 
--- What follows when messages have ended, in the same transaction: outcome 1 is done, 2 is failed. Here nothing; what has
--- to know, such as the joins, puts its own in its place. For the functions below, not for callers.
-create function {schema}._{queue}_ended(ids uuid[], outcome integer) returns void
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
+-- _{queue}_ended, _{queue}_lock_ends and _{queue}_replayed, without hooks so far.
+do $block$
 begin
+  perform {schema}._queue_link_hooks('{queue}');
 end
-$function$;
-
--- Locks what _{queue}_ended will touch for these messages; answers those of which all is locked now. wait: false passes over
--- what somebody else has locked, and over the messages that need it.
-create function {schema}._{queue}_lock_ends(ids uuid[], wait boolean) returns uuid[]
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
-  return ids;
-end
-$function$;
+$block$;
 
 -- Moves rows that the caller has locked into the archive. For the functions below, not for callers.
 create function {schema}._{queue}_finish(locked tid[], status smallint, error text, processed_by uuid, charge integer)
@@ -954,15 +940,6 @@ begin
    where (front.lease_until is null or front.lease_until <= v_now)
      and not exists (select from {schema}.{queue}_paused p where p.topic = front.topic)
    group by front.topic;
-end
-$function$;
-
--- What follows when failed messages are ready again, in the same transaction. Here nothing.
-create function {schema}._{queue}_replayed(ids uuid[]) returns void
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
 end
 $function$;
 
