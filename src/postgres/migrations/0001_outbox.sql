@@ -1,5 +1,17 @@
 -- The outbox: a queue table that holds only what is still to be done, an archive for what is finished, and the functions
 -- that are its contract. Tables are private; functions and views may be used by any language inside any transaction.
+-- psql shows the comments on them (\df+, \dv+). Internal functions have none, and their names begin with an underscore.
+
+-- Only its owner may comment on a schema: it may have been created by somebody else.
+do $block$
+begin
+  if exists (select from pg_catalog.pg_namespace n
+              where n.nspname = pg_catalog.replace('{schema}', '"', '') and pg_catalog.pg_has_role(n.nspowner, 'usage')
+                and pg_catalog.obj_description(n.oid, 'pg_namespace') is null) then
+    execute 'comment on schema {schema} is ''Dovetail: reliable background work. Functions and views are the contract.''';
+  end if;
+end
+$block$;
 
 -- The database's time, by which everything durable is decided. now() would be frozen at the transaction's start.
 -- Tests replace this function to move the time.
@@ -11,6 +23,8 @@ create function {schema}.clock() returns timestamptz
   return clock_timestamp();
 
 -- A time-ordered UUID (version 7) for callers who bring none: 48 bits of milliseconds, then random bits.
+comment on function {schema}.clock is
+  'The time by which everything durable is decided.';
 create function {schema}.uuid_v7() returns uuid
   language sql volatile parallel safe
   return encode(
@@ -21,6 +35,8 @@ create function {schema}.uuid_v7() returns uuid
              52, 1), 53, 1), 'hex')::uuid;
 
 -- Wakes the workers that listen, when the transaction commits. The channel of the schema infra is dovetail_infra; the payload
+comment on function {schema}.uuid_v7 is
+  'A time-ordered UUID (version 7).';
 -- names the queue, so that schedulers, which listen for timers and jobs, are not woken by every message.
 create function {schema}._wake(queue text default '') returns void
   language plpgsql volatile
@@ -161,3 +177,5 @@ begin
                                                        expires_at, priority, unique_key, notify, delay) e);
 end
 $function$;
+comment on function {schema}.outbox_enqueue is
+  'Stores a message in the outbox and returns its id; see outbox_try_enqueue.';

@@ -65,6 +65,8 @@ create view {schema}.jobs as
                         order by r.scheduled_time desc limit 1) last on true;
 
 -- A run is in progress while somebody has claimed its message.
+comment on view {schema}.jobs is
+  'Cron jobs, with the time when they are due next and the result of their last run.';
 create view {schema}.job_runs as
   select r.id, r.job_name as job, r.scheduled_time,
          case when r.failed then 'failed' when r.ended_at is not null then 'done'
@@ -76,6 +78,8 @@ create view {schema}.job_runs as
     left join {schema}.outbox_archive a on a.id = r.id;
 
 -- A hook of the outbox; see queue_hook. Ends the runs whose messages have ended. A job that has runs waiting is looked at again at once. The jobs are locked first, and then
+comment on view {schema}.job_runs is
+  'Runs of cron jobs; the message of a run has its id.';
 -- looked at by statements of their own: whoever adds a run that waits holds the job, and sees this end, or is seen here.
 create function {schema}._job_run_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
@@ -247,6 +251,8 @@ begin
   return v_job.id;
 end
 $function$;
+comment on function {schema}.jobs_create_or_update is
+  'Creates a cron job or changes it; returns its id.';
 
 -- Adds a run beside the schedule, also of a disabled job; answers its id, or null when there is no such job.
 create function {schema}.jobs_trigger(name text) returns uuid
@@ -276,6 +282,8 @@ begin
   return v_id;
 end
 $function$;
+comment on function {schema}.jobs_trigger is
+  'Runs a job now, beside its schedule; returns the id of the run, or null when there is no such job.';
 
 create function {schema}._job_set_enabled(name text, enabled boolean) returns boolean
   language plpgsql volatile
@@ -311,6 +319,8 @@ begin
   return {schema}._job_set_enabled(name, true);
 end
 $function$;
+comment on function {schema}.jobs_enable is
+  'Lets a job run by its schedule; returns false when there is no such job.';
 
 -- No more runs by its schedule, also none of those that wait for their turn; false when there is no such job.
 create function {schema}.jobs_disable(name text) returns boolean
@@ -321,6 +331,8 @@ begin
   return {schema}._job_set_enabled(name, false);
 end
 $function$;
+comment on function {schema}.jobs_disable is
+  'Stops the schedule of a job; returns false when there is no such job.';
 
 -- Deletes a job that the caller has locked, and its runs that nobody has begun, with their messages. Each statement sees what
 -- the one before it has locked. A run that is under way keeps its row.
@@ -363,3 +375,5 @@ begin
   return true;
 end
 $function$;
+comment on function {schema}.jobs_remove is
+  'Removes a job and its runs that have not begun; returns false when there is no such job.';
