@@ -105,22 +105,25 @@ Params next_due_params(const storage::ClaimOrder& order) {
 }
 
 storage::ClaimedEntry read_entry(const Result& result, int row) {
+  using Column = sql::columns::claim;
   storage::ClaimedEntry entry;
-  entry.claimed.message = read_message(result, row);
-  entry.claimed.claim = {entry.claimed.message.id, result.integer(row, 10),
-                         result.integer(row, 14)};
-  entry.claimed.lease_until = result.time(row, 11);
-  entry.ready_at = result.time(row, 12);
-  entry.lost_leases = static_cast<int>(result.integer(row, 13));
+  entry.claimed.message = read_message<Column>(result, row);
+  entry.claimed.claim = {entry.claimed.message.id, result.integer(row, Column::claim_epoch),
+                         result.integer(row, Column::row_at)};
+  entry.claimed.lease_until = result.time(row, Column::lease_until);
+  entry.ready_at = result.time(row, Column::ready_at);
+  entry.lost_leases = static_cast<int>(result.integer(row, Column::lost_leases));
   return entry;
 }
 
 std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
+  using Column = sql::columns::claim;
   // UPDATE … RETURNING answers in the order of the rows on disk.
   std::vector<std::tuple<std::int64_t, WallTime, Uuid, int>> places;
   places.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
-    places.emplace_back(-result.integer(row, 8), result.time(row, 12), result.uuid(row, 0), row);
+    places.emplace_back(-result.integer(row, Column::priority), result.time(row, Column::ready_at),
+                        result.uuid(row, Column::id), row);
   }
   std::ranges::sort(places);
   std::vector<storage::ClaimedEntry> entries;
@@ -130,8 +133,9 @@ std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
 }
 
 bool is_cut(const Result& claimed) {
+  using Column = sql::columns::claim;
   for (int row = 0; row < claimed.rows(); ++row) {
-    if (claimed.boolean(row, 15)) return true;
+    if (claimed.boolean(row, Column::cut)) return true;
   }
   return false;
 }
@@ -139,12 +143,14 @@ bool is_cut(const Result& claimed) {
 /// The answer of the statement next_due, which was asked before the claim.
 void note_next_due(const Result& asked, const storage::ClaimOrder& order,
                    storage::Claimed& claimed) {
-  if (!asked.is_null(0, 0)) claimed.next_due = std::chrono::microseconds{asked.integer(0, 0)};
+  using Column = sql::columns::next_due;
+  if (!asked.is_null(0, Column::due_in))
+    claimed.next_due = std::chrono::microseconds{asked.integer(0, Column::due_in)};
   // The claim has seen all that was there: messages of other topics need not be walked over again.
   const bool saw_all =
       claimed.entries.size() < static_cast<std::size_t>(order.batch_size) && !claimed.cut;
-  if (order.topics == nullptr || !saw_all || asked.is_null(0, 1)) return;
-  for (auto& mark : claimed.passed) mark = {asked.time(0, 1), Uuid{}};
+  if (order.topics == nullptr || !saw_all || asked.is_null(0, Column::passed_to)) return;
+  for (auto& mark : claimed.passed) mark = {asked.time(0, Column::passed_to), Uuid{}};
 }
 
 }  // namespace

@@ -31,15 +31,17 @@ Params chosen_params(std::optional<std::span<const MessageId>> ids, const DeadLe
 }
 
 StoredMessage read_stored(const Result& result, int row) {
+  using Column = sql::columns::find;
   StoredMessage stored;
-  stored.message = read_message(result, row);
-  stored.status = static_cast<MessageStatus>(result.integer(row, 11));
-  stored.processed_at = result.time_or_null(row, 12);
-  if (!result.is_null(row, 13)) stored.processed_by = OwnerToken{result.uuid(row, 13)};
-  stored.last_error = result.text_or_null(row, 14);
-  stored.past_attempts = static_cast<int>(result.integer(row, 15));
-  stored.unique_key = result.text_or_null(row, 16);
-  stored.next_attempt_at = result.time_or_null(row, 17);
+  stored.message = read_message<Column>(result, row);
+  stored.status = static_cast<MessageStatus>(result.integer(row, Column::status));
+  stored.processed_at = result.time_or_null(row, Column::processed_at);
+  if (!result.is_null(row, Column::processed_by))
+    stored.processed_by = OwnerToken{result.uuid(row, Column::processed_by)};
+  stored.last_error = result.text_or_null(row, Column::last_error);
+  stored.past_attempts = static_cast<int>(result.integer(row, Column::past_attempts));
+  stored.unique_key = result.text_or_null(row, Column::unique_key);
+  stored.next_attempt_at = result.time_or_null(row, Column::next_attempt_at);
   return stored;
 }
 
@@ -83,33 +85,37 @@ WallTime QueueOperator::now(storage::ReadSession& session) {
 }
 
 QueueCounts QueueOperator::counts(storage::ReadSession& session) {
+  using Column = sql::columns::counts;
   Params params;
   params.add(queue_count_limit);
   const auto result = ReadSession::of(session).run(texts_, sql_.counts, params);
   QueueCounts counts;
-  counts.ready = result.integer(0, 0);
-  counts.scheduled = result.integer(0, 1);
-  counts.in_progress = result.integer(0, 2);
-  counts.done = result.integer(0, 3);
-  counts.failed = result.integer(0, 4);
-  counts.paused = result.integer(0, 5);
+  counts.ready = result.integer(0, Column::ready);
+  counts.scheduled = result.integer(0, Column::scheduled);
+  counts.in_progress = result.integer(0, Column::in_progress);
+  counts.done = result.integer(0, Column::done);
+  counts.failed = result.integer(0, Column::failed);
+  counts.paused = result.integer(0, Column::paused);
   counts.counted_up_to = queue_count_limit;
-  if (!result.is_null(0, 6)) counts.oldest_due = std::chrono::microseconds{result.integer(0, 6)};
+  if (!result.is_null(0, Column::oldest_due))
+    counts.oldest_due = std::chrono::microseconds{result.integer(0, Column::oldest_due)};
   return counts;
 }
 
 std::vector<storage::DueTopic> QueueOperator::due_topics(storage::ReadSession& session,
                                                          std::chrono::microseconds waiting,
                                                          int look_at) {
+  using Column = sql::columns::due_topics;
   Params params;
   params.add(std::int64_t{waiting.count()}).add(std::int32_t{look_at});
   const auto result = ReadSession::of(session).run(texts_, sql_.due_topics, params);
   std::vector<storage::DueTopic> topics;
   topics.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
-    topics.push_back({.topic = result.text(row, 0),
-                      .seen = result.integer(row, 1),
-                      .oldest_wait = std::chrono::microseconds{result.integer(row, 2)}});
+    topics.push_back(
+        {.topic = result.text(row, Column::topic),
+         .seen = result.integer(row, Column::seen),
+         .oldest_wait = std::chrono::microseconds{result.integer(row, Column::oldest_wait)}});
   }
   return topics;
 }
@@ -146,26 +152,31 @@ std::vector<StoredMessage> QueueOperator::dead_letters(storage::ReadSession& ses
 DeadLetterSummary QueueOperator::dead_letter_summary(storage::ReadSession& session,
                                                      const DeadLetterFilter& filter,
                                                      const DeadLetterSummaryLimits& limits) {
+  using Column = sql::columns::dead_letter_summary;
   Params params;
   params.add(core::view_of(filter.topic)).add(filter.failed_after).add(filter.failed_before);
   params.add(std::int64_t{limits.letters}).add(std::int64_t{limits.groups});
   const auto result = ReadSession::of(session).run(texts_, sql_.dead_letter_summary, params);
   DeadLetterSummary summary;
   for (int row = 0; row + 1 < result.rows(); ++row) {
-    auto error = result.is_null(row, 1) ? std::nullopt : std::optional{result.text(row, 1)};
-    summary.groups.push_back({result.text(row, 0), std::move(error), result.integer(row, 2),
-                              result.time(row, 3), result.time(row, 4)});
+    auto error = result.is_null(row, Column::last_error)
+                     ? std::nullopt
+                     : std::optional{result.text(row, Column::last_error)};
+    summary.groups.push_back(
+        {result.text(row, Column::topic), std::move(error), result.integer(row, Column::letters),
+         result.time(row, Column::first_failed_at), result.time(row, Column::last_failed_at)});
   }
-  summary.letters_read = result.integer(result.rows() - 1, 2);
+  summary.letters_read = result.integer(result.rows() - 1, Column::letters);
   return summary;
 }
 
 std::vector<PausedTopic> QueueOperator::paused(storage::ReadSession& session) {
+  using Column = sql::columns::paused;
   const auto result = ReadSession::of(session).run(texts_, sql_.paused, {});
   std::vector<PausedTopic> paused;
   paused.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row)
-    paused.push_back({result.text(row, 0), result.time(row, 1)});
+    paused.push_back({result.text(row, Column::topic), result.time(row, Column::paused_at)});
   return paused;
 }
 

@@ -137,6 +137,7 @@ std::span<const storage::NewMessage> next_portion(std::span<const storage::NewMe
 
 Enqueued QueueProducer::enqueue(storage::WriteSession& session, const storage::NewMessage& message,
                                 storage::Announcement announcement) {
+  using Column = sql::columns::enqueue;
   auto& core = WriteSession::of(session);
   if (message.fresh && !message.unique_key && !message.delay &&
       announcement != storage::Announcement::edge) {
@@ -146,7 +147,7 @@ Enqueued QueueProducer::enqueue(storage::WriteSession& session, const storage::N
     return {message.id, true};
   }
   const auto result = core.run(texts_, sql_.enqueue, enqueue_params(message, announcement));
-  return {MessageId{result.uuid(0, 0)}, result.boolean(0, 1)};
+  return {MessageId{result.uuid(0, Column::id)}, result.boolean(0, Column::stored)};
 }
 
 void QueueProducer::copy(SessionCore& session, Messages messages) {
@@ -160,13 +161,14 @@ void QueueProducer::copy(SessionCore& session, Messages messages) {
 
 void QueueProducer::insert(SessionCore& session, Messages portion, bool fresh, bool notify,
                            std::vector<Enqueued>& answers) {
+  using Column = sql::columns::enqueue_many;
   // The statement returns the messages that it did not store.
   const auto others = session.run(texts_, sql_.enqueue_many, bulk_params(portion, fresh, notify));
   const auto first = answers.size();
   for (const auto& message : portion) answers.emplace_back(message.id, true);
   for (int row = 0; row < others.rows(); ++row) {
-    const auto place = first + static_cast<std::size_t>(others.integer(row, 0)) - 1;
-    answers[place] = {MessageId{others.uuid(row, 1)}, false};
+    const auto place = first + static_cast<std::size_t>(others.integer(row, Column::place)) - 1;
+    answers[place] = {MessageId{others.uuid(row, Column::existing_id)}, false};
   }
 }
 

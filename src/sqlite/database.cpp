@@ -251,7 +251,8 @@ void Database::watch(const std::stop_token& stop, const std::function<void(bool)
     try {
       auto cursor = connection->run(texts_, sql::schedule_next_due_step_watch);
       cursor.bind(options_.clock->wall()).step();
-      return Due{cursor.time_or_null(0), cursor.time_or_null(1)};
+      using Column = sql::columns::schedule_next_due_step_watch;
+      return Due{cursor.time_or_null(Column::timers_at), cursor.time_or_null(Column::jobs_at)};
     } catch (const Error&) {
       return Due{};  // somebody has removed the tables of timers and jobs: workers are still told
                      // of messages

@@ -40,7 +40,7 @@ std::optional<std::string_view> one_topic(const storage::TopicFilter* topics) {
 storage::Claimed QueueClaim::run() {
   claimed_.entries.reserve(static_cast<std::size_t>(order_.batch_size));
   for (auto cursor = context_.run(connection_, context_.sql.paused); cursor.step();)
-    paused_.insert(cursor.text(0));
+    paused_.insert(cursor.text(sql::columns::paused::topic));
   for (auto lane = lane_below(context_, connection_, storage::highest_priority + 1);
        lane && !full_ && !claimed_.unfinished; lane = lane_below(context_, connection_, *lane)) {
     claim_lane(*lane);
@@ -97,24 +97,27 @@ void QueueClaim::note_passed(const Place& place) {
 }
 
 bool QueueClaim::read_due(const Cursor& cursor, std::vector<DueRow>& rows) {
-  const auto size = static_cast<std::int64_t>(cursor.view(2).size());
+  using Column = sql::columns::claim;
+  const auto size = static_cast<std::int64_t>(cursor.view(Column::payload).size());
   if (bytes_ > 0 && bytes_ + size > order_.max_bytes) {
     full_ = claimed_.cut = true;
     return false;
   }
   bytes_ += size;
   DueRow row;
-  row.entry.claimed.message = read_message(cursor);
-  row.seq = cursor.integer(13);
-  row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(10) + 1, row.seq};
-  row.entry.ready_at = cursor.time(12);
-  row.entry.lost_leases = static_cast<int>(cursor.integer(14));
-  row.lost = cursor.integer(11) > 0;
+  row.entry.claimed.message = read_message<Column>(cursor);
+  row.seq = cursor.integer(Column::row_at);
+  row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(Column::claim_epoch) + 1,
+                             row.seq};
+  row.entry.ready_at = cursor.time(Column::ready_at);
+  row.entry.lost_leases = static_cast<int>(cursor.integer(Column::lost_leases));
+  row.lost = cursor.integer(Column::lease_until) > 0;
   rows.push_back(std::move(row));
   return true;
 }
 
 std::vector<QueueClaim::DueRow> QueueClaim::due_rows(Place& place, std::size_t most) {
+  using Column = sql::columns::claim;
   const auto* topics = order_.topics;
   const auto rest = topics != nullptr && (topics->except || topics->topics.size() > 1)
                         ? std::optional{core::to_json(topics->topics)}
@@ -130,22 +133,24 @@ std::vector<QueueClaim::DueRow> QueueClaim::due_rows(Place& place, std::size_t m
       place.is_end = true;
       break;
     }
-    if (topics == nullptr || topics->takes(cursor.view(1))) {
+    if (topics == nullptr || topics->takes(cursor.view(Column::topic))) {
       if (!read_due(cursor, rows)) break;
       continue;
     }
     ++foreign;
-    if (rows.empty()) place.from = {cursor.time(12), {}, cursor.integer(13)};
+    if (rows.empty())
+      place.from = {cursor.time(Column::ready_at), {}, cursor.integer(Column::row_at)};
   }
   return rows;
 }
 
 std::optional<storage::QueueMark> QueueClaim::leap_bound(const Place& place) {
+  using Column = sql::columns::claim_step_bound;
   const auto rows = order_.look_at > 0 ? std::int64_t{order_.look_at} : leap_rows;
   auto cursor = context_.run(connection_, context_.sql.claim_step_bound);
   cursor.bind(place.lane).bind(now_).bind(place.from.ready_at).bind(place.from.row).bind(rows);
   if (!cursor.step()) return std::nullopt;
-  return storage::QueueMark{cursor.time(0), {}, cursor.integer(1)};
+  return storage::QueueMark{cursor.time(Column::ready_at), {}, cursor.integer(Column::row_at)};
 }
 
 std::vector<std::int64_t> QueueClaim::leap(Place& place, std::size_t most) {
@@ -243,13 +248,14 @@ std::optional<std::chrono::microseconds> QueueClaim::next_due() {
 }
 
 std::optional<std::chrono::microseconds> QueueClaim::next_due_in(std::int64_t lane) {
+  using Column = sql::columns::next_due_step_lane;
   auto cursor = context_.run(connection_, context_.sql.next_due_step_lane);
   cursor.bind(lane).bind(now_).bind(scheduled_looked_at);
   for (std::int64_t seen = 1; cursor.step(); ++seen) {
     // Behind this many messages of other topics the search ends: the worker looks again when the
     // last of them is due.
-    if (!order_.topics->takes(cursor.view(1)) && seen < scheduled_looked_at) continue;
-    return std::chrono::microseconds{cursor.integer(0)};
+    if (!order_.topics->takes(cursor.view(Column::topic)) && seen < scheduled_looked_at) continue;
+    return std::chrono::microseconds{cursor.integer(Column::due_in)};
   }
   return std::nullopt;
 }

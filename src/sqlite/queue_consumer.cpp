@@ -104,6 +104,7 @@ std::vector<MessageId> QueueConsumer::renew(storage::WriteSession& session, Owne
 std::size_t QueueConsumer::reap_expired(storage::WriteSession& session,
                                         std::optional<int> max_attempts, int most,
                                         std::optional<int> look_at) {
+  using Column = sql::columns::reap_expired;
   auto& connection = WriteSession::of(session);
   const auto now = context_.now();
   std::vector<QueueSettlement::ClaimedRow> rows;
@@ -115,7 +116,9 @@ std::size_t QueueConsumer::reap_expired(storage::WriteSession& session,
         .bind(now)
         .bind(most - static_cast<std::int64_t>(rows.size()))
         .bind(look_at ? std::int64_t{*look_at} : std::int64_t{-1});  // all of them
-    while (cursor.step()) rows.push_back({cursor.integer(0), static_cast<int>(cursor.integer(1))});
+    while (cursor.step())
+      rows.push_back(
+          {cursor.integer(Column::seq), static_cast<int>(cursor.integer(Column::attempts))});
   }
   for (const auto& row : rows) {
     if (max_attempts && row.attempts + 1 >= *max_attempts) {

@@ -22,15 +22,17 @@ void bind_filter(Cursor& cursor, const DeadLetterFilter& filter, int most) {
 }
 
 StoredMessage read_stored(const Cursor& row) {
+  using Column = sql::columns::find;
   StoredMessage stored;
-  stored.message = read_message(row);
-  stored.status = static_cast<MessageStatus>(row.integer(11));
-  stored.processed_at = row.time_or_null(12);
-  if (!row.is_null(13)) stored.processed_by = OwnerToken{row.uuid(13)};
-  stored.last_error = row.text_or_null(14);
-  stored.past_attempts = static_cast<int>(row.integer(15));
-  stored.unique_key = row.text_or_null(16);
-  stored.next_attempt_at = row.time_or_null(17);
+  stored.message = read_message<Column>(row);
+  stored.status = static_cast<MessageStatus>(row.integer(Column::status));
+  stored.processed_at = row.time_or_null(Column::processed_at);
+  if (!row.is_null(Column::processed_by))
+    stored.processed_by = OwnerToken{row.uuid(Column::processed_by)};
+  stored.last_error = row.text_or_null(Column::last_error);
+  stored.past_attempts = static_cast<int>(row.integer(Column::past_attempts));
+  stored.unique_key = row.text_or_null(Column::unique_key);
+  stored.next_attempt_at = row.time_or_null(Column::next_attempt_at);
   return stored;
 }
 
@@ -99,32 +101,36 @@ WallTime QueueOperator::now(storage::ReadSession& session) {
 }
 
 QueueCounts QueueOperator::counts(storage::ReadSession& session) {
+  using Column = sql::columns::counts;
   auto cursor = context_.run(ReadSession::of(session), context_.sql.counts);
   cursor.bind(queue_count_limit).bind(context_.now()).step();
   QueueCounts counts;
-  counts.ready = cursor.integer(0);
-  counts.scheduled = cursor.integer(1);
-  counts.in_progress = cursor.integer(2);
-  counts.done = cursor.integer(3);
-  counts.failed = cursor.integer(4);
-  counts.paused = cursor.integer(5);
+  counts.ready = cursor.integer(Column::ready);
+  counts.scheduled = cursor.integer(Column::scheduled);
+  counts.in_progress = cursor.integer(Column::in_progress);
+  counts.done = cursor.integer(Column::done);
+  counts.failed = cursor.integer(Column::failed);
+  counts.paused = cursor.integer(Column::paused);
   counts.counted_up_to = queue_count_limit;
-  if (!cursor.is_null(6)) counts.oldest_due = std::chrono::microseconds{cursor.integer(6)};
+  if (!cursor.is_null(Column::oldest_due))
+    counts.oldest_due = std::chrono::microseconds{cursor.integer(Column::oldest_due)};
   return counts;
 }
 
 std::vector<storage::DueTopic> QueueOperator::due_topics(storage::ReadSession& session,
                                                          std::chrono::microseconds waiting,
                                                          int look_at) {
+  using Column = sql::columns::due_topics;
   const auto now = context_.now();
   std::map<std::string, storage::DueTopic> found;
   for (int lane = storage::lowest_priority; lane <= storage::highest_priority; ++lane) {
     auto cursor = context_.run(ReadSession::of(session), context_.sql.due_topics);
     cursor.bind(std::int64_t{lane}).bind(now).bind(now - waiting).bind(std::int64_t{look_at});
     while (cursor.step()) {
-      auto& topic = found[cursor.text(0)];
-      topic.seen += cursor.integer(1);
-      topic.oldest_wait = std::max(topic.oldest_wait, std::chrono::microseconds{cursor.integer(2)});
+      auto& topic = found[cursor.text(Column::topic)];
+      topic.seen += cursor.integer(Column::seen);
+      topic.oldest_wait = std::max(topic.oldest_wait,
+                                   std::chrono::microseconds{cursor.integer(Column::oldest_wait)});
     }
   }
   std::vector<storage::DueTopic> topics;
@@ -170,6 +176,7 @@ std::vector<StoredMessage> QueueOperator::dead_letters(storage::ReadSession& ses
 DeadLetterSummary QueueOperator::dead_letter_summary(storage::ReadSession& session,
                                                      const DeadLetterFilter& filter,
                                                      const DeadLetterSummaryLimits& limits) {
+  using Column = sql::columns::dead_letter_summary;
   auto cursor = context_.run(ReadSession::of(session), context_.sql.dead_letter_summary);
   cursor.bind(core::view_of(filter.topic))
       .bind(filter.failed_after)
@@ -178,21 +185,26 @@ DeadLetterSummary QueueOperator::dead_letter_summary(storage::ReadSession& sessi
       .bind(std::int64_t{limits.groups});
   DeadLetterSummary summary;
   while (cursor.step()) {
-    if (cursor.is_null(0)) {
-      summary.letters_read = cursor.integer(2);
+    if (cursor.is_null(Column::topic)) {
+      summary.letters_read = cursor.integer(Column::letters);
       continue;
     }
-    auto error = cursor.is_null(1) ? std::nullopt : std::optional{cursor.text(1)};
-    summary.groups.push_back(
-        {cursor.text(0), std::move(error), cursor.integer(2), cursor.time(3), cursor.time(4)});
+    auto error = cursor.is_null(Column::last_error)
+                     ? std::nullopt
+                     : std::optional{cursor.text(Column::last_error)};
+    summary.groups.push_back({cursor.text(Column::topic), std::move(error),
+                              cursor.integer(Column::letters), cursor.time(Column::first_failed_at),
+                              cursor.time(Column::last_failed_at)});
   }
   return summary;
 }
 
 std::vector<PausedTopic> QueueOperator::paused(storage::ReadSession& session) {
+  using Column = sql::columns::paused;
   auto cursor = context_.run(ReadSession::of(session), context_.sql.paused);
   std::vector<PausedTopic> paused;
-  while (cursor.step()) paused.push_back({cursor.text(0), cursor.time(1)});
+  while (cursor.step())
+    paused.push_back({cursor.text(Column::topic), cursor.time(Column::paused_at)});
   return paused;
 }
 

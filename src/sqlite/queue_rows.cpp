@@ -1,24 +1,6 @@
 #include "sqlite/queue_rows.hpp"
 
-#include "core/headers.hpp"
-
 namespace dovetail::sqlite {
-
-Message read_message(const Cursor& row) {
-  Message message;
-  message.id = MessageId{row.uuid(0)};
-  message.message_id = MessageId{row.uuid(0)};
-  message.topic = row.text(1);
-  if (!row.is_null(2)) message.payload = row.text(2);
-  message.correlation_id = row.text_or_null(3);
-  if (!row.is_null(4)) message.headers = core::headers_from_json(row.text(4));
-  message.created_at = row.time(5);
-  message.due_at = row.time_or_null(6);
-  message.expires_at = row.time_or_null(7);
-  message.priority = static_cast<int>(row.integer(8));
-  message.attempts = static_cast<int>(row.integer(9));
-  return message;
-}
 
 std::optional<std::int64_t> lane_below(const QueueContext& queue, Connection& connection,
                                        std::int64_t lane) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "core/headers.hpp"
 #include "dovetail/queue.hpp"
 #include "sqlite/queue_context.hpp"
 
@@ -13,8 +14,24 @@ namespace dovetail::sqlite {
 inline constexpr std::string_view lease_expired_error =
     "its lease ran out, and with it its last attempt";
 
-/// Reads the columns that claimed and stored messages share. They come first.
-[[nodiscard]] Message read_message(const Cursor& row);
+/// Reads the columns that claimed and stored messages share.
+template <class Column>
+[[nodiscard]] Message read_message(const Cursor& row) {
+  Message message;
+  message.id = MessageId{row.uuid(Column::id)};
+  message.message_id = MessageId{row.uuid(Column::id)};
+  message.topic = row.text(Column::topic);
+  if (!row.is_null(Column::payload)) message.payload = row.text(Column::payload);
+  message.correlation_id = row.text_or_null(Column::correlation_id);
+  if (!row.is_null(Column::headers))
+    message.headers = core::headers_from_json(row.text(Column::headers));
+  message.created_at = row.time(Column::created_at);
+  message.due_at = row.time_or_null(Column::due_at);
+  message.expires_at = row.time_or_null(Column::expires_at);
+  message.priority = static_cast<int>(row.integer(Column::priority));
+  message.attempts = static_cast<int>(row.integer(Column::attempts));
+  return message;
+}
 
 /// The highest priority below `lane` that has messages.
 [[nodiscard]] std::optional<std::int64_t> lane_below(const QueueContext& queue,

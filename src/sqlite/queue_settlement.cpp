@@ -38,10 +38,12 @@ std::span<const Claim> first_run(std::span<const Claim> claims) {
 }  // namespace
 
 std::optional<QueueSettlement::ClaimedRow> QueueSettlement::find(const Claim& claim) {
+  using Column = sql::columns::abandon_step_claimed;
   auto cursor = context_.run(connection_, context_.sql.abandon_step_claimed);
   cursor.bind(owner_.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now_);
   if (!cursor.step()) return std::nullopt;
-  return ClaimedRow{cursor.integer(0), static_cast<int>(cursor.integer(1))};
+  return ClaimedRow{cursor.integer(Column::seq),
+                    static_cast<int>(cursor.integer(Column::attempts))};
 }
 
 std::size_t QueueSettlement::ack(std::span<const Claim> claims, bool keep) {
