@@ -49,6 +49,7 @@
 namespace dovetail {
 
 namespace storage {
+class InboxStore;
 struct BeginAnswer;
 struct BeginOrder;
 struct InboxArrival;
@@ -384,6 +385,7 @@ class Inbox {
   void note_enqueued(const storage::InboxArrival& arrival, const InboxEnqueued& answer) const;
 
   storage::Database* database_;
+  storage::InboxStore* store_;
   InboxOptions options_;
   Logger log_;
   Metrics metrics_;

@@ -36,6 +36,7 @@ namespace dovetail {
 
 namespace storage {
 class Database;
+class InstanceStore;
 }  // namespace storage
 
 enum class InstanceState {
@@ -91,7 +92,7 @@ class Instances {
  public:
   static constexpr std::chrono::seconds stale_after{90};
 
-  explicit Instances(storage::Database& database) : database_(&database) {}
+  explicit Instances(storage::Database& database);
 
   /// All instances, including stale ones, oldest first; at most 10,000.
   [[nodiscard]] std::vector<InstanceInfo> list();
@@ -108,6 +109,7 @@ class Instances {
 
  private:
   storage::Database* database_;
+  storage::InstanceStore* store_;
 };
 
 }  // namespace dovetail

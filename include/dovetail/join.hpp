@@ -45,8 +45,9 @@
 namespace dovetail {
 
 namespace storage {
+class JoinStore;
 class WriteSession;
-}
+}  // namespace storage
 
 enum class JoinStatus : std::uint8_t { pending = 0, completed = 1, failed = 2, cancelled = 3 };
 enum class StepStatus : std::uint8_t { pending = 0, completed = 1, failed = 2 };
@@ -225,6 +226,7 @@ class Joins {
   void note_cancelled(JoinId join) const;
 
   storage::Database* database_;
+  storage::JoinStore* store_;
   Outbox* outbox_;
   JoinOptions options_;
   Logger log_;

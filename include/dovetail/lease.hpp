@@ -49,6 +49,7 @@ namespace dovetail {
 
 namespace storage {
 class Database;
+class LeaseStore;
 }  // namespace storage
 
 struct Lease {
@@ -123,6 +124,7 @@ class Leases {
                                const std::stop_token& stop);
 
   storage::Database* database_;
+  storage::LeaseStore* store_;
   Logger log_;
   Metrics metrics_;
 };

@@ -23,6 +23,7 @@ namespace dovetail {
 
 namespace storage {
 class Database;
+class QueueProducer;
 struct NewMessage;
 }  // namespace storage
 
@@ -94,6 +95,8 @@ class Outbox : public WorkQueue {
   void note_enqueued(const storage::NewMessage& message, bool stored) const;
   void note_enqueued_many(std::span<const EnqueueRequest> requests,
                           std::span<const Enqueued> answers) const;
+
+  storage::QueueProducer* producer_;
 };
 
 }  // namespace dovetail

@@ -44,7 +44,8 @@ namespace dovetail {
 
 namespace storage {
 class Database;
-class QueueStore;
+class QueueConsumer;
+class QueueOperator;
 
 /// Where the engine that claimed a message finds it fastest. It has no meaning to callers, and
 /// decides nothing.
@@ -209,9 +210,9 @@ struct QueueOptions {
 
 class WorkQueue {
  public:
-  /// A queue of `database`. Log events and metrics begin with `name`.
-  WorkQueue(storage::Database& database, storage::QueueStore& store, std::string_view name,
-            QueueOptions options, Logger log, Metrics metrics);
+  /// The queue `name` of `database`. Log events and metrics begin with `name`.
+  WorkQueue(storage::Database& database, std::string_view name, QueueOptions options, Logger log,
+            Metrics metrics);
 
   // --- for your own workers
 
@@ -308,7 +309,8 @@ class WorkQueue {
   [[nodiscard]] std::string event(const char* what) const { return name_ + "." + what; }
 
   storage::Database* database_;
-  storage::QueueStore* store_;
+  storage::QueueConsumer* consumer_;
+  storage::QueueOperator* operator_;
   std::string name_;
   QueueOptions options_;
   Logger log_;

@@ -47,6 +47,10 @@
 namespace dovetail {
 
 namespace storage {
+class JobStore;
+class QueueConsumer;
+class QueueProducer;
+class TimerStore;
 class WriteSession;
 struct ClaimedEntry;
 struct NewTime;
@@ -164,6 +168,9 @@ class Timers {
   bool move(Transaction& transaction, TimerId timer, const storage::NewTime& time);
 
   storage::Database* database_;
+  storage::TimerStore* store_;
+  storage::QueueProducer* producer_;
+  storage::QueueConsumer* consumer_;
   Logger log_;
   Metrics metrics_;
   WorkQueue queue_;
@@ -330,6 +337,7 @@ class Jobs {
   void note(const Progress& progress) const;
 
   storage::Database* database_;
+  storage::JobStore* store_;
   Outbox* outbox_;
   ScheduleOptions options_;
   Logger log_;

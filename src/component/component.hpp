@@ -29,7 +29,7 @@ struct Chore {
 /// A queue of a component. The runtime reaps its expired leases and deletes its old history.
 struct Queue {
   WorkQueue* queue = nullptr;
-  storage::QueueStore* store = nullptr;
+  storage::QueueConsumer* consumer = nullptr;
   bool has_handlers = false;  ///< Handlers can be registered for its topics.
 };
 

@@ -122,10 +122,9 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(std::span<const InboxRequest> req
   const auto batch = sorted(requests, options_.queue);
   if (batch.arrivals.empty()) return {};
   std::vector<InboxEnqueued> answers;
-  database_->write({.single_statement = requests.size() == 1, .repeatable = true},
-                   [&](storage::WriteSession& session) {
-                     answers = database_->inbox().receive(session, batch.arrivals);
-                   });
+  database_->write(
+      {.single_statement = requests.size() == 1, .repeatable = true},
+      [&](storage::WriteSession& session) { answers = store_->receive(session, batch.arrivals); });
   for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
   return in_old_order(batch, answers);
 }
@@ -134,7 +133,7 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
                                                std::span<const InboxRequest> requests) {
   const auto batch = sorted(requests, options_.queue);
   if (batch.arrivals.empty()) return {};
-  const auto answers = database_->inbox().receive(session_of(transaction), batch.arrivals);
+  const auto answers = store_->receive(session_of(transaction), batch.arrivals);
   for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
   return in_old_order(batch, answers);
 }

@@ -14,7 +14,9 @@ Component::Component(const component::Environment& environment)
       metrics_(environment.metrics) {}
 
 std::vector<component::Queue> Component::queues() {
-  return {{.queue = &inbox.queue(), .store = &database_.inbox_queue(), .has_handlers = true}};
+  return {{.queue = &inbox.queue(),
+           .consumer = &database_.queue(storage::queue_names::inbox).consumer,
+           .has_handlers = true}};
 }
 
 std::vector<component::Chore> Component::chores() {

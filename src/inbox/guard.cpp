@@ -36,7 +36,8 @@ struct Mark {
 template <class Run>
 bool marked(storage::Database& database, const Mark& mark, const Run& run) {
   return storage::confirmed_write(database, {}, run, [&](storage::WriteSession& session) {
-    return database.inbox().is_marked(session, mark.key, mark.status, mark.fence);
+    return database.store<storage::InboxStore>().is_marked(session, mark.key, mark.status,
+                                                           mark.fence);
   });
 }
 
@@ -74,7 +75,7 @@ Begun Inbox::begin(std::string_view source, std::string_view message_id,
                                   .max_attempts = max_attempts};
   storage::BeginAnswer answer;
   const auto ask = [&](storage::WriteSession& session) {
-    answer = database_->inbox().try_begin(session, key, order);
+    answer = store_->try_begin(session, key, order);
   };
   if (transaction != nullptr) {
     ask(session_of(*transaction));
@@ -104,13 +105,12 @@ bool Inbox::mark_processed(const InboxTicket& ticket) {
   const auto key = checked_key(ticket);
   const Mark mark{key, InboxStatus::processed, fence_of(ticket)};
   return marked(*database_, mark, [&](storage::WriteSession& session) {
-    return database_->inbox().mark_processed(session, key, mark.fence);
+    return store_->mark_processed(session, key, mark.fence);
   });
 }
 
 bool Inbox::mark_processed(Transaction& transaction, const InboxTicket& ticket) {
-  return database_->inbox().mark_processed(session_of(transaction), checked_key(ticket),
-                                           fence_of(ticket));
+  return store_->mark_processed(session_of(transaction), checked_key(ticket), fence_of(ticket));
 }
 
 bool Inbox::mark_dead(const InboxTicket& ticket, std::string_view reason) {
@@ -118,7 +118,7 @@ bool Inbox::mark_dead(const InboxTicket& ticket, std::string_view reason) {
   const auto text = checked_error("reason", reason);
   const Mark mark{key, InboxStatus::dead, fence_of(ticket)};
   const bool done = marked(*database_, mark, [&](storage::WriteSession& session) {
-    return database_->inbox().mark_dead(session, key, mark.fence, text);
+    return store_->mark_dead(session, key, mark.fence, text);
   });
   if (done) note_dead(ticket.source, ticket.message_id, text);
   return done;
@@ -128,8 +128,7 @@ bool Inbox::mark_dead(Transaction& transaction, const InboxTicket& ticket,
                       std::string_view reason) {
   const auto key = checked_key(ticket);
   const auto text = checked_error("reason", reason);
-  const bool done =
-      database_->inbox().mark_dead(session_of(transaction), key, fence_of(ticket), text);
+  const bool done = store_->mark_dead(session_of(transaction), key, fence_of(ticket), text);
   if (done) note_dead_at_commit(transaction, key, text);
   return done;
 }
@@ -139,7 +138,7 @@ bool Inbox::release(const InboxTicket& ticket, std::string_view error) {
   const auto text = checked_error("error", error);
   const Mark mark{key, InboxStatus::seen, fence_of(ticket)};
   return marked(*database_, mark, [&](storage::WriteSession& session) {
-    return database_->inbox().release(session, key, fence_of(ticket), text, 1);
+    return store_->release(session, key, fence_of(ticket), text, 1);
   });
 }
 
@@ -149,7 +148,7 @@ std::optional<WallTime> Inbox::renew(const InboxTicket& ticket, std::chrono::mil
   std::optional<WallTime> until;
   database_->write({.single_statement = true, .repeatable = true},
                    [&](storage::WriteSession& session) {
-                     until = database_->inbox().renew(session, key, fence_of(ticket), lease);
+                     until = store_->renew(session, key, fence_of(ticket), lease);
                    });
   return until;
 }
@@ -169,9 +168,8 @@ bool Inbox::already_processed(std::string_view source, std::string_view message_
   const auto key = checked_key(source, message_id);
   require_hash(hash);
   storage::Sighting seen;
-  database_->write(
-      {.single_statement = true, .repeatable = true},
-      [&](storage::WriteSession& session) { seen = database_->inbox().see(session, key, hash); });
+  database_->write({.single_statement = true, .repeatable = true},
+                   [&](storage::WriteSession& session) { seen = store_->see(session, key, hash); });
   return answer_seen(seen, source, message_id);
 }
 
@@ -179,15 +177,14 @@ bool Inbox::already_processed(Transaction& transaction, std::string_view source,
                               std::string_view message_id, ContentHash hash) {
   const auto key = checked_key(source, message_id);
   require_hash(hash);
-  return answer_seen(database_->inbox().see(session_of(transaction), key, hash), source,
-                     message_id);
+  return answer_seen(store_->see(session_of(transaction), key, hash), source, message_id);
 }
 
 bool Inbox::mark_processing(std::string_view source, std::string_view message_id) {
   const auto key = checked_key(source, message_id);
   bool done = false;
   database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-    done = database_->inbox().mark_processing(session, key, options_.lease);
+    done = store_->mark_processing(session, key, options_.lease);
   });
   return done;
 }
@@ -195,20 +192,20 @@ bool Inbox::mark_processing(std::string_view source, std::string_view message_id
 bool Inbox::mark_processing(Transaction& transaction, std::string_view source,
                             std::string_view message_id) {
   const auto key = checked_key(source, message_id);
-  return database_->inbox().mark_processing(session_of(transaction), key, options_.lease);
+  return store_->mark_processing(session_of(transaction), key, options_.lease);
 }
 
 bool Inbox::mark_processed(std::string_view source, std::string_view message_id) {
   const auto key = checked_key(source, message_id);
   return marked(*database_, {key, InboxStatus::processed}, [&](storage::WriteSession& session) {
-    return database_->inbox().mark_processed(session, key, std::nullopt);
+    return store_->mark_processed(session, key, std::nullopt);
   });
 }
 
 bool Inbox::mark_processed(Transaction& transaction, std::string_view source,
                            std::string_view message_id) {
-  return database_->inbox().mark_processed(session_of(transaction), checked_key(source, message_id),
-                                           std::nullopt);
+  return store_->mark_processed(session_of(transaction), checked_key(source, message_id),
+                                std::nullopt);
 }
 
 bool Inbox::mark_dead(std::string_view source, std::string_view message_id,
@@ -217,7 +214,7 @@ bool Inbox::mark_dead(std::string_view source, std::string_view message_id,
   const auto text = checked_error("reason", reason);
   const bool done =
       marked(*database_, {key, InboxStatus::dead}, [&](storage::WriteSession& session) {
-        return database_->inbox().mark_dead(session, key, std::nullopt, text);
+        return store_->mark_dead(session, key, std::nullopt, text);
       });
   if (done) note_dead(source, message_id, text);
   return done;
@@ -227,7 +224,7 @@ bool Inbox::mark_dead(Transaction& transaction, std::string_view source,
                       std::string_view message_id, std::string_view reason) {
   const auto key = checked_key(source, message_id);
   const auto text = checked_error("reason", reason);
-  const bool done = database_->inbox().mark_dead(session_of(transaction), key, std::nullopt, text);
+  const bool done = store_->mark_dead(session_of(transaction), key, std::nullopt, text);
   if (done) note_dead_at_commit(transaction, key, text);
   return done;
 }

@@ -68,10 +68,11 @@ std::string_view to_string(InboxEnqueueOutcome outcome) {
 
 Inbox::Inbox(storage::Database& database, InboxOptions options, Logger log, Metrics metrics)
     : database_(&database),
+      store_(&database.store<storage::InboxStore>()),
       options_(options),
       log_(log),
       metrics_(metrics),
-      queue_(database, database.inbox_queue(), "inbox", options.queue, std::move(log),
+      queue_(database, storage::queue_names::inbox, options.queue, std::move(log),
              std::move(metrics)) {
   inbox::require_lease(options_.lease);
   if (options_.remember < std::chrono::seconds{1} || options_.remember > ten_years) {
@@ -92,16 +93,15 @@ void Inbox::note_mismatch(std::string_view source, std::string_view message_id) 
 std::optional<InboxEntry> Inbox::find(std::string_view source, std::string_view message_id) {
   const auto key = checked_key(source, message_id);
   std::optional<InboxEntry> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->inbox().find(session, key); });
+  database_->read([&](storage::ReadSession& session) { found = store_->find(session, key); });
   return found;
 }
 
 InboxCounts Inbox::counts() {
   InboxCounts counts;
   database_->read([&](storage::ReadSession& session) {
-    counts = database_->inbox().counts(session);
-    counts.queue = database_->inbox_queue().counts(session);
+    counts = store_->counts(session);
+    counts.queue = database_->queue(storage::queue_names::inbox).operations.counts(session);
   });
   return counts;
 }
@@ -112,9 +112,8 @@ std::vector<InboxEntry> Inbox::dead_letters(const InboxDeadLetterFilter& filter,
   if (page.after_source) (void)checked_key(*page.after_source, page.after_message_id);
   core::require_batch_size("size", page.size);
   std::vector<InboxEntry> found;
-  database_->read([&](storage::ReadSession& session) {
-    found = database_->inbox().dead_letters(session, filter, page);
-  });
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->dead_letters(session, filter, page); });
   return found;
 }
 
@@ -128,13 +127,14 @@ std::size_t Inbox::replay(const InboxDeadLetterFilter& filter, const ReplayOptio
   // Messages that die again during the replay are left out.
   auto bounded = filter;
   database_->read([&](storage::ReadSession& session) {
-    const auto now = database_->outbox().now(session) + std::chrono::microseconds{1};
+    const auto now = database_->queue(storage::queue_names::outbox).operations.now(session) +
+                     std::chrono::microseconds{1};
     bounded.failed_before = std::min(now, filter.failed_before.value_or(now));
   });
   std::size_t total = 0;
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = database_->inbox().replay(session, bounded, checked, storage::portion);
+      count = store_->replay(session, bounded, checked, storage::portion);
       if (count > 0) session.wakes(storage::queue_names::inbox);
     });
   }
@@ -150,7 +150,7 @@ std::size_t Inbox::purge_dead_letters(const InboxDeadLetterFilter& filter) {
   require_filter(filter);
   const auto total =
       storage::in_portions(*database_, [&](storage::WriteSession& session, int most) {
-        return database_->inbox().purge_dead_letters(session, filter, most);
+        return store_->purge_dead_letters(session, filter, most);
       });
   log_.write(LogLevel::info, "inbox.purged_dead_letters",
              {{"store", database_->name()}, {"count", total}});
@@ -165,9 +165,7 @@ std::vector<InboxEntry> Inbox::stuck(std::chrono::milliseconds overdue, int most
   core::require_batch_size("most", most);
   std::vector<InboxEntry> found;
   database_->read(
-      [&](storage::ReadSession& session) {
-        found = database_->inbox().stuck(session, overdue, most);
-      },
+      [&](storage::ReadSession& session) { found = store_->stuck(session, overdue, most); },
       {.service = true, .stop = stop});
   return found;
 }
@@ -178,9 +176,7 @@ std::size_t Inbox::purge(std::chrono::seconds age, const std::stop_token& stop) 
   }
   const auto total = storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session, int most) {
-        return database_->inbox().purge(session, age, most);
-      },
+      [&](storage::WriteSession& session, int most) { return store_->purge(session, age, most); },
       stop);
   metrics_.count("inbox.purged", total, {{"store", database_->name()}});
   if (total > 0) {

@@ -84,10 +84,9 @@ storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::Beg
                               std::chrono::ceil<std::chrono::milliseconds>(order.lease) + grace);
   for (auto pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
     storage::BeginAnswer answer;
-    database_->write({.single_statement = true, .repeatable = true},
-                     [&](storage::WriteSession& session) {
-                       answer = database_->inbox().try_begin(session, key, order);
-                     });
+    database_->write(
+        {.single_statement = true, .repeatable = true},
+        [&](storage::WriteSession& session) { answer = store_->try_begin(session, key, order); });
     if (answer.outcome != BeginOutcome::in_progress || !answer.by_process || patience.expired())
       return answer;
     system_clock()->sleep_for(pause);
@@ -99,10 +98,10 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
                                    const std::function<void(Transaction& transaction)>& handler) {
   const auto transaction = database_->begin();
   auto& session = transaction->session();
-  if (!database_->inbox().continue_try(session, key, fence, lease_while_open)) {
+  if (!store_->continue_try(session, key, fence, lease_while_open)) {
     // An earlier run of this call has committed without learning of it, or another call has begun
     // the message since.
-    const bool handled = database_->inbox().is_marked(session, key, InboxStatus::processed, fence);
+    const bool handled = store_->is_marked(session, key, InboxStatus::processed, fence);
     return handled ? ProcessOutcome::handled : ProcessOutcome::in_progress;
   }
   {
@@ -110,7 +109,7 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
     handler(lent);
   }
   // Returns false only if the handler has marked the message itself.
-  database_->inbox().mark_processed(session, key, fence);
+  store_->mark_processed(session, key, fence);
   transaction->commit();
   return ProcessOutcome::handled;
 }
@@ -186,7 +185,7 @@ bool Inbox::store_end(const storage::InboxKey& key, const storage::InboxFence& f
   }
   const auto stop = end == TryEnd::cancelled ? limit.get_token() : std::stop_token{};
   database_->write({.stop = stop}, [&](storage::WriteSession& session) {
-    auto& store = database_->inbox();
+    auto& store = *store_;
     noted = store.continue_try(session, key, fence, std::chrono::minutes{1});
     if (!noted) return;
     if (end == TryEnd::dead) {

@@ -7,6 +7,7 @@
 #include "storage/database.hpp"
 #include "storage/instance_store.hpp"
 #include "storage/portions.hpp"
+#include "storage/queue_store.hpp"
 
 namespace dovetail {
 namespace {
@@ -40,18 +41,23 @@ bool InstanceInfo::handles(std::string_view queue, std::string_view topic) const
       queues, [&](const InstanceQueue& each) { return each.name == queue && each.handles(topic); });
 }
 
+Instances::Instances(storage::Database& database)
+    : database_(&database), store_(&database.store<storage::InstanceStore>()) {}
+
 std::vector<InstanceInfo> Instances::list() {
   std::vector<InstanceInfo> found;
   database_->read([&](storage::ReadSession& session) {
-    found = database_->instances().list(session, instance::most_instances);
+    found = store_->list(session, instance::most_instances);
   });
   return found;
 }
 
 std::vector<UnhandledTopic> Instances::unhandled_topics(const UnhandledTopicsRequest& request) {
   require_request(request);
-  auto topics = instance::find_unhandled(*database_, database_->outbox(), "outbox", request, {});
-  auto inbox = instance::find_unhandled(*database_, database_->inbox_queue(), "inbox", request, {});
+  auto topics = instance::find_unhandled(
+      *database_, database_->queue(storage::queue_names::outbox).operations, "outbox", request, {});
+  auto inbox = instance::find_unhandled(
+      *database_, database_->queue(storage::queue_names::inbox).operations, "inbox", request, {});
   std::ranges::move(inbox, std::back_inserter(topics));
   instance::sort_by_wait(topics);
   return topics;
@@ -63,9 +69,7 @@ std::size_t Instances::purge(std::chrono::seconds age, const std::stop_token& st
   }
   return storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session) {
-        return database_->instances().purge(session, age, storage::portion);
-      },
+      [&](storage::WriteSession& session) { return store_->purge(session, age, storage::portion); },
       stop);
 }
 
@@ -88,8 +92,8 @@ std::vector<UnhandledTopic> unhandled(std::span<const InstanceInfo> instances,
   return found;
 }
 
-std::vector<UnhandledTopic> find_unhandled(storage::Database& database, storage::QueueStore& store,
-                                           std::string_view queue,
+std::vector<UnhandledTopic> find_unhandled(storage::Database& database,
+                                           storage::QueueOperator& store, std::string_view queue,
                                            const UnhandledTopicsRequest& request,
                                            const storage::ReadOptions& options) {
   std::vector<UnhandledTopic> found;
@@ -98,7 +102,8 @@ std::vector<UnhandledTopic> find_unhandled(storage::Database& database, storage:
         found.clear();
         const auto due = store.due_topics(session, request.waiting, request.look_at);
         if (!due.empty())
-          found = unhandled(database.instances().list(session, most_instances), queue, due);
+          found = unhandled(database.store<storage::InstanceStore>().list(session, most_instances),
+                            queue, due);
       },
       options);
   return found;

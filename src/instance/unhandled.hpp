@@ -20,7 +20,7 @@ inline constexpr int most_instances = 10'000;  // read at once
 
 /// Reads the front of a queue. If messages wait there, reads the instances, too.
 [[nodiscard]] std::vector<UnhandledTopic> find_unhandled(storage::Database& database,
-                                                         storage::QueueStore& store,
+                                                         storage::QueueOperator& store,
                                                          std::string_view queue,
                                                          const UnhandledTopicsRequest& request,
                                                          const storage::ReadOptions& options);

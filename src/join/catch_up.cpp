@@ -15,7 +15,7 @@ constexpr std::chrono::seconds commits_within{10};
 }  // namespace
 
 void CatchUp::start() {
-  if (!database_.joins().may_lag()) return;
+  if (!database_.store<storage::JoinStore>().may_lag()) return;
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -69,7 +69,8 @@ bool CatchUp::catch_up(const std::stop_token& stop) {
   while (answer.handled >= storage::portion && !stop.stop_requested()) {
     database_.write({.single_statement = true, .service = true, .stop = stop},
                     [&](storage::WriteSession& session) {
-                      answer = database_.joins().catch_up(session, storage::portion);
+                      answer =
+                          database_.store<storage::JoinStore>().catch_up(session, storage::portion);
                       if (answer.handled > 0) session.wakes(storage::queue_names::outbox);
                     });
     if (answer.handled == 0) break;
@@ -82,7 +83,7 @@ void CatchUp::log_ended(const std::stop_token& stop) {
   std::vector<Join> ended;
   do {
     database_.write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
-      ended = database_.joins().take_unlogged(session, storage::portion);
+      ended = database_.store<storage::JoinStore>().take_unlogged(session, storage::portion);
     });
     for (const auto& join : ended) {
       log_.write(LogLevel::info, "join.ended",
@@ -97,7 +98,7 @@ void CatchUp::log_ended(const std::stop_token& stop) {
 }
 
 void CatchUp::run_once(const std::stop_token& stop) {
-  if (database_.joins().may_lag()) catch_up(stop);
+  if (database_.store<storage::JoinStore>().may_lag()) catch_up(stop);
   log_ended(stop);
 }
 

@@ -87,7 +87,8 @@ std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteS
                                     const FanOutPlan& plan, bool repeated) {
   const auto most_steps =
       std::max(plan.request.expected_steps, static_cast<int>(plan.steps.size()));
-  if (!database.joins().start(session, new_join(plan.join_request, plan.join, most_steps))) {
+  if (!database.store<storage::JoinStore>().start(
+          session, new_join(plan.join_request, plan.join, most_steps))) {
     return std::nullopt;
   }
   FannedOut answer{.join = plan.join, .steps = {}, .wait = std::nullopt};
@@ -95,14 +96,15 @@ std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteS
     answer.steps = outbox::store(database, session, plan.request.steps, plan.steps, repeated);
   }
   const auto steps = expected_steps(plan, answer.steps);
-  if (steps != most_steps) database.joins().expect(session, plan.join, steps);
+  if (steps != most_steps) database.store<storage::JoinStore>().expect(session, plan.join, steps);
   std::vector<storage::Membership> members;
   members.reserve(answer.steps.size());
   for (const auto& step : answer.steps) members.push_back({plan.join, step});
   if (!members.empty()) outbox::attach(database, session, members);
   if (plan.wait) {
-    answer.wait = database.outbox().enqueue(session, *plan.wait);
-    database.joins().await(session, plan.join, *answer.wait);
+    answer.wait =
+        database.queue(storage::queue_names::outbox).producer.enqueue(session, *plan.wait);
+    database.store<storage::JoinStore>().await(session, plan.join, *answer.wait);
   }
   return answer;
 }
@@ -128,8 +130,9 @@ MessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
   database_->write(
       {.repeatable = true}, [&](storage::WriteSession& session, const storage::Attempt& attempt) {
         outbox::require_joins(*database_, session, std::span{&join, 1});
-        database_->outbox().enqueue_many(session, std::span{&message, 1}, attempt.after_doubt);
-        database_->joins().await(session, join, message.id);
+        database_->queue(storage::queue_names::outbox)
+            .producer.enqueue_many(session, std::span{&message, 1}, attempt.after_doubt);
+        store_->await(session, join, message.id);
       });
   outbox_->note_enqueued(message, true);
   return message.id;
@@ -141,7 +144,7 @@ MessageId Joins::enqueue_wait(Transaction& transaction, JoinId join,
                                .payload = to_payload(join, continuation)};
   outbox::require_joins(*database_, session_of(transaction), std::span{&join, 1});
   const auto message = outbox_->enqueue(transaction, request);
-  database_->joins().await(session_of(transaction), join, message);
+  store_->await(session_of(transaction), join, message);
   return message;
 }
 

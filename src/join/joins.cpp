@@ -53,6 +53,7 @@ std::string_view to_string(StepStatus status) {
 Joins::Joins(storage::Database& database, Outbox& outbox, JoinOptions options, Logger log,
              Metrics metrics)
     : database_(&database),
+      store_(&database.store<storage::JoinStore>()),
       outbox_(&outbox),
       options_(std::move(options)),
       log_(std::move(log)),
@@ -78,7 +79,7 @@ JoinId Joins::start(const JoinRequest& request) {
   const auto join = new_join(request, id, request.expected_steps);
   const bool created = storage::confirmed_write(
       *database_, {.single_statement = true},
-      [&](storage::WriteSession& session) { return database_->joins().start(session, join); });
+      [&](storage::WriteSession& session) { return store_->start(session, join); });
   if (created) note_started(id, request, request.expected_steps);
   return id;
 }
@@ -88,7 +89,7 @@ JoinId Joins::start(Transaction& transaction, const JoinRequest& request) {
   require_expected_steps(request.expected_steps);
   const auto id = id_for(request.join_id);
   const auto join = new_join(request, id, request.expected_steps);
-  if (database_->joins().start(session_of(transaction), join)) {
+  if (store_->start(session_of(transaction), join)) {
     after_commit(transaction, [this, id, noted = JoinRequest{.grouping_key = request.grouping_key},
                                steps = request.expected_steps] { note_started(id, noted, steps); });
   }
@@ -110,7 +111,7 @@ void Joins::note_started(JoinId join, const JoinRequest& request, int expected_s
 bool Joins::attach_in(storage::WriteSession& session, JoinId join, MessageId message) const {
   const storage::Membership member{join, message};
   const bool known_only = outbox_->options().retain_done.count() == 0;
-  const auto answer = database_->joins().attach(session, std::span{&member, 1}, known_only);
+  const auto answer = store_->attach(session, std::span{&member, 1}, known_only);
   if (answer.missing) no_such_join(join);
   if (answer.unknown && known_only) {
     throw InvalidOperation(
@@ -149,9 +150,9 @@ void Joins::attach(Transaction& transaction, JoinId join, MessageId message) {
 
 bool Joins::report_in(storage::WriteSession& session, JoinId join, MessageId message,
                       StepStatus status) const {
-  const auto counted = database_->joins().report(session, join, message, status);
+  const auto counted = store_->report(session, join, message, status);
   if (counted) return *counted;
-  if (database_->joins().missing(session, std::span{&join, 1})) no_such_join(join);
+  if (store_->missing(session, std::span{&join, 1})) no_such_join(join);
   throw InvalidOperation("message " + message.to_string() + " is no step of join " +
                          join.to_string());
 }

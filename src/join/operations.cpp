@@ -22,7 +22,7 @@ using storage::session_of;
 }  // namespace
 
 bool Joins::cancel_in(storage::WriteSession& session, JoinId join) const {
-  const auto cancelled = database_->joins().cancel(session, join);
+  const auto cancelled = store_->cancel(session, join);
   if (!cancelled) no_such_join(join);
   return *cancelled;
 }
@@ -50,8 +50,7 @@ bool Joins::cancel(Transaction& transaction, JoinId join) {
 
 std::optional<Join> Joins::get(JoinId join) {
   std::optional<Join> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->joins().get(session, join); });
+  database_->read([&](storage::ReadSession& session) { found = store_->get(session, join); });
   return found;
 }
 
@@ -63,27 +62,23 @@ std::vector<Join> Joins::list(const JoinFilter& filter, const JoinPage& page) {
   if (filter.created_before) core::require_time("created_before", *filter.created_before);
   core::require_batch_size("size", page.size);
   std::vector<Join> found;
-  database_->read([&](storage::ReadSession& session) {
-    found = database_->joins().list(session, filter, page);
-  });
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->list(session, filter, page); });
   return found;
 }
 
 std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
   core::require_batch_size("size", page.size);
   std::vector<JoinMember> found;
-  database_->read([&](storage::ReadSession& session) {
-    found = database_->joins().members(session, join, page);
-  });
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->members(session, join, page); });
   return found;
 }
 
 std::size_t Joins::fail_overdue(const std::stop_token& stop) {
   const auto count = storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session, int most) {
-        return database_->joins().fail_overdue(session, most);
-      },
+      [&](storage::WriteSession& session, int most) { return store_->fail_overdue(session, most); },
       stop);
   if (count > 0) {
     metrics_.count("join.overdue", count, {{"store", database_->name()}});
@@ -104,7 +99,7 @@ std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) 
     const auto begun = std::chrono::steady_clock::now();
     database_->write({.single_statement = true, .service = true, .stop = stop},
                      [&](storage::WriteSession& session) {
-                       some = database_->joins().purge(session, age, storage::portion);
+                       some = store_->purge(session, age, storage::portion);
                      });
     count += some;
     if (some == 0) break;

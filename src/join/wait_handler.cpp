@@ -61,8 +61,8 @@ void WaitHandler::look(const Message& message, HandlerContext& context) {
     throw PermanentFailure(error.what());
   }
   auto& transaction = context.transaction();
-  const auto awaited =
-      database_.joins().wait(session_of(transaction), payload.join, message.message_id);
+  const auto awaited = database_.store<storage::JoinStore>().wait(session_of(transaction),
+                                                                  payload.join, message.message_id);
   if (!awaited) throw PermanentFailure("join " + payload.join.to_string() + " does not exist");
   const auto& join = awaited->join;
   switch (join.status) {

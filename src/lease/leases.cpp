@@ -33,7 +33,10 @@ void require_lease(const Lease& lease) {
 }  // namespace
 
 Leases::Leases(storage::Database& database, Logger log, Metrics metrics)
-    : database_(&database), log_(std::move(log)), metrics_(std::move(metrics)) {}
+    : database_(&database),
+      store_(&database.store<storage::LeaseStore>()),
+      log_(std::move(log)),
+      metrics_(std::move(metrics)) {}
 
 std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> limit,
                                      std::string_view owner, std::chrono::milliseconds duration,
@@ -44,10 +47,9 @@ std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> l
   const storage::LeaseOrder order{
       .name = name, .owner = owner, .duration = duration, .slots = limit, .grant = Uuid::random()};
   std::optional<Lease> lease;
-  database_->write({.single_statement = true, .repeatable = true, .stop = stop},
-                   [&](storage::WriteSession& session) {
-                     lease = database_->leases().try_acquire(session, order);
-                   });
+  database_->write(
+      {.single_statement = true, .repeatable = true, .stop = stop},
+      [&](storage::WriteSession& session) { lease = store_->try_acquire(session, order); });
   metrics_.count(lease ? "lease.acquired" : "lease.busy", 1, {{"store", database_->name()}});
   if (lease) {
     log_.write(
@@ -79,10 +81,9 @@ std::optional<WallTime> Leases::renew(const Lease& lease, std::chrono::milliseco
   require_lease(lease);
   require_duration(duration);
   std::optional<WallTime> until;
-  database_->write({.single_statement = true, .repeatable = true, .service = true, .stop = stop},
-                   [&](storage::WriteSession& session) {
-                     until = database_->leases().renew(session, lease, duration);
-                   });
+  database_->write(
+      {.single_statement = true, .repeatable = true, .service = true, .stop = stop},
+      [&](storage::WriteSession& session) { until = store_->renew(session, lease, duration); });
   if (until) metrics_.count("lease.renewed", 1, {{"store", database_->name()}});
   return until;
 }
@@ -91,7 +92,7 @@ bool Leases::release(const Lease& lease, const std::stop_token& stop) {
   require_lease(lease);
   const bool held = storage::confirmed_write(
       *database_, {.single_statement = true, .service = true, .stop = stop},
-      [&](storage::WriteSession& session) { return database_->leases().release(session, lease); });
+      [&](storage::WriteSession& session) { return store_->release(session, lease); });
   log_.write(LogLevel::info, held ? "lease.released" : "lease.gone",
              {{"store", database_->name()},
               {"name", lease.name},
@@ -127,9 +128,8 @@ void Leases::note_failure(std::string_view event, const Lease& lease,
 std::optional<Lease> Leases::get(std::string_view name) {
   require_word("name", name);
   std::vector<Lease> found;
-  database_->read([&](storage::ReadSession& session) {
-    found = database_->leases().list(session, name, {.size = 1});
-  });
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->list(session, name, {.size = 1}); });
   if (found.empty() || found.front().slot != 0) return std::nullopt;
   return found.front();
 }
@@ -137,9 +137,8 @@ std::optional<Lease> Leases::get(std::string_view name) {
 std::vector<Lease> Leases::list(const LeasePage& page) {
   core::require_batch_size("size", page.size);
   std::vector<Lease> found;
-  database_->read([&](storage::ReadSession& session) {
-    found = database_->leases().list(session, std::nullopt, page);
-  });
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->list(session, std::nullopt, page); });
   return found;
 }
 
@@ -149,9 +148,7 @@ std::size_t Leases::purge(std::chrono::seconds age, const std::stop_token& stop)
   }
   return storage::in_portions(
       *database_,
-      [&](storage::WriteSession& session) {
-        return database_->leases().purge(session, age, storage::portion);
-      },
+      [&](storage::WriteSession& session) { return store_->purge(session, age, storage::portion); },
       stop);
 }
 

@@ -8,7 +8,9 @@ Component::Component(const component::Environment& environment)
       database_(environment.database) {}
 
 std::vector<component::Queue> Component::queues() {
-  return {{.queue = &outbox, .store = &database_.outbox(), .has_handlers = true}};
+  return {{.queue = &outbox,
+           .consumer = &database_.queue(storage::queue_names::outbox).consumer,
+           .has_handlers = true}};
 }
 
 std::unique_ptr<component::Component> make_component(const component::Environment& environment) {

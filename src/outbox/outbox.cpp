@@ -15,8 +15,9 @@ using queue::checked;
 using storage::session_of;
 
 Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
-    : WorkQueue(database, database.outbox(), "outbox", options, std::move(log),
-                std::move(metrics)) {}
+    : WorkQueue(database, storage::queue_names::outbox, options, std::move(log),
+                std::move(metrics)),
+      producer_(&database.queue(storage::queue_names::outbox).producer) {}
 
 Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(std::span{&request, 1}).front();
@@ -27,7 +28,7 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   database().write({.single_statement = true, .repeatable = true},
                    [&](storage::WriteSession& session, const storage::Attempt& attempt) {
                      message.fresh = fresh && !attempt.after_doubt;
-                     answer = database().outbox().enqueue(session, message);
+                     answer = producer_->enqueue(session, message);
                      if (!attempt.after_doubt || !fresh || answer != message.id) return;
                      answer = {message.id, true};  // the earlier run of this call has stored it
                      session.wakes(storage::queue_names::outbox);
@@ -39,7 +40,7 @@ Enqueued Outbox::enqueue(const EnqueueRequest& request) {
 Enqueued Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(transaction, std::span{&request, 1}).front();
   const auto message = checked(request, options());
-  const auto answer = database().outbox().enqueue(session_of(transaction), message);
+  const auto answer = producer_->enqueue(session_of(transaction), message);
   note_enqueued(message, answer.stored());
   return answer;
 }

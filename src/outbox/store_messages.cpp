@@ -10,14 +10,14 @@ namespace dovetail::outbox {
 void require_joins(storage::Database& database, storage::WriteSession& session,
                    std::span<const JoinId> joins) {
   if (joins.empty()) return;
-  if (const auto missing = database.joins().missing(session, joins)) {
+  if (const auto missing = database.store<storage::JoinStore>().missing(session, joins)) {
     throw InvalidOperation("join " + missing->to_string() + " does not exist");
   }
 }
 
 void attach(storage::Database& database, storage::WriteSession& session,
             std::span<const storage::Membership> members) {
-  const auto answer = database.joins().attach(session, members, true);
+  const auto answer = database.store<storage::JoinStore>().attach(session, members, true);
   if (answer.missing)
     throw InvalidOperation("join " + answer.missing->to_string() + " does not exist");
   if (answer.unknown) {
@@ -36,7 +36,8 @@ std::vector<Enqueued> store(storage::Database& database, storage::WriteSession& 
   std::ranges::sort(joins);
   joins.erase(std::unique(joins.begin(), joins.end()), joins.end());
   require_joins(database, session, joins);  // before the first write
-  auto answers = database.outbox().enqueue_many(session, messages, repeated);
+  auto answers = database.queue(storage::queue_names::outbox)
+                     .producer.enqueue_many(session, messages, repeated);
   if (joins.empty()) return answers;
   std::vector<storage::Membership> members;
   for (std::size_t i = 0; i < requests.size(); ++i) {

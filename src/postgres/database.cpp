@@ -152,7 +152,22 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       notifier_(options_.log, name_,
                 [this](const Notifier::Queues& queues, const std::stop_token& stop) {
                   notify(queues, stop);
-                }) {}
+                }) {
+  register_stores();
+}
+
+void Database::register_stores() {
+  registry().add<storage::InboxStore>(inbox_);
+  registry().add<storage::TimerStore>(timers_);
+  registry().add<storage::JobStore>(jobs_);
+  registry().add<storage::JoinStore>(joins_);
+  registry().add<storage::LeaseStore>(leases_);
+  registry().add<storage::InstanceStore>(instances_);
+  registry().add<storage::MigrationStore>(migrations_);
+  registry().add_queue(storage::queue_names::outbox, outbox_.roles());
+  registry().add_queue(storage::queue_names::inbox, inbox_queue_.roles());
+  registry().add_queue(storage::queue_names::timers, timer_queue_.roles());
+}
 
 std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {
   // An attempt that has begun takes the time that it needs: the pool begins none after

@@ -37,21 +37,12 @@ class Database final : public storage::Database {
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
-  storage::QueueStore& outbox() override { return outbox_; }
-  storage::InboxStore& inbox() override { return inbox_; }
-  storage::QueueStore& inbox_queue() override { return inbox_queue_; }
-  storage::TimerStore& timers() override { return timers_; }
-  storage::QueueStore& timer_queue() override { return timer_queue_; }
-  storage::JobStore& jobs() override { return jobs_; }
-  storage::JoinStore& joins() override { return joins_; }
-  storage::LeaseStore& leases() override { return leases_; }
-  storage::InstanceStore& instances() override { return instances_; }
-  storage::MigrationStore& migrations() override { return migrations_; }
 
   /// Wakes the workers for which the session's transaction, which has committed, has messages.
   void wake(const storage::WriteSession& session);
 
  private:
+  void register_stores();
   void listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// The channel of NOTIFY that this schema uses.
   [[nodiscard]] std::string channel() const;

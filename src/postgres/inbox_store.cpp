@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/text.hpp"
+#include "postgres/queue_rows.hpp"
 #include "postgres/session.hpp"
 #include "postgres/sql.hpp"
 #include "storage/queue_names.hpp"
@@ -62,23 +63,25 @@ Params filter_params(const InboxDeadLetterFilter& filter) {
 }
 
 InboxEntry read_entry(const Result& result, int row) {
+  using Column = sql::columns::inbox_get;
   InboxEntry entry;
-  entry.source = result.text(row, 0);
-  entry.message_id = result.text(row, 1);
-  if (!result.is_null(row, 2)) {
-    const auto hash = std::as_bytes(std::span{result.bytes(row, 2)});
+  entry.source = result.text(row, Column::source);
+  entry.message_id = result.text(row, Column::message_id);
+  if (!result.is_null(row, Column::hash)) {
+    const auto hash = std::as_bytes(std::span{result.bytes(row, Column::hash)});
     entry.hash.assign(hash.begin(), hash.end());
   }
-  entry.status = storage::inbox_status_of(result.bytes(row, 3));
-  entry.first_seen_at = result.time(row, 4);
-  entry.last_seen_at = result.time(row, 5);
-  entry.processed_at = result.time_or_null(row, 6);
-  entry.sightings = result.integer(row, 7);
-  entry.attempts = static_cast<int>(result.integer(row, 8));
-  entry.last_error = result.text_or_null(row, 9);
-  entry.topic = result.text_or_null(row, 10);
-  if (!result.is_null(row, 11)) entry.id = MessageId{result.uuid(row, 11)};
-  entry.lease_until = result.time_or_null(row, 12);
+  entry.status = storage::inbox_status_of(result.bytes(row, Column::status));
+  entry.first_seen_at = result.time(row, Column::first_seen_at);
+  entry.last_seen_at = result.time(row, Column::last_seen_at);
+  entry.processed_at = result.time_or_null(row, Column::processed_at);
+  entry.sightings = result.integer(row, Column::sightings);
+  entry.attempts = static_cast<int>(result.integer(row, Column::attempts));
+  entry.last_error = result.text_or_null(row, Column::last_error);
+  entry.topic = result.text_or_null(row, Column::topic);
+  if (!result.is_null(row, Column::item_id))
+    entry.id = MessageId{result.uuid(row, Column::item_id)};
+  entry.lease_until = result.time_or_null(row, Column::lease_until);
   return entry;
 }
 
@@ -89,25 +92,24 @@ std::vector<InboxEntry> read_entries(const Result& result) {
   return entries;
 }
 
-std::size_t count_of(const Result& result) {
-  return static_cast<std::size_t>(result.integer(0, 0));
-}
-
 }  // namespace
 
 // --- the guard
 
 storage::Sighting InboxStore::see(storage::WriteSession& session, const storage::InboxKey& key,
                                   ContentHash hash) {
+  using Column = sql::columns::inbox_see;
   auto params = key_params(key);
   params.add(hash_or_null(hash));
   const auto result = WriteSession::of(session).run(texts_, sql::inbox_see, params);
-  return {static_cast<InboxStatus>(result.integer(0, 0)), result.boolean(0, 1)};
+  return {static_cast<InboxStatus>(result.integer(0, Column::status)),
+          result.boolean(0, Column::matches)};
 }
 
 storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session,
                                            const storage::InboxKey& key,
                                            const storage::BeginOrder& order) {
+  using Column = sql::columns::inbox_try_begin;
   auto params = key_params(key);
   params.add(order.owner.uuid())
       .add(std::int64_t{order.lease.count()})
@@ -116,13 +118,13 @@ storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session,
       .add(order.counts)
       .add(order.by_process);
   const auto result = WriteSession::of(session).run(texts_, sql::inbox_try_begin, params);
-  return {.outcome = storage::begin_outcome_of(result.bytes(0, 0)),
-          .epoch = result.integer(0, 1),
-          .attempts = static_cast<int>(result.integer(0, 2)),
-          .lease_until = result.time_or_null(0, 3).value_or(WallTime{}),
-          .mine = result.boolean(0, 4),
-          .gave_up = result.boolean(0, 5),
-          .by_process = result.boolean(0, 6)};
+  return {.outcome = storage::begin_outcome_of(result.bytes(0, Column::outcome)),
+          .epoch = result.integer(0, Column::claim_epoch),
+          .attempts = static_cast<int>(result.integer(0, Column::attempts)),
+          .lease_until = result.time_or_null(0, Column::lease_until).value_or(WallTime{}),
+          .mine = result.boolean(0, Column::mine),
+          .gave_up = result.boolean(0, Column::gave_up),
+          .by_process = result.boolean(0, Column::by_process)};
 }
 
 bool InboxStore::continue_try(storage::WriteSession& session, const storage::InboxKey& key,
@@ -186,6 +188,7 @@ std::optional<WallTime> InboxStore::renew(storage::WriteSession& session,
 
 std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
                                                std::span<const storage::InboxArrival> arrivals) {
+  using Column = sql::columns::inbox_receive;
   const bool notify = WriteSession::of(session).is_borrowed();  // we do not see its end
   std::vector<InboxEnqueued> answers;
   answers.reserve(arrivals.size());
@@ -197,8 +200,9 @@ std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
     for (const auto& each : some)
       calls.push_back({&sql::inbox_receive, receive_params(each, notify)});
     for (const auto& result : WriteSession::of(session).run_all(texts_, calls)) {
-      InboxEnqueued answer{.outcome = storage::enqueue_outcome_of(result.bytes(0, 0))};
-      if (!result.is_null(0, 1)) answer.id = MessageId{result.uuid(0, 1)};
+      InboxEnqueued answer{.outcome =
+                               storage::enqueue_outcome_of(result.bytes(0, Column::outcome))};
+      if (!result.is_null(0, Column::id)) answer.id = MessageId{result.uuid(0, Column::id)};
       if (answer.stored()) session.wakes(storage::queue_names::inbox);
       answers.push_back(answer);
     }
@@ -254,15 +258,16 @@ std::vector<InboxEntry> InboxStore::stuck(storage::ReadSession& session,
 }
 
 InboxCounts InboxStore::counts(storage::ReadSession& session) {
+  using Column = sql::columns::inbox_guard_counts;
   Params params;
   params.add(count_limit);
   const auto result = ReadSession::of(session).run(texts_, sql::inbox_guard_counts, params);
   InboxCounts counts;
-  counts.seen = result.integer(0, 0);
-  counts.processing = result.integer(0, 1);
-  counts.overdue = result.integer(0, 2);
-  counts.processed = result.integer(0, 3);
-  counts.dead = result.integer(0, 4);
+  counts.seen = result.integer(0, Column::seen);
+  counts.processing = result.integer(0, Column::processing);
+  counts.overdue = result.integer(0, Column::overdue);
+  counts.processed = result.integer(0, Column::processed);
+  counts.dead = result.integer(0, Column::dead);
   counts.counted_up_to = count_limit;
   return counts;
 }

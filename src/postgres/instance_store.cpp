@@ -32,21 +32,22 @@ std::size_t InstanceStore::purge(storage::WriteSession& session, std::chrono::mi
 }
 
 std::vector<InstanceInfo> InstanceStore::list(storage::ReadSession& session, int most) {
+  using Column = sql::columns::instance_list;
   Params params;
   params.add(std::int64_t{most});
   const auto result = ReadSession::of(session).run(texts_, sql::instance_list, params);
   std::vector<InstanceInfo> instances;
   instances.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
-    instances.push_back({.id = InstanceId{result.uuid(row, 0)},
-                         .host = result.text(row, 1),
-                         .pid = result.integer(row, 2),
-                         .version = result.text(row, 3),
-                         .started_at = result.time(row, 4),
-                         .heartbeat_at = result.time(row, 5),
-                         .state = storage::instance_state(result.bytes(row, 6)),
-                         .stale = result.boolean(row, 7),
-                         .queues = storage::queues_from_json(result.bytes(row, 8))});
+    instances.push_back({.id = InstanceId{result.uuid(row, Column::instance_id)},
+                         .host = result.text(row, Column::host),
+                         .pid = result.integer(row, Column::pid),
+                         .version = result.text(row, Column::version),
+                         .started_at = result.time(row, Column::started_at),
+                         .heartbeat_at = result.time(row, Column::heartbeat_at),
+                         .state = storage::instance_state(result.bytes(row, Column::state)),
+                         .stale = result.boolean(row, Column::stale),
+                         .queues = storage::queues_from_json(result.bytes(row, Column::handlers))});
   }
   return instances;
 }

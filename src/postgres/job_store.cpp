@@ -7,24 +7,26 @@ namespace dovetail::postgres {
 namespace {
 
 Job read_job(const Result& result, int row) {
+  using Column = sql::columns::job_get;
   Job job;
-  job.id = JobId{result.uuid(row, 0)};
-  job.name = result.text(row, 1);
-  job.topic = result.text(row, 2);
-  job.payload = result.text(row, 3);
-  job.cron = result.text(row, 4);
-  job.time_zone = result.text(row, 5);
-  job.misfire = static_cast<Misfire>(result.integer(row, 6));
-  job.misfire_limit = static_cast<int>(result.integer(row, 7));
-  job.enabled = result.boolean(row, 8);
-  job.max_concurrent_runs = static_cast<int>(result.integer(row, 9));
-  job.jitter = std::chrono::milliseconds{result.integer(row, 10)};
-  job.created_at = result.time(row, 11);
-  job.updated_at = result.time(row, 12);
-  job.next_due_at = result.time_or_null(row, 13);
-  job.last_run_at = result.time_or_null(row, 14);
-  if (!result.is_null(row, 15)) job.last_run_status = storage::run_status_of(result.bytes(row, 15));
-  job.last_error = result.text_or_null(row, 16);
+  job.id = JobId{result.uuid(row, Column::id)};
+  job.name = result.text(row, Column::name);
+  job.topic = result.text(row, Column::topic);
+  job.payload = result.text(row, Column::payload);
+  job.cron = result.text(row, Column::cron);
+  job.time_zone = result.text(row, Column::time_zone);
+  job.misfire = static_cast<Misfire>(result.integer(row, Column::misfire));
+  job.misfire_limit = static_cast<int>(result.integer(row, Column::misfire_limit));
+  job.enabled = result.boolean(row, Column::enabled);
+  job.max_concurrent_runs = static_cast<int>(result.integer(row, Column::max_concurrent_runs));
+  job.jitter = std::chrono::milliseconds{result.integer(row, Column::jitter)};
+  job.created_at = result.time(row, Column::created_at);
+  job.updated_at = result.time(row, Column::updated_at);
+  job.next_due_at = result.time_or_null(row, Column::next_due_at);
+  job.last_run_at = result.time_or_null(row, Column::last_run_at);
+  if (!result.is_null(row, Column::last_run_status))
+    job.last_run_status = storage::run_status_of(result.bytes(row, Column::last_run_status));
+  job.last_error = result.text_or_null(row, Column::last_error);
   return job;
 }
 
@@ -36,18 +38,19 @@ std::vector<Job> read_jobs(const Result& result) {
 }
 
 JobRun read_run(const Result& result, int row) {
+  using Column = sql::columns::job_runs;
   JobRun run;
-  run.id = JobRunId{result.uuid(row, 0)};
-  run.job = result.text(row, 1);
-  run.scheduled_time = result.time(row, 2);
-  run.status = storage::run_status_of(result.bytes(row, 3));
-  run.triggered = result.boolean(row, 4);
-  run.created_at = result.time(row, 5);
-  run.started_at = result.time_or_null(row, 6);
-  run.ended_at = result.time_or_null(row, 7);
-  run.output = result.text_or_null(row, 8);
-  run.last_error = result.text_or_null(row, 9);
-  run.attempts = static_cast<int>(result.integer(row, 10));
+  run.id = JobRunId{result.uuid(row, Column::id)};
+  run.job = result.text(row, Column::job);
+  run.scheduled_time = result.time(row, Column::scheduled_time);
+  run.status = storage::run_status_of(result.bytes(row, Column::status));
+  run.triggered = result.boolean(row, Column::triggered);
+  run.created_at = result.time(row, Column::created_at);
+  run.started_at = result.time_or_null(row, Column::started_at);
+  run.ended_at = result.time_or_null(row, Column::ended_at);
+  run.output = result.text_or_null(row, Column::output);
+  run.last_error = result.text_or_null(row, Column::last_error);
+  run.attempts = static_cast<int>(result.integer(row, Column::attempts));
   return run;
 }
 
@@ -137,22 +140,27 @@ bool JobStore::add_run(storage::WriteSession& session, const Job& job, const sto
 }
 
 storage::RunCounts JobStore::counts(storage::WriteSession& session, JobId job) {
+  using Column = sql::columns::job_counts;
   Params params;
   params.add(job.uuid());
   const auto result = WriteSession::of(session).run(texts_, sql::job_counts, params);
-  return {static_cast<int>(result.integer(0, 0)), static_cast<int>(result.integer(0, 1)),
-          static_cast<int>(result.integer(0, 2))};
+  return {static_cast<int>(result.integer(0, Column::active)),
+          static_cast<int>(result.integer(0, Column::waiting)),
+          static_cast<int>(result.integer(0, Column::triggered))};
 }
 
 std::vector<storage::NewRun> JobStore::waiting(storage::WriteSession& session, JobId job,
                                                int most) {
+  using Column = sql::columns::job_waiting;
   Params params;
   params.add(job.uuid()).add(std::int32_t{most});
   const auto result = WriteSession::of(session).run(texts_, sql::job_waiting, params);
   std::vector<storage::NewRun> runs;
   runs.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
-    runs.push_back({JobRunId{result.uuid(row, 0)}, result.time(row, 1), result.boolean(row, 2)});
+    runs.push_back({JobRunId{result.uuid(row, Column::id)},
+                    result.time(row, Column::scheduled_time),
+                    result.boolean(row, Column::triggered)});
   }
   return runs;
 }

@@ -11,20 +11,21 @@ std::optional<bool> boolean_or_null(const Result& result) {
   return result.is_null(0, 0) ? std::nullopt : std::optional{result.boolean(0, 0)};
 }
 
+template <class Column = sql::columns::join_get>
 Join read_join(const Result& result, int row) {
   Join join;
-  join.id = JoinId{result.uuid(row, 0)};
-  join.grouping_key = result.text_or_null(row, 1);
-  join.expected_steps = static_cast<int>(result.integer(row, 2));
-  join.completed_steps = static_cast<int>(result.integer(row, 3));
-  join.failed_steps = static_cast<int>(result.integer(row, 4));
-  join.status = static_cast<JoinStatus>(result.integer(row, 5));
-  join.created_at = result.time(row, 6);
-  join.last_updated_at = result.time(row, 7);
-  join.finished_at = result.time_or_null(row, 8);
-  join.deadline = result.time_or_null(row, 9);
-  join.reason = result.text_or_null(row, 10);
-  join.metadata = result.text_or_null(row, 11);
+  join.id = JoinId{result.uuid(row, Column::join_id)};
+  join.grouping_key = result.text_or_null(row, Column::grouping_key);
+  join.expected_steps = static_cast<int>(result.integer(row, Column::expected_steps));
+  join.completed_steps = static_cast<int>(result.integer(row, Column::completed_steps));
+  join.failed_steps = static_cast<int>(result.integer(row, Column::failed_steps));
+  join.status = static_cast<JoinStatus>(result.integer(row, Column::status));
+  join.created_at = result.time(row, Column::created_at);
+  join.last_updated_at = result.time(row, Column::last_updated_at);
+  join.finished_at = result.time_or_null(row, Column::finished_at);
+  join.deadline = result.time_or_null(row, Column::deadline);
+  join.reason = result.text_or_null(row, Column::reason);
+  join.metadata = result.text_or_null(row, Column::metadata);
   return join;
 }
 
@@ -67,6 +68,7 @@ std::optional<JoinId> JoinStore::missing(storage::WriteSession& session,
 storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
                                         std::span<const storage::Membership> members,
                                         bool known_only) {
+  using Column = sql::columns::join_attach;
   std::vector<Uuid> joins;
   std::vector<Uuid> messages;
   joins.reserve(members.size());
@@ -79,9 +81,10 @@ storage::AttachAnswer JoinStore::attach(storage::WriteSession& session,
   params.add(std::span<const Uuid>{joins}).add(std::span<const Uuid>{messages}).add(known_only);
   const auto result = WriteSession::of(session).run(texts_, sql::join_attach, params);
   storage::AttachAnswer answer;
-  if (!result.is_null(0, 0)) answer.missing = JoinId{result.uuid(0, 0)};
-  answer.attached = static_cast<std::size_t>(result.integer(0, 1));
-  if (!result.is_null(0, 2)) answer.unknown = MessageId{result.uuid(0, 2)};
+  if (!result.is_null(0, Column::missing)) answer.missing = JoinId{result.uuid(0, Column::missing)};
+  answer.attached = static_cast<std::size_t>(result.integer(0, Column::attached));
+  if (!result.is_null(0, Column::unknown))
+    answer.unknown = MessageId{result.uuid(0, Column::unknown)};
   return answer;
 }
 
@@ -106,21 +109,24 @@ void JoinStore::await(storage::WriteSession& session, JoinId join, MessageId mes
 
 std::optional<storage::AwaitedJoin> JoinStore::wait(storage::WriteSession& session, JoinId join,
                                                     MessageId message) {
+  using Column = sql::columns::join_wait;
   Params params;
   params.add(join.uuid()).add(message.uuid());
   const auto result = WriteSession::of(session).run(texts_, sql::join_wait, params);
   if (result.rows() == 0) return std::nullopt;
-  storage::AwaitedJoin awaited{read_join(result, 0), std::nullopt};
-  if (!result.is_null(0, 12))
-    awaited.until_deadline = std::chrono::microseconds{result.integer(0, 12)};
+  storage::AwaitedJoin awaited{read_join<Column>(result, 0), std::nullopt};
+  if (!result.is_null(0, Column::until_deadline))
+    awaited.until_deadline = std::chrono::microseconds{result.integer(0, Column::until_deadline)};
   return awaited;
 }
 
 storage::CaughtUp JoinStore::catch_up(storage::WriteSession& session, int most) {
+  using Column = sql::columns::join_wait_step_catch_up;
   Params params;
   params.add(std::int32_t{most});
   const auto result = WriteSession::of(session).run(texts_, sql::join_wait_step_catch_up, params);
-  return {static_cast<std::size_t>(result.integer(0, 0)), result.boolean(0, 1)};
+  return {static_cast<std::size_t>(result.integer(0, Column::handled)),
+          result.boolean(0, Column::waiting)};
 }
 
 std::vector<Join> JoinStore::take_unlogged(storage::WriteSession& session, int most) {
@@ -165,6 +171,7 @@ std::vector<Join> JoinStore::list(storage::ReadSession& session, const JoinFilte
 
 std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId join,
                                            const MemberPage& page) {
+  using Column = sql::columns::join_members;
   Params params;
   params.add(join.uuid())
       .add(page.after ? std::optional{page.after->uuid()} : std::nullopt)
@@ -173,8 +180,9 @@ std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId
   std::vector<JoinMember> found;
   found.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
-    found.push_back({MessageId{result.uuid(row, 0)},
-                     static_cast<StepStatus>(result.integer(row, 1)), result.time(row, 2)});
+    found.push_back({MessageId{result.uuid(row, Column::message_id)},
+                     static_cast<StepStatus>(result.integer(row, Column::status)),
+                     result.time(row, Column::created_at)});
   }
   return found;
 }

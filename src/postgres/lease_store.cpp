@@ -7,13 +7,14 @@ namespace dovetail::postgres {
 namespace {
 
 Lease read_lease(const Result& result, int row) {
-  return {.name = result.text(row, 0),
-          .slot = static_cast<int>(result.integer(row, 1)),
-          .owner = result.text(row, 2),
-          .token = result.integer(row, 3),
-          .expires_at = result.time(row, 4),
-          .acquired_at = result.time(row, 5),
-          .renewed_at = result.time(row, 6)};
+  using Column = sql::columns::lease_try_acquire;
+  return {.name = result.text(row, Column::name),
+          .slot = static_cast<int>(result.integer(row, Column::slot)),
+          .owner = result.text(row, Column::owner),
+          .token = result.integer(row, Column::token),
+          .expires_at = result.time(row, Column::lease_until),
+          .acquired_at = result.time(row, Column::acquired_at),
+          .renewed_at = result.time(row, Column::renewed_at)};
 }
 
 }  // namespace

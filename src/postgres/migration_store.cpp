@@ -9,12 +9,14 @@ namespace {
 
 std::vector<storage::AppliedMigration> list(SessionCore& session,
                                             const storage::StatementTexts& texts) {
+  using Column = sql::columns::migration_list;
   const auto result = session.run(texts, sql::migration_list, {});
   std::vector<storage::AppliedMigration> applied;
   applied.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
-    applied.push_back(
-        {result.integer(row, 0), result.text(row, 1), result.text(row, 2), result.integer(row, 3)});
+    applied.push_back({result.integer(row, Column::number), result.text(row, Column::name),
+                       result.text(row, Column::checksum),
+                       result.integer(row, Column::compatible_with)});
   }
   return applied;
 }

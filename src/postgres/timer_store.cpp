@@ -33,16 +33,18 @@ int TimerStore::backlog(storage::ReadSession& session, int most) {
 }
 
 storage::NextDue TimerStore::next_due(storage::ReadSession& session) {
+  using Column = sql::columns::schedule_next_due;
   const auto result = ReadSession::of(session).run(texts_, sql::schedule_next_due, {});
   const auto column = [&](int index) -> std::optional<std::chrono::microseconds> {
     if (result.is_null(0, index)) return std::nullopt;
     return std::chrono::microseconds{result.integer(0, index)};
   };
-  return {column(0), column(1)};
+  return {column(Column::timers), column(Column::jobs)};
 }
 
 std::vector<Timer> TimerStore::list(storage::ReadSession& session,
                                     std::optional<std::string_view> topic, const TimerPage& page) {
+  using Column = sql::columns::timer_list;
   Params params;
   params.add(page.after_time).add(page.after_id.uuid()).add(topic).add(std::int64_t{page.size});
   const auto result = ReadSession::of(session).run(texts_, sql::timer_list, params);
@@ -50,16 +52,17 @@ std::vector<Timer> TimerStore::list(storage::ReadSession& session,
   timers.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
     Timer timer;
-    timer.id = TimerId{result.uuid(row, 0)};
-    timer.topic = result.text(row, 1);
-    timer.correlation_id = result.text_or_null(row, 2);
-    timer.unique_key = result.text_or_null(row, 3);
-    timer.created_at = result.time(row, 4);
-    timer.next_attempt_at = result.time(row, 5);
-    timer.due_at = result.time_or_null(row, 6).value_or(*timer.next_attempt_at);
-    timer.attempts = static_cast<int>(result.integer(row, 7));
-    timer.last_error = result.text_or_null(row, 8);
-    timer.status = result.boolean(row, 9) ? MessageStatus::in_progress : MessageStatus::ready;
+    timer.id = TimerId{result.uuid(row, Column::id)};
+    timer.topic = result.text(row, Column::topic);
+    timer.correlation_id = result.text_or_null(row, Column::correlation_id);
+    timer.unique_key = result.text_or_null(row, Column::unique_key);
+    timer.created_at = result.time(row, Column::created_at);
+    timer.next_attempt_at = result.time(row, Column::ready_at);
+    timer.due_at = result.time_or_null(row, Column::due_at).value_or(*timer.next_attempt_at);
+    timer.attempts = static_cast<int>(result.integer(row, Column::attempts));
+    timer.last_error = result.text_or_null(row, Column::last_error);
+    timer.status =
+        result.boolean(row, Column::leased) ? MessageStatus::in_progress : MessageStatus::ready;
     timers.push_back(std::move(timer));
   }
   return timers;

@@ -40,9 +40,9 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
   const auto count = in_portions(
       *database_,
       [&](storage::WriteSession& session) {
-        return waking(
-            session, name_,
-            store_->reap_expired(session, options.max_attempts, storage::portion, options.look_at));
+        return waking(session, name_,
+                      consumer_->reap_expired(session, options.max_attempts, storage::portion,
+                                              options.look_at));
       },
       options.stop);
   metrics_.count(event("reaped"), count, {{"store", database_->name()}});
@@ -53,7 +53,7 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
 
 QueueCounts WorkQueue::counts() {
   QueueCounts counts;
-  database_->read([&](storage::ReadSession& session) { counts = store_->counts(session); });
+  database_->read([&](storage::ReadSession& session) { counts = operator_->counts(session); });
   return counts;
 }
 
@@ -61,13 +61,13 @@ bool WorkQueue::has_work(std::span<const std::string> topics) {
   for (const auto& topic : topics) require_topic(topic);
   bool found = false;
   database_->read(
-      [&](storage::ReadSession& session) { found = store_->has_work(session, topics); });
+      [&](storage::ReadSession& session) { found = operator_->has_work(session, topics); });
   return found;
 }
 
 std::optional<StoredMessage> WorkQueue::find(MessageId id) {
   std::optional<StoredMessage> found;
-  database_->read([&](storage::ReadSession& session) { found = store_->find(session, id); });
+  database_->read([&](storage::ReadSession& session) { found = operator_->find(session, id); });
   return found;
 }
 
@@ -76,8 +76,9 @@ std::vector<StoredMessage> WorkQueue::dead_letters(const DeadLetterFilter& filte
   require_filter(filter);
   require_batch_size("size", page.size);
   std::vector<StoredMessage> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = store_->dead_letters(session, filter, page); });
+  database_->read([&](storage::ReadSession& session) {
+    found = operator_->dead_letters(session, filter, page);
+  });
   return found;
 }
 
@@ -93,7 +94,7 @@ DeadLetterSummary WorkQueue::dead_letter_summary(const DeadLetterFilter& filter,
   const DeadLetterSummaryLimits asked{.letters = limits.letters, .groups = limits.groups + 1};
   DeadLetterSummary summary;
   database_->read([&](storage::ReadSession& session) {
-    summary = store_->dead_letter_summary(session, filter, asked);
+    summary = operator_->dead_letter_summary(session, filter, asked);
   });
   summary.letters_cut = summary.letters_read >= limits.letters;
   summary.groups_cut = summary.groups.size() > static_cast<std::size_t>(limits.groups);
@@ -107,7 +108,7 @@ std::size_t WorkQueue::replay(std::span<const MessageId> ids) {
     const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = waking(session, name_, store_->replay(session, some, {}, storage::portion));
+      count = waking(session, name_, operator_->replay(session, some, {}, storage::portion));
     });
     total += count;
   }
@@ -121,14 +122,14 @@ std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
   // Messages that fail again during the replay are left out.
   auto bounded = filter;
   database_->read([&](storage::ReadSession& session) {
-    const auto now = store_->now(session) + std::chrono::microseconds{1};
+    const auto now = operator_->now(session) + std::chrono::microseconds{1};
     bounded.failed_before = std::min(now, filter.failed_before.value_or(now));
   });
   std::size_t total = 0;
   for (std::size_t count = 1; count > 0; total += count) {
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count =
-          waking(session, name_, store_->replay(session, std::nullopt, bounded, storage::portion));
+      count = waking(session, name_,
+                     operator_->replay(session, std::nullopt, bounded, storage::portion));
     });
   }
   metrics_.count(event("replayed"), total, {{"store", database_->name()}});
@@ -142,7 +143,7 @@ std::size_t WorkQueue::purge_dead_letters(std::span<const MessageId> ids) {
     const auto some = ids.first(std::min<std::size_t>(ids.size(), storage::portion));
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->purge_failed(session, some, {}, storage::portion);
+      count = operator_->purge_failed(session, some, {}, storage::portion);
     });
     total += count;
   }
@@ -154,7 +155,7 @@ std::size_t WorkQueue::purge_dead_letters(std::span<const MessageId> ids) {
 std::size_t WorkQueue::purge_dead_letters(const DeadLetterFilter& filter) {
   require_filter(filter);
   const auto total = in_portions(*database_, [&](storage::WriteSession& session) {
-    return store_->purge_failed(session, std::nullopt, filter, storage::portion);
+    return operator_->purge_failed(session, std::nullopt, filter, storage::portion);
   });
   log_.write(LogLevel::info, event("purged_dead_letters"),
              {{"store", database_->name()}, {"count", total}});
@@ -168,7 +169,7 @@ std::size_t WorkQueue::purge_done(std::chrono::seconds age, const std::stop_toke
   const auto total = in_portions(
       *database_,
       [&](storage::WriteSession& session) {
-        return store_->purge_done(session, age, storage::portion);
+        return operator_->purge_done(session, age, storage::portion);
       },
       stop);
   metrics_.count(event("purged"), total, {{"store", database_->name()}});
@@ -181,7 +182,7 @@ bool WorkQueue::pause(std::string_view topic) {
   require_topic(topic);
   const bool paused = storage::confirmed_write(
       *database_, {.single_statement = true},
-      [&](storage::WriteSession& session) { return store_->pause(session, topic); });
+      [&](storage::WriteSession& session) { return operator_->pause(session, topic); });
   log_.write(LogLevel::info, event("paused"), {{"store", database_->name()}, {"topic", topic}});
   return paused;
 }
@@ -190,11 +191,11 @@ bool WorkQueue::resume(std::string_view topic) {
   require_topic(topic);
   const bool resumed = storage::confirmed_write(
       *database_, {.single_statement = true},
-      [&](storage::WriteSession& session) { return store_->resume(session, topic); });
+      [&](storage::WriteSession& session) { return operator_->resume(session, topic); });
   // Also when the topic was not paused: a second call finishes a resume that was interrupted.
   const auto back = in_portions(*database_, [&](storage::WriteSession& session) {
     session.wakes(name_);
-    return store_->unpark(session, topic, storage::portion);
+    return consumer_->unpark(session, topic, storage::portion);
   });
   log_.write(LogLevel::info, event("resumed"),
              {{"store", database_->name()}, {"topic", topic}, {"count", back}});
@@ -203,7 +204,7 @@ bool WorkQueue::resume(std::string_view topic) {
 
 std::vector<PausedTopic> WorkQueue::paused_topics() {
   std::vector<PausedTopic> paused;
-  database_->read([&](storage::ReadSession& session) { paused = store_->paused(session); });
+  database_->read([&](storage::ReadSession& session) { paused = operator_->paused(session); });
   return paused;
 }
 

@@ -77,10 +77,11 @@ std::string_view to_string(MessageStatus status) {
   return "unknown";
 }
 
-WorkQueue::WorkQueue(storage::Database& database, storage::QueueStore& store, std::string_view name,
-                     QueueOptions options, Logger log, Metrics metrics)
+WorkQueue::WorkQueue(storage::Database& database, std::string_view name, QueueOptions options,
+                     Logger log, Metrics metrics)
     : database_(&database),
-      store_(&store),
+      consumer_(&database.queue(name).consumer),
+      operator_(&database.queue(name).operations),
       name_(name),
       options_(options),
       log_(std::move(log)),
@@ -112,7 +113,7 @@ std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request) {
   std::vector<ClaimedMessage> claimed;
   database_->write({.single_statement = true, .stop = request.stop},
                    [&](storage::WriteSession& session) {
-                     auto answer = store_->claim(session, order);
+                     auto answer = consumer_->claim(session, order);
                      claimed.clear();
                      for (auto& entry : answer.entries) claimed.push_back(std::move(entry.claimed));
                    });
@@ -149,7 +150,7 @@ std::size_t WorkQueue::ack(OwnerToken owner, std::span<const Claim> claims) {
   return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->ack(session, owner, ordered, options_.retain_done.count() > 0);
+      count = consumer_->ack(session, owner, ordered, options_.retain_done.count() > 0);
     });
     return count;
   });
@@ -158,7 +159,8 @@ std::size_t WorkQueue::ack(OwnerToken owner, std::span<const Claim> claims) {
 std::size_t WorkQueue::ack(Transaction& transaction, OwnerToken owner,
                            std::span<const Claim> claims) {
   return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
-    return store_->ack(session_of(transaction), owner, ordered, options_.retain_done.count() > 0);
+    return consumer_->ack(session_of(transaction), owner, ordered,
+                          options_.retain_done.count() > 0);
   });
 }
 
@@ -171,7 +173,7 @@ std::size_t WorkQueue::abandon(OwnerToken owner, std::span<const Claim> claims,
   return settle("abandoned", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->abandon(session, owner, ordered, error, options.delay, max_attempts);
+      count = consumer_->abandon(session, owner, ordered, error, options.delay, max_attempts);
     });
     return count;
   });
@@ -184,7 +186,7 @@ std::size_t WorkQueue::fail(OwnerToken owner, std::span<const Claim> claims,
   return settle("failed", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->fail(session, owner, ordered, text, 1);
+      count = consumer_->fail(session, owner, ordered, text, 1);
     });
     return count;
   });
@@ -196,7 +198,7 @@ std::size_t WorkQueue::snooze(OwnerToken owner, std::span<const Claim> claims,
   return settle("snoozed", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = store_->snooze(session, owner, ordered, delay);
+      count = consumer_->snooze(session, owner, ordered, delay);
     });
     return count;
   });
@@ -209,7 +211,7 @@ std::size_t WorkQueue::renew(OwnerToken owner, std::span<const Claim> claims,
     std::size_t count = 0;
     database_->write({.single_statement = true, .repeatable = true},
                      [&](storage::WriteSession& session) {
-                       count = store_->renew(session, owner, ordered, lease).size();
+                       count = consumer_->renew(session, owner, ordered, lease).size();
                      });
     return count;
   });

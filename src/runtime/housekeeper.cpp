@@ -4,7 +4,7 @@
 
 #include "core/random.hpp"
 #include "dovetail/error.hpp"
-#include "storage/queue_store.hpp"
+#include "storage/queue_consumer.hpp"
 
 namespace dovetail::runtime {
 namespace {
@@ -21,13 +21,13 @@ constexpr int reaper_looks_at = 10'000;
 constexpr int unpark_portion = 1'000;
 
 /// A resume that was cut short, or that plain SQL began, is finished here.
-void unpark(storage::Database& database, const WorkQueue& queue, storage::QueueStore& store,
+void unpark(storage::Database& database, const WorkQueue& queue, storage::QueueConsumer& consumer,
             const std::stop_token& stop) {
   std::size_t back = unpark_portion;
   while (back == unpark_portion && !stop.stop_requested()) {
     database.write({.single_statement = true, .service = true, .stop = stop},
                    [&](storage::WriteSession& session) {
-                     back = store.unpark(session, std::nullopt, unpark_portion);
+                     back = consumer.unpark(session, std::nullopt, unpark_portion);
                      if (back > 0) session.wakes(queue.name());
                    });
   }
@@ -38,7 +38,7 @@ void unpark(storage::Database& database, const WorkQueue& queue, storage::QueueS
 std::vector<component::Chore> queue_chores(storage::Database& database,
                                            const component::Queue& queue) {
   auto* const work = queue.queue;
-  auto* const store = queue.store;
+  auto* const consumer = queue.consumer;
   return {{work->name() + ".reap",
            [work](const std::stop_token& stop) {
              work->reap_expired({.look_at = reaper_looks_at, .stop = stop});
@@ -48,8 +48,8 @@ std::vector<component::Chore> queue_chores(storage::Database& database,
              const auto age = work->options().retain_done;
              if (age.count() > 0) work->purge_done(age, stop);
            }},
-          {work->name() + ".unpark", [&database, work, store](const std::stop_token& stop) {
-             unpark(database, *work, *store, stop);
+          {work->name() + ".unpark", [&database, work, consumer](const std::stop_token& stop) {
+             unpark(database, *work, *consumer, stop);
            }}};
 }
 

@@ -109,7 +109,7 @@ void Instance::beat(InstanceState state) {
     database_.write(
         {.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
         [&](storage::WriteSession& session) {
-          started_at = database_.instances().beat(session, entry_, state);
+          started_at = database_.store<storage::InstanceStore>().beat(session, entry_, state);
         });
     entry_.started_at = started_at;
     {
@@ -144,7 +144,9 @@ void Instance::remove() {
   try {
     database_.write(
         {.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
-        [&](storage::WriteSession& session) { database_.instances().remove(session, id()); });
+        [&](storage::WriteSession& session) {
+          database_.store<storage::InstanceStore>().remove(session, id());
+        });
   } catch (const std::exception& error) {
     log_.write(
         LogLevel::warn, "instance.not_removed",
@@ -158,11 +160,11 @@ void Instance::look() {
   const auto now = database_.clock().mono();
   std::erase_if(warned_,
                 [&](const auto& each) { return now - each.second >= options_.warn_again; });
-  look_at(database_.outbox(), "outbox");
-  look_at(database_.inbox_queue(), "inbox");
+  look_at(database_.queue(storage::queue_names::outbox).operations, "outbox");
+  look_at(database_.queue(storage::queue_names::inbox).operations, "inbox");
 }
 
-void Instance::look_at(storage::QueueStore& store, const char* queue) {
+void Instance::look_at(storage::QueueOperator& store, const char* queue) {
   try {
     auto topics = instance::find_unhandled(database_, store, queue, options_.unhandled,
                                            {.service = true, .stop = io_.get_token()});

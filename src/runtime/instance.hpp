@@ -76,7 +76,7 @@ class Instance final : public component::Service {
   void note_failure(const std::exception& error);
   void remove();
   void look();
-  void look_at(storage::QueueStore& store, const char* queue);
+  void look_at(storage::QueueOperator& store, const char* queue);
   /// False when the topic was named before, less than `warn_again` ago.
   bool warn(const UnhandledTopic& topic);
 

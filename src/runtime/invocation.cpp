@@ -55,7 +55,8 @@ class Context final : public HandlerContext {
   /// renewed in the transaction itself, for as long as that may last.
   void hold_lease() {
     const std::array claims{delivery_.claimed.claim};
-    if (scope_.store.renew(own_->session(), scope_.owner, claims, std::chrono::hours{24}).empty()) {
+    if (scope_.consumer.renew(own_->session(), scope_.owner, claims, std::chrono::hours{24})
+            .empty()) {
       own_.reset();
       throw std::runtime_error("the lease was lost before the handler's transaction began");
     }
@@ -103,11 +104,11 @@ std::optional<storage::Settlement> call(const QueueScope& scope, Delivery& deliv
     if (!context.snoozed()) return storage::Settlement{.kind = Kind::ack, .claim = claim};
     return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = *context.snoozed()};
   }
-  auto& store = scope.store;
+  auto& consumer = scope.consumer;
   const bool held = commit_with(
       context, delivery, [&](storage::WriteSession& session, std::span<const Claim> claims) {
-        return context.snoozed() ? store.snooze(session, scope.owner, claims, context.snoozed())
-                                 : store.ack(session, scope.owner, claims, scope.keep_done);
+        return context.snoozed() ? consumer.snooze(session, scope.owner, claims, context.snoozed())
+                                 : consumer.ack(session, scope.owner, claims, scope.keep_done);
       });
   if (!held) {
     delivery.lease_lost = true;

@@ -15,7 +15,7 @@ namespace dovetail::runtime {
 /// The queue that a dispatcher works on, and how it reports.
 struct QueueScope {
   storage::Database& database;
-  storage::QueueStore& store;
+  storage::QueueConsumer& consumer;
   std::string prefix;  // of events: "outbox."
   OwnerToken owner;
   bool keep_done = true;

@@ -46,8 +46,8 @@ std::vector<SchemaChange> described(storage::Database& database,
   std::vector<SchemaChange> changes;
   changes.reserve(migrations.size());
   for (const auto& migration : migrations) {
-    changes.push_back(
-        {migration.number, std::string{migration.name}, database.migrations().script(migration)});
+    changes.push_back({migration.number, std::string{migration.name},
+                       database.store<storage::MigrationStore>().script(migration)});
   }
   return changes;
 }

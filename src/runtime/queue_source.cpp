@@ -29,11 +29,11 @@ WorkResult QueueSource::settle_all(const WorkRequest& request) {
   scope_.database.write(
       {.single_statement = true, .service = true, .gives_up_locks = true, .stop = request.stop},
       [&](storage::WriteSession& session) {
-        answer = scope_.store.work(session, {.owner = scope_.owner,
-                                             .settlements = request.settlements,
-                                             .keep_done = scope_.keep_done,
-                                             .lock_patience = lock_patience,
-                                             .claims = request.claims});
+        answer = scope_.consumer.work(session, {.owner = scope_.owner,
+                                                .settlements = request.settlements,
+                                                .keep_done = scope_.keep_done,
+                                                .lock_patience = lock_patience,
+                                                .claims = request.claims});
       });
   return {
       .settled = answer.settled, .claimed = std::move(answer.claimed), .settleable = std::nullopt};
@@ -50,7 +50,7 @@ WorkResult QueueSource::settle_carefully(const WorkRequest& request) {
       {.service = true, .stop = request.stop}, [&](storage::WriteSession& session) {
         settleable.clear();
         if (!claims.empty()) {
-          for (const auto& claim : scope_.store.settleable(session, scope_.owner, claims)) {
+          for (const auto& claim : scope_.consumer.settleable(session, scope_.owner, claims)) {
             settleable.push_back(claim.id);
           }
         }
@@ -59,10 +59,10 @@ WorkResult QueueSource::settle_carefully(const WorkRequest& request) {
                              [&](const storage::Settlement& each) {
                                return std::ranges::binary_search(settleable, each.claim.id);
                              });
-        answer = scope_.store.work(session, {.owner = scope_.owner,
-                                             .settlements = settlements,
-                                             .keep_done = scope_.keep_done,
-                                             .claims = request.claims});
+        answer = scope_.consumer.work(session, {.owner = scope_.owner,
+                                                .settlements = settlements,
+                                                .keep_done = scope_.keep_done,
+                                                .claims = request.claims});
       });
   return {.settled = answer.settled,
           .claimed = std::move(answer.claimed),
@@ -76,7 +76,7 @@ std::vector<MessageId> QueueSource::renew(std::span<const Claim> claims,
   scope_.database.write(
       {.single_statement = true, .repeatable = true, .service = true, .stop = stop},
       [&](storage::WriteSession& session) {
-        held = scope_.store.renew(session, scope_.owner, claims, lease);
+        held = scope_.consumer.renew(session, scope_.owner, claims, lease);
       });
   return held;
 }
@@ -84,7 +84,7 @@ std::vector<MessageId> QueueSource::renew(std::span<const Claim> claims,
 void QueueSource::absolve(std::span<const MessageId> ids, const std::stop_token& stop) {
   scope_.database.write(
       {.single_statement = true, .repeatable = true, .service = true, .stop = stop},
-      [&](storage::WriteSession& session) { scope_.store.absolve(session, ids); });
+      [&](storage::WriteSession& session) { scope_.consumer.absolve(session, ids); });
 }
 
 }  // namespace dovetail::runtime

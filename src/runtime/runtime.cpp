@@ -84,7 +84,7 @@ int Runtime::threads() const {
 std::unique_ptr<component::Service> Runtime::make_dispatcher(const component::Queue& queue,
                                                              WorkerPool& pool) {
   QueueScope scope{.database = node_->database(),
-                   .store = *queue.store,
+                   .consumer = *queue.consumer,
                    .prefix = queue.queue->name() + ".",
                    .owner = OwnerToken::generate(),
                    .keep_done = queue.queue->options().retain_done.count() > 0,

@@ -16,7 +16,8 @@ Component::Component(const component::Environment& environment)
       metrics_(environment.metrics) {}
 
 std::vector<component::Queue> Component::queues() {
-  return {{.queue = &timers.queue(), .store = &database_.timer_queue()}};
+  return {{.queue = &timers.queue(),
+           .consumer = &database_.queue(storage::queue_names::timers).consumer}};
 }
 
 std::vector<component::Chore> Component::chores() {

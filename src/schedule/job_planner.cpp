@@ -56,7 +56,7 @@ std::shared_ptr<Jobs::Broken> Jobs::make_broken() {
 
 /// Enqueues the messages of waiting runs.
 std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, int most) {
-  auto& store = database_->jobs();
+  auto& store = *store_;
   const auto runs = store.waiting(session, job.id, most);
   for (const auto& run : runs) {
     const auto run_id = run.id.to_string();
@@ -76,7 +76,7 @@ std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, 
         core::to_json(Headers{{std::string{schedule::job_header}, job.name},
                               {std::string{schedule::run_header}, run_id},
                               {std::string{schedule::time_header}, to_string(run.scheduled_time)}});
-    database_->outbox().enqueue(session, message);
+    database_->queue(storage::queue_names::outbox).producer.enqueue(session, message);
     store.release(session, run.id);
   }
   return runs.size();
@@ -85,7 +85,7 @@ std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, 
 void Jobs::add_due_runs(storage::WriteSession& session, Job& job, WallTime now,
                         storage::RunCounts& counts, Progress& progress) {
   if (job.next_due_at && *job.next_due_at > now) return;
-  auto& store = database_->jobs();
+  auto& store = *store_;
   const auto schedule = schedule_of(job.cron, job.time_zone);
   // A job that plain SQL has stored has no time yet: its first time is the first after the change.
   if (!job.next_due_at)
@@ -108,7 +108,7 @@ void Jobs::add_due_runs(storage::WriteSession& session, Job& job, WallTime now,
 }
 
 void Jobs::advance(storage::WriteSession& session, Job& job, WallTime now, Progress& progress) {
-  auto& store = database_->jobs();
+  auto& store = *store_;
   auto counts = store.counts(session, job.id);
   if (job.enabled) add_due_runs(session, job, now, counts, progress);
   const auto room = job.max_concurrent_runs == 0
@@ -132,11 +132,11 @@ void Jobs::try_advance(storage::WriteSession& session, Job& job, WallTime now, P
   try {
     if (job.enabled) (void)schedule_of(job.cron, job.time_zone);
   } catch (const CronError& failure) {
-    database_->jobs().note_broken(session, job.id, failure.what(), now + schedule::broken_pause);
+    store_->note_broken(session, job.id, failure.what(), now + schedule::broken_pause);
     progress.failed.push_back({job, failure.what(), false});
     return;
   } catch (const std::exception& failure) {
-    database_->jobs().note_broken(session, job.id, failure.what(), std::nullopt);
+    store_->note_broken(session, job.id, failure.what(), std::nullopt);
     progress.failed.push_back({job, failure.what(), true});
     return;
   }
@@ -149,7 +149,7 @@ std::size_t Jobs::schedule_due(const std::stop_token& stop) {
     Progress progress;
     const auto most = static_cast<int>(jobs_at_once) + broken_->count();
     database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
-      auto& store = database_->jobs();
+      auto& store = *store_;
       progress = {};
       auto due = store.lock_due(session, most);
       const auto mono = database_->clock().mono();

@@ -95,6 +95,7 @@ std::string_view to_string(Misfire misfire) {
 Jobs::Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options, Logger log,
            Metrics metrics)
     : database_(&database),
+      store_(&database.store<storage::JobStore>()),
       outbox_(&outbox),
       options_(options),
       log_(std::move(log)),
@@ -110,7 +111,7 @@ Jobs::Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options,
 
 void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job& answer,
                  Progress& progress) {
-  auto& store = database_->jobs();
+  auto& store = *store_;
   auto job = answer;
   const auto now = store.now(session);
   const auto schedule = schedule_of(job.cron, job.time_zone);
@@ -164,8 +165,8 @@ bool Jobs::remove(std::string_view name) {
   require_name("name", name);
   bool found = false;
   database_->write({}, [&](storage::WriteSession& session) {
-    const auto job = database_->jobs().lock(session, name);
-    if (job) database_->jobs().remove(session, job->id);
+    const auto job = store_->lock(session, name);
+    if (job) store_->remove(session, job->id);
     found = job.has_value();
   });
   if (found)
@@ -178,7 +179,7 @@ bool Jobs::set_enabled(std::string_view name, bool enabled) {
   bool found = false;
   Progress progress;
   database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
-    auto& store = database_->jobs();
+    auto& store = *store_;
     progress = {};
     auto job = store.lock(session, name);
     found = job.has_value();
@@ -218,7 +219,7 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
   bool found = false;
   Progress progress;
   database_->write({}, [&](storage::WriteSession& session) {
-    auto& store = database_->jobs();
+    auto& store = *store_;
     progress = {};
     auto job = store.lock(session, name);
     found = job.has_value();
@@ -254,7 +255,9 @@ void Jobs::require_zones() {
 std::optional<std::chrono::microseconds> Jobs::next_due(const std::stop_token& stop) {
   std::optional<std::chrono::microseconds> next;
   database_->read(
-      [&](storage::ReadSession& session) { next = database_->timers().next_due(session).jobs; },
+      [&](storage::ReadSession& session) {
+        next = database_->store<storage::TimerStore>().next_due(session).jobs;
+      },
       {.service = true, .stop = stop});
   return next;
 }
@@ -270,9 +273,8 @@ std::optional<JobRunId> Jobs::run_of(const Message& message) {
 }
 
 void Jobs::note_started(JobRunId run) {
-  database_->write(
-      {.single_statement = true, .repeatable = true, .service = true},
-      [&](storage::WriteSession& session) { database_->jobs().note_started(session, run); });
+  database_->write({.single_statement = true, .repeatable = true, .service = true},
+                   [&](storage::WriteSession& session) { store_->note_started(session, run); });
 }
 
 bool Jobs::set_output(JobRunId run, std::string_view output) {
@@ -280,28 +282,26 @@ bool Jobs::set_output(JobRunId run, std::string_view output) {
   bool found = false;
   database_->write(
       {.single_statement = true, .repeatable = true}, [&](storage::WriteSession& session) {
-        found = database_->jobs().set_output(session, run, core::trimmed(output, max_output_bytes));
+        found = store_->set_output(session, run, core::trimmed(output, max_output_bytes));
       });
   return found;
 }
 
 bool Jobs::set_output(Transaction& transaction, JobRunId run, std::string_view output) {
   core::require_text("output", output);
-  return database_->jobs().set_output(session_of(transaction), run,
-                                      core::trimmed(output, max_output_bytes));
+  return store_->set_output(session_of(transaction), run, core::trimmed(output, max_output_bytes));
 }
 
 std::optional<Job> Jobs::get(std::string_view name) {
   require_name("name", name);
   std::optional<Job> found;
-  database_->read(
-      [&](storage::ReadSession& session) { found = database_->jobs().get(session, name); });
+  database_->read([&](storage::ReadSession& session) { found = store_->get(session, name); });
   return found;
 }
 
 std::vector<Job> Jobs::list() {
   std::vector<Job> found;
-  database_->read([&](storage::ReadSession& session) { found = database_->jobs().list(session); });
+  database_->read([&](storage::ReadSession& session) { found = store_->list(session); });
   return found;
 }
 
@@ -311,7 +311,7 @@ std::vector<JobRun> Jobs::runs(std::string_view name, const RunPage& page) {
   core::require_batch_size("size", page.size);
   std::vector<JobRun> found;
   database_->read(
-      [&](storage::ReadSession& session) { found = database_->jobs().runs(session, name, page); });
+      [&](storage::ReadSession& session) { found = store_->runs(session, name, page); });
   return found;
 }
 
@@ -322,7 +322,7 @@ std::size_t Jobs::purge_runs(std::chrono::seconds age, const std::stop_token& st
   return storage::in_portions(
       *database_,
       [&](storage::WriteSession& session) {
-        return database_->jobs().purge_runs(session, age, storage::portion);
+        return store_->purge_runs(session, age, storage::portion);
       },
       stop);
 }

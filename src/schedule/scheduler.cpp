@@ -87,7 +87,9 @@ void Scheduler::run(const std::stop_token& stop) {
 storage::NextDue Scheduler::next_due(const std::stop_token& stop) {
   storage::NextDue next;
   database_.read(
-      [&](storage::ReadSession& session) { next = database_.timers().next_due(session); },
+      [&](storage::ReadSession& session) {
+        next = database_.store<storage::TimerStore>().next_due(session);
+      },
       {.service = true, .stop = stop});
   if (!fires_timers_) next.timers.reset();
   return next;
@@ -131,7 +133,7 @@ void Scheduler::let_workers_follow(const std::stop_token& stop) {
     int backlog = 0;
     database_.read(
         [&](storage::ReadSession& session) {
-          backlog = database_.timers().backlog(session, backlog_limit);
+          backlog = database_.store<storage::TimerStore>().backlog(session, backlog_limit);
         },
         {.service = true, .stop = stop});
     if (backlog < backlog_limit) return;

@@ -106,10 +106,12 @@ struct Timers::Marks {
 
 Timers::Timers(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
     : database_(&database),
+      store_(&database.store<storage::TimerStore>()),
+      producer_(&database.queue(storage::queue_names::timers).producer),
+      consumer_(&database.queue(storage::queue_names::timers).consumer),
       log_(log),
       metrics_(metrics),
-      queue_(database, database.timer_queue(), "timers", options, std::move(log),
-             std::move(metrics)),
+      queue_(database, storage::queue_names::timers, options, std::move(log), std::move(metrics)),
       marks_(std::make_shared<Marks>()) {}
 
 ScheduledTimer Timers::schedule(const TimerRequest& request) {
@@ -125,11 +127,11 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
   std::vector<Enqueued> answers;
-  database_->write(
-      {.repeatable = true}, [&](storage::WriteSession& session, const storage::Attempt& attempt) {
-        answers = database_->timer_queue().enqueue_many(session, checked, attempt.after_doubt);
-        queue::count_own_as_stored(answers, checked, attempt);
-      });
+  database_->write({.repeatable = true},
+                   [&](storage::WriteSession& session, const storage::Attempt& attempt) {
+                     answers = producer_->enqueue_many(session, checked, attempt.after_doubt);
+                     queue::count_own_as_stored(answers, checked, attempt);
+                   });
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
   return as_timers(answers);
 }
@@ -139,8 +141,7 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
   const auto messages = as_messages(requests);
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
-  const auto answers =
-      database_->timer_queue().enqueue_many(session_of(transaction), checked, false);
+  const auto answers = producer_->enqueue_many(session_of(transaction), checked, false);
   metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
   return as_timers(answers);
 }
@@ -148,7 +149,7 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
 bool Timers::cancel(TimerId timer) {
   bool cancelled = false;
   database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-    cancelled = database_->timers().cancel(session, timer);
+    cancelled = store_->cancel(session, timer);
   });
   log_.write(LogLevel::info, cancelled ? "timers.cancelled" : "timers.not_cancelled",
              {{"store", database_->name()}, {"timer_id", timer.to_string()}});
@@ -156,12 +157,12 @@ bool Timers::cancel(TimerId timer) {
 }
 
 bool Timers::cancel(Transaction& transaction, TimerId timer) {
-  return database_->timers().cancel(session_of(transaction), timer);
+  return store_->cancel(session_of(transaction), timer);
 }
 
 bool Timers::move_in(storage::WriteSession& session, TimerId timer,
                      const storage::NewTime& time) const {
-  const bool found = database_->timers().reschedule(session, timer, time);
+  const bool found = store_->reschedule(session, timer, time);
   if (found) session.wakes(storage::queue_names::timers);
   return found;
 }
@@ -222,8 +223,8 @@ std::vector<Timer> Timers::list(const std::optional<std::string>& topic, const T
   core::require_batch_size("size", page.size);
   std::vector<Timer> found;
   database_->read([&](storage::ReadSession& session) {
-    found = database_->timers().list(
-        session, topic ? std::optional<std::string_view>{*topic} : std::nullopt, page);
+    found =
+        store_->list(session, topic ? std::optional<std::string_view>{*topic} : std::nullopt, page);
   });
   return found;
 }
@@ -246,10 +247,10 @@ void Timers::enqueue_fired(storage::WriteSession& session,
   std::vector<Uuid> ids;
   ids.reserve(claims.size());
   for (const auto& claim : claims) ids.push_back(claim.id.uuid());
-  const bool known = database_->timers().any_known(session, ids);
-  database_->outbox().enqueue_many(session, messages, known);
-  if (database_->timer_queue().ack(session, owner_, claims,
-                                   queue_.options().retain_done.count() > 0) != claims.size()) {
+  const bool known = store_->any_known(session, ids);
+  database_->queue(storage::queue_names::outbox).producer.enqueue_many(session, messages, known);
+  if (consumer_->ack(session, owner_, claims, queue_.options().retain_done.count() > 0) !=
+      claims.size()) {
     throw std::runtime_error("timers were lost while they fired");  // rolls their messages back
   }
 }
@@ -267,8 +268,8 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   std::vector<storage::ClaimedEntry> claimed;
   const auto sent_at = database_->clock().mono();
   database_->write({.service = true, .stop = stop}, [&](storage::WriteSession& session) {
-    auto& timers = database_->timer_queue();
-    auto answer = timers.work(session, {.owner = owner_, .claims = {&order, 1}}).claimed.front();
+    auto answer =
+        consumer_->work(session, {.owner = owner_, .claims = {&order, 1}}).claimed.front();
     fired = {.count = answer.entries.size(), .next_due = answer.next_due};
     claimed = std::move(answer.entries);
     enqueue_fired(session, claimed);

@@ -137,18 +137,33 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
                [this](const std::stop_token&, auto) {
                  return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
                }),
-      joins_(texts_, options_.clock, bell(storage::queue_names::outbox)),
+      outbox_(texts_, sql::outbox, options_.clock),
+      inbox_queue_(texts_, sql::inbox, options_.clock),
+      timer_queue_(texts_, sql::timers, options_.clock),
+      inbox_(texts_, options_.clock, inbox_queue_.roles()),
+      timers_(texts_, options_.clock),
       jobs_(texts_, options_.clock, bell(storage::queue_names::jobs)),
-      outbox_watchers_(joins_, jobs_),
+      joins_(texts_, options_.clock, bell(storage::queue_names::outbox)),
       leases_(texts_, options_.clock),
       instances_(texts_, options_.clock),
-      outbox_(texts_, sql::outbox, options_.clock, outbox_watchers_),
-      inbox_(texts_, options_.clock),
-      inbox_queue_(texts_, sql::inbox, options_.clock, inbox_),
-      timers_(texts_, options_.clock),
-      timer_queue_(texts_, sql::timers, options_.clock, timer_watcher_),
       migrations_(texts_, options_.schema) {
-  inbox_.use(inbox_queue_);
+  outbox_.watch(joins_);
+  outbox_.watch(jobs_);
+  inbox_queue_.watch(inbox_);
+  register_stores();
+}
+
+void Database::register_stores() {
+  registry().add<storage::InboxStore>(inbox_);
+  registry().add<storage::TimerStore>(timers_);
+  registry().add<storage::JobStore>(jobs_);
+  registry().add<storage::JoinStore>(joins_);
+  registry().add<storage::LeaseStore>(leases_);
+  registry().add<storage::InstanceStore>(instances_);
+  registry().add<storage::MigrationStore>(migrations_);
+  registry().add_queue(storage::queue_names::outbox, outbox_.roles());
+  registry().add_queue(storage::queue_names::inbox, inbox_queue_.roles());
+  registry().add_queue(storage::queue_names::timers, timer_queue_.roles());
 }
 
 bool Database::exists() const {

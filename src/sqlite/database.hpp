@@ -36,21 +36,12 @@ class Database final : public storage::Database {
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
-  storage::QueueStore& outbox() override { return outbox_; }
-  storage::InboxStore& inbox() override { return inbox_; }
-  storage::QueueStore& inbox_queue() override { return inbox_queue_; }
-  storage::TimerStore& timers() override { return timers_; }
-  storage::QueueStore& timer_queue() override { return timer_queue_; }
-  storage::JobStore& jobs() override { return jobs_; }
-  storage::JoinStore& joins() override { return joins_; }
-  storage::LeaseStore& leases() override { return leases_; }
-  storage::InstanceStore& instances() override { return instances_; }
-  storage::MigrationStore& migrations() override { return migrations_; }
 
   /// Rings for the workers of this process.
   void wake(std::span<const storage::WakeUp> wake_ups);
 
  private:
+  void register_stores();
   [[nodiscard]] std::uint64_t own_commit_steps();
   void watch(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// Opened when first written to: looking at a database never creates it.
@@ -66,17 +57,15 @@ class Database final : public storage::Database {
   storage::Pool<Connection> readers_;
   std::mutex writer_mutex_;
   std::unique_ptr<Writer> writer_;
-  JoinStore joins_;
+  QueueStore outbox_;
+  QueueStore inbox_queue_;
+  QueueStore timer_queue_;
+  InboxStore inbox_;
+  TimerStore timers_;
   JobStore jobs_;
-  Watchers outbox_watchers_;
-  NobodyWatches timer_watcher_;
+  JoinStore joins_;
   LeaseStore leases_;
   InstanceStore instances_;
-  QueueStore outbox_;
-  InboxStore inbox_;
-  QueueStore inbox_queue_;
-  TimerStore timers_;
-  QueueStore timer_queue_;
   MigrationStore migrations_;
 };
 

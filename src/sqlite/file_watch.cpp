@@ -24,7 +24,8 @@ FileWatch::FileWatch(const std::string& path, const storage::StatementTexts& tex
       version_(data_version(*connection_)),
       messages_{{sql::outbox.name, &sql::outbox.next_due_step_watch},
                 {sql::inbox.name, &sql::inbox.next_due_step_watch}},
-      times_{{storage::queue_names::timers, 0}, {storage::queue_names::jobs, 1}} {}
+      times_{{storage::queue_names::timers, sql::columns::schedule_next_due_step_watch::timers_at},
+             {storage::queue_names::jobs, sql::columns::schedule_next_due_step_watch::jobs_at}} {}
 
 bool FileWatch::has_changed() {
   const auto version = data_version(*connection_);
@@ -32,12 +33,13 @@ bool FileWatch::has_changed() {
 }
 
 void FileWatch::look_at_messages(std::vector<std::string_view>& queues) {
+  using Column = sql::columns::next_due_step_watch;
   for (auto& each : messages_) {
     const auto seen = each;
     auto cursor = connection_->run(texts_, *each.statement);
     cursor.bind(clock_.wall()).step();
-    each.newest = cursor.is_null(0) ? 0 : cursor.integer(0);
-    each.due = cursor.time_or_null(1);
+    each.newest = cursor.is_null(Column::newest) ? 0 : cursor.integer(Column::newest);
+    each.due = cursor.time_or_null(Column::due_at);
     const bool earlier = each.due && (!seen.due || *each.due < *seen.due);
     if (each.newest > seen.newest || earlier) queues.push_back(each.queue);
   }

@@ -33,22 +33,23 @@ void bind_begun(Cursor& cursor, const storage::InboxKey& key, const storage::Inb
 }
 
 InboxEntry read_entry(const Cursor& row) {
+  using Column = sql::columns::inbox_get;
   InboxEntry entry;
-  entry.source = row.text(0);
-  entry.message_id = row.text(1);
-  if (!row.is_null(2)) {
-    entry.hash = std::get<Bytes>(row.value(2));
+  entry.source = row.text(Column::source);
+  entry.message_id = row.text(Column::message_id);
+  if (!row.is_null(Column::hash)) {
+    entry.hash = std::get<Bytes>(row.value(Column::hash));
   }
-  entry.status = storage::inbox_status_of(row.text(3));
-  entry.first_seen_at = row.time(4);
-  entry.last_seen_at = row.time(5);
-  entry.processed_at = row.time_or_null(6);
-  entry.sightings = row.integer(7);
-  entry.attempts = static_cast<int>(row.integer(8));
-  entry.last_error = row.text_or_null(9);
-  entry.topic = row.text_or_null(10);
-  if (!row.is_null(11)) entry.id = MessageId{row.uuid(11)};
-  entry.lease_until = row.time_or_null(12);
+  entry.status = storage::inbox_status_of(row.text(Column::status));
+  entry.first_seen_at = row.time(Column::first_seen_at);
+  entry.last_seen_at = row.time(Column::last_seen_at);
+  entry.processed_at = row.time_or_null(Column::processed_at);
+  entry.sightings = row.integer(Column::sightings);
+  entry.attempts = static_cast<int>(row.integer(Column::attempts));
+  entry.last_error = row.text_or_null(Column::last_error);
+  entry.topic = row.text_or_null(Column::topic);
+  if (!row.is_null(Column::item_id)) entry.id = MessageId{row.uuid(Column::item_id)};
+  entry.lease_until = row.time_or_null(Column::lease_until);
   return entry;
 }
 
@@ -88,6 +89,7 @@ struct InboxStore::DeadRow {
 
 InboxStore::Seen InboxStore::note(Connection& connection, const storage::InboxKey& key,
                                   ContentHash hash, WallTime now, bool counts) {
+  using Column = sql::columns::inbox_see;
   auto cursor = connection.run(texts_, sql::inbox_see);
   cursor.bind(key.source)
       .bind(key.message_id)
@@ -95,14 +97,17 @@ InboxStore::Seen InboxStore::note(Connection& connection, const storage::InboxKe
       .bind(now)
       .bind(std::int64_t{counts})
       .step();
-  return {.status = static_cast<InboxStatus>(cursor.integer(0)),
-          .hash_matches = cursor.integer(1) != 0,
-          .epoch = cursor.integer(2),
-          .attempts = static_cast<int>(cursor.integer(3)),
-          .lease_until = cursor.time_or_null(4),
-          .owner = cursor.is_null(5) ? std::nullopt : std::optional{cursor.uuid(5)},
-          .item = cursor.is_null(6) ? std::nullopt : std::optional{cursor.uuid(6)},
-          .by_process = cursor.integer(7) != 0};
+  return {.status = static_cast<InboxStatus>(cursor.integer(Column::status)),
+          .hash_matches = cursor.integer(Column::matches) != 0,
+          .epoch = cursor.integer(Column::claim_epoch),
+          .attempts = static_cast<int>(cursor.integer(Column::attempts)),
+          .lease_until = cursor.time_or_null(Column::lease_until),
+          .owner = cursor.is_null(Column::owner_token)
+                       ? std::nullopt
+                       : std::optional{cursor.uuid(Column::owner_token)},
+          .item = cursor.is_null(Column::item_id) ? std::nullopt
+                                                  : std::optional{cursor.uuid(Column::item_id)},
+          .by_process = cursor.integer(Column::by_process) != 0};
 }
 
 storage::Sighting InboxStore::see(storage::WriteSession& session, const storage::InboxKey& key,
@@ -114,6 +119,7 @@ storage::Sighting InboxStore::see(storage::WriteSession& session, const storage:
 storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session,
                                            const storage::InboxKey& key,
                                            const storage::BeginOrder& order) {
+  using Column = sql::columns::inbox_try_begin;
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   const auto seen = note(connection, key, order.hash, now, order.counts);
@@ -144,8 +150,8 @@ storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session,
         .bind(std::int64_t{order.by_process})
         .step();
     answer = {.outcome = BeginOutcome::started,
-              .epoch = cursor.integer(0),
-              .attempts = static_cast<int>(cursor.integer(1)),
+              .epoch = cursor.integer(Column::claim_epoch),
+              .attempts = static_cast<int>(cursor.integer(Column::attempts)),
               .lease_until = now + order.lease,
               .mine = true};
   }
@@ -239,7 +245,7 @@ InboxEnqueued InboxStore::receive_one(storage::WriteSession& session,
   if (!seen.hash_matches) {
     answer.outcome = InboxEnqueueOutcome::hash_mismatch;
   } else if (seen.is_free(now)) {
-    answer.id = queue_->enqueue(session, arrival.message);
+    answer.id = queue_.producer.enqueue(session, arrival.message);
     auto cursor = connection.run(texts_, sql::inbox_receive);
     cursor.bind(arrival.key.source)
         .bind(arrival.key.message_id)
@@ -281,13 +287,15 @@ std::vector<InboxStore::DeadRow> InboxStore::dead_rows(Connection& connection,
                                                        const storage::Statement& statement,
                                                        const InboxDeadLetterFilter& filter,
                                                        int most) {
+  using Column = sql::columns::inbox_replay_dead_letters;
   std::vector<DeadRow> rows;
   auto cursor = connection.run(texts_, statement);
   bind_filter(cursor, filter);
   cursor.bind(std::int64_t{most});
   while (cursor.step()) {
-    rows.push_back({cursor.text(0), cursor.text(1),
-                    cursor.is_null(2) ? std::nullopt : std::optional{cursor.uuid(2)}});
+    rows.push_back({cursor.text(Column::source), cursor.text(Column::message_id),
+                    cursor.is_null(Column::item_id) ? std::nullopt
+                                                    : std::optional{cursor.uuid(Column::item_id)}});
   }
   return rows;
 }
@@ -301,7 +309,7 @@ std::size_t InboxStore::replay(storage::WriteSession& session, const InboxDeadLe
   for (const auto& row : dead_rows(connection, sql::inbox_replay_dead_letters, filter, most)) {
     if (row.item) {
       const std::array ids{MessageId{*row.item}};
-      count += queue_->replay(session, ids, {}, 1);
+      count += queue_.operations.replay(session, ids, {}, 1);
       if (!reason && delay == 0) continue;
       connection.run(texts_, sql::inbox_replay_dead_letters_step_postpone)
           .bind(*row.item)
@@ -323,7 +331,7 @@ std::size_t InboxStore::purge_dead_letters(storage::WriteSession& session,
   for (const auto& row : dead_rows(connection, sql::inbox_purge_dead_letters, filter, most)) {
     if (row.item) {
       const std::array ids{MessageId{*row.item}};
-      queue_->purge_failed(session, ids, {}, 1);
+      queue_.operations.purge_failed(session, ids, {}, 1);
     }
     count += connection.run(texts_, sql::inbox_purge_dead_letters_step_one)
                  .bind(row.source)
@@ -372,14 +380,15 @@ std::vector<InboxEntry> InboxStore::stuck(storage::ReadSession& session,
 }
 
 InboxCounts InboxStore::counts(storage::ReadSession& session) {
+  using Column = sql::columns::inbox_guard_counts;
   auto cursor = ReadSession::of(session).run(texts_, sql::inbox_guard_counts);
   cursor.bind(count_limit).bind(clock_->wall()).step();
   InboxCounts counts;
-  counts.seen = cursor.integer(0);
-  counts.processing = cursor.integer(1);
-  counts.overdue = cursor.integer(2);
-  counts.processed = cursor.integer(3);
-  counts.dead = cursor.integer(4);
+  counts.seen = cursor.integer(Column::seen);
+  counts.processing = cursor.integer(Column::processing);
+  counts.overdue = cursor.integer(Column::overdue);
+  counts.processed = cursor.integer(Column::processed);
+  counts.dead = cursor.integer(Column::dead);
   counts.counted_up_to = count_limit;
   return counts;
 }

@@ -6,16 +6,17 @@
 #include "sqlite/connection.hpp"
 #include "sqlite/queue_watcher.hpp"
 #include "storage/inbox_store.hpp"
+#include "storage/queue_store.hpp"
 #include "storage/statement.hpp"
 
 namespace dovetail::sqlite {
 
 class InboxStore final : public storage::InboxStore, public QueueWatcher {
  public:
-  InboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock)
-      : texts_(texts), clock_(std::move(clock)) {}
-  /// Where its messages wait: a queue that this watches.
-  void use(storage::QueueStore& queue) { queue_ = &queue; }
+  /// `queue` holds the messages that wait for handlers. This store has to watch it.
+  InboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock,
+             const storage::QueueStore& queue)
+      : texts_(texts), clock_(std::move(clock)), queue_(queue) {}
 
   storage::Sighting see(storage::WriteSession& session, const storage::InboxKey& key,
                         ContentHash hash) override;
@@ -73,7 +74,7 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
 
   const storage::StatementTexts& texts_;
   std::shared_ptr<Clock> clock_;
-  storage::QueueStore* queue_ = nullptr;
+  storage::QueueStore queue_;
 };
 
 }  // namespace dovetail::sqlite

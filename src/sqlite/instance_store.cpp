@@ -32,19 +32,20 @@ std::size_t InstanceStore::purge(storage::WriteSession& session, std::chrono::mi
 }
 
 std::vector<InstanceInfo> InstanceStore::list(storage::ReadSession& session, int most) {
+  using Column = sql::columns::instance_list;
   auto cursor = ReadSession::of(session).run(texts_, sql::instance_list);
   cursor.bind(std::int64_t{most}).bind(clock_->wall() - Instances::stale_after);
   std::vector<InstanceInfo> instances;
   while (cursor.step()) {
-    instances.push_back({.id = InstanceId{cursor.uuid(0)},
-                         .host = cursor.text(1),
-                         .pid = cursor.integer(2),
-                         .version = cursor.text(3),
-                         .started_at = cursor.time(4),
-                         .heartbeat_at = cursor.time(5),
-                         .state = storage::instance_state(cursor.text(6)),
-                         .stale = cursor.integer(7) != 0,
-                         .queues = storage::queues_from_json(cursor.text(8))});
+    instances.push_back({.id = InstanceId{cursor.uuid(Column::instance_id)},
+                         .host = cursor.text(Column::host),
+                         .pid = cursor.integer(Column::pid),
+                         .version = cursor.text(Column::version),
+                         .started_at = cursor.time(Column::started_at),
+                         .heartbeat_at = cursor.time(Column::heartbeat_at),
+                         .state = storage::instance_state(cursor.text(Column::state)),
+                         .stale = cursor.integer(Column::stale) != 0,
+                         .queues = storage::queues_from_json(cursor.text(Column::handlers))});
   }
   return instances;
 }

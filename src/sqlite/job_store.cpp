@@ -7,24 +7,26 @@ namespace dovetail::sqlite {
 namespace {
 
 Job read_job(const Cursor& row) {
+  using Column = sql::columns::job_get;
   Job job;
-  job.id = JobId{row.uuid(0)};
-  job.name = row.text(1);
-  job.topic = row.text(2);
-  job.payload = row.text(3);
-  job.cron = row.text(4);
-  job.time_zone = row.text(5);
-  job.misfire = static_cast<Misfire>(row.integer(6));
-  job.misfire_limit = static_cast<int>(row.integer(7));
-  job.enabled = row.integer(8) != 0;
-  job.max_concurrent_runs = static_cast<int>(row.integer(9));
-  job.jitter = std::chrono::milliseconds{row.integer(10)};
-  job.created_at = row.time(11);
-  job.updated_at = row.time(12);
-  job.next_due_at = row.time_or_null(13);
-  job.last_run_at = row.time_or_null(14);
-  if (!row.is_null(15)) job.last_run_status = storage::run_status_of(row.text(15));
-  job.last_error = row.text_or_null(16);
+  job.id = JobId{row.uuid(Column::id)};
+  job.name = row.text(Column::name);
+  job.topic = row.text(Column::topic);
+  job.payload = row.text(Column::payload);
+  job.cron = row.text(Column::cron);
+  job.time_zone = row.text(Column::time_zone);
+  job.misfire = static_cast<Misfire>(row.integer(Column::misfire));
+  job.misfire_limit = static_cast<int>(row.integer(Column::misfire_limit));
+  job.enabled = row.integer(Column::enabled) != 0;
+  job.max_concurrent_runs = static_cast<int>(row.integer(Column::max_concurrent_runs));
+  job.jitter = std::chrono::milliseconds{row.integer(Column::jitter)};
+  job.created_at = row.time(Column::created_at);
+  job.updated_at = row.time(Column::updated_at);
+  job.next_due_at = row.time_or_null(Column::next_due_at);
+  job.last_run_at = row.time_or_null(Column::last_run_at);
+  if (!row.is_null(Column::last_run_status))
+    job.last_run_status = storage::run_status_of(row.text(Column::last_run_status));
+  job.last_error = row.text_or_null(Column::last_error);
   return job;
 }
 
@@ -35,18 +37,19 @@ std::vector<Job> read_jobs(Cursor& cursor) {
 }
 
 JobRun read_run(const Cursor& row) {
+  using Column = sql::columns::job_runs;
   JobRun run;
-  run.id = JobRunId{row.uuid(0)};
-  run.job = row.text(1);
-  run.scheduled_time = row.time(2);
-  run.status = storage::run_status_of(row.text(3));
-  run.triggered = row.integer(4) != 0;
-  run.created_at = row.time(5);
-  run.started_at = row.time_or_null(6);
-  run.ended_at = row.time_or_null(7);
-  run.output = row.text_or_null(8);
-  run.last_error = row.text_or_null(9);
-  run.attempts = static_cast<int>(row.integer(10));
+  run.id = JobRunId{row.uuid(Column::id)};
+  run.job = row.text(Column::job);
+  run.scheduled_time = row.time(Column::scheduled_time);
+  run.status = storage::run_status_of(row.text(Column::status));
+  run.triggered = row.integer(Column::triggered) != 0;
+  run.created_at = row.time(Column::created_at);
+  run.started_at = row.time_or_null(Column::started_at);
+  run.ended_at = row.time_or_null(Column::ended_at);
+  run.output = row.text_or_null(Column::output);
+  run.last_error = row.text_or_null(Column::last_error);
+  run.attempts = static_cast<int>(row.integer(Column::attempts));
   return run;
 }
 
@@ -148,19 +151,23 @@ bool JobStore::add_run(storage::WriteSession& session, const Job& job, const sto
 }
 
 storage::RunCounts JobStore::counts(storage::WriteSession& session, JobId job) {
+  using Column = sql::columns::job_counts;
   auto cursor = WriteSession::of(session).run(texts_, sql::job_counts);
   cursor.bind(job.uuid()).step();
-  return {static_cast<int>(cursor.integer(0)), static_cast<int>(cursor.integer(1)),
-          static_cast<int>(cursor.integer(2))};
+  return {static_cast<int>(cursor.integer(Column::active)),
+          static_cast<int>(cursor.integer(Column::waiting)),
+          static_cast<int>(cursor.integer(Column::triggered))};
 }
 
 std::vector<storage::NewRun> JobStore::waiting(storage::WriteSession& session, JobId job,
                                                int most) {
+  using Column = sql::columns::job_waiting;
   auto cursor = WriteSession::of(session).run(texts_, sql::job_waiting);
   cursor.bind(job.uuid()).bind(std::int64_t{most});
   std::vector<storage::NewRun> runs;
   while (cursor.step())
-    runs.push_back({JobRunId{cursor.uuid(0)}, cursor.time(1), cursor.integer(2) != 0});
+    runs.push_back({JobRunId{cursor.uuid(Column::id)}, cursor.time(Column::scheduled_time),
+                    cursor.integer(Column::triggered) != 0});
   return runs;
 }
 

@@ -12,19 +12,20 @@ constexpr std::int64_t most_steps_purged =
     200;  // joins and steps at once: nobody else can write meanwhile
 
 Join read_join(const Cursor& row) {
+  using Column = sql::columns::join_get;
   Join join;
-  join.id = JoinId{row.uuid(0)};
-  join.grouping_key = row.text_or_null(1);
-  join.expected_steps = static_cast<int>(row.integer(2));
-  join.completed_steps = static_cast<int>(row.integer(3));
-  join.failed_steps = static_cast<int>(row.integer(4));
-  join.status = static_cast<JoinStatus>(row.integer(5));
-  join.created_at = row.time(6);
-  join.last_updated_at = row.time(7);
-  join.finished_at = row.time_or_null(8);
-  join.deadline = row.time_or_null(9);
-  join.reason = row.text_or_null(10);
-  join.metadata = row.text_or_null(11);
+  join.id = JoinId{row.uuid(Column::join_id)};
+  join.grouping_key = row.text_or_null(Column::grouping_key);
+  join.expected_steps = static_cast<int>(row.integer(Column::expected_steps));
+  join.completed_steps = static_cast<int>(row.integer(Column::completed_steps));
+  join.failed_steps = static_cast<int>(row.integer(Column::failed_steps));
+  join.status = static_cast<JoinStatus>(row.integer(Column::status));
+  join.created_at = row.time(Column::created_at);
+  join.last_updated_at = row.time(Column::last_updated_at);
+  join.finished_at = row.time_or_null(Column::finished_at);
+  join.deadline = row.time_or_null(Column::deadline);
+  join.reason = row.text_or_null(Column::reason);
+  join.metadata = row.text_or_null(Column::metadata);
   return join;
 }
 
@@ -253,15 +254,16 @@ std::size_t JoinStore::fail_overdue(storage::WriteSession& session, int most) {
 
 std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::microseconds age,
                              int most) {
+  using Column = sql::columns::join_purge;
   auto& connection = WriteSession::of(session);
   std::vector<JoinId> joins;
   {
     auto cursor = connection.run(texts_, sql::join_purge);
     cursor.bind(clock_->wall() - age).bind(std::int64_t{most});
     for (std::int64_t steps = 0; cursor.step();) {
-      steps += cursor.integer(1) + 1;
+      steps += cursor.integer(Column::expected_steps) + 1;
       if (!joins.empty() && steps > most_steps_purged) break;
-      joins.emplace_back(cursor.uuid(0));
+      joins.emplace_back(cursor.uuid(Column::join_id));
     }
   }
   for (const auto& join : joins) {
@@ -296,14 +298,16 @@ std::vector<Join> JoinStore::list(storage::ReadSession& session, const JoinFilte
 
 std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId join,
                                            const MemberPage& page) {
+  using Column = sql::columns::join_members;
   auto cursor = ReadSession::of(session).run(texts_, sql::join_members);
   cursor.bind(join.uuid())
       .bind(page.after ? std::optional{page.after->uuid()} : std::nullopt)
       .bind(std::int64_t{page.size});
   std::vector<JoinMember> found;
   while (cursor.step()) {
-    found.push_back(
-        {MessageId{cursor.uuid(0)}, static_cast<StepStatus>(cursor.integer(1)), cursor.time(2)});
+    found.push_back({MessageId{cursor.uuid(Column::message_id)},
+                     static_cast<StepStatus>(cursor.integer(Column::status)),
+                     cursor.time(Column::created_at)});
   }
   return found;
 }

@@ -9,13 +9,14 @@ namespace dovetail::sqlite {
 namespace {
 
 Lease read_lease(const Cursor& row) {
-  return {.name = row.text(0),
-          .slot = static_cast<int>(row.integer(1)),
-          .owner = row.text(2),
-          .token = row.integer(3),
-          .expires_at = row.time(4),
-          .acquired_at = row.time(5),
-          .renewed_at = row.time(6)};
+  using Column = sql::columns::lease_try_acquire;
+  return {.name = row.text(Column::name),
+          .slot = static_cast<int>(row.integer(Column::slot)),
+          .owner = row.text(Column::owner),
+          .token = row.integer(Column::token),
+          .expires_at = row.time(Column::lease_until),
+          .acquired_at = row.time(Column::acquired_at),
+          .renewed_at = row.time(Column::renewed_at)};
 }
 
 /// The slot that is free, by those that are held; nothing when none is.

@@ -9,10 +9,12 @@ namespace {
 
 std::vector<storage::AppliedMigration> list(Connection& connection,
                                             const storage::StatementTexts& texts) {
+  using Column = sql::columns::migration_list;
   auto cursor = connection.run(texts, sql::migration_list);
   std::vector<storage::AppliedMigration> applied;
   while (cursor.step()) {
-    applied.push_back({cursor.integer(0), cursor.text(1), cursor.text(2), cursor.integer(3)});
+    applied.push_back({cursor.integer(Column::number), cursor.text(Column::name),
+                       cursor.text(Column::checksum), cursor.integer(Column::compatible_with)});
   }
   return applied;
 }

@@ -1,8 +1,13 @@
-// Who has to know when messages of a queue end or come back: told in the transaction that does it.
+// Watchers learn of messages that end and that are replayed, in the transaction that does it.
+//
+// A component that has to act on a message's end implements QueueWatcher. The database adds it to
+// the queue's list: QueueStore::watch(). In PostgreSQL, the table queue_hook is this list.
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "dovetail/clock.hpp"
@@ -17,59 +22,55 @@ enum class Ending { done, failed };
 class QueueWatcher {
  public:
   virtual ~QueueWatcher() = default;
-  /// Which of these messages are watched, in their order.
+  /// Returns the messages that it watches, in the given order.
   virtual std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) = 0;
-  /// Of messages that are watched.
+  /// All of `messages` are watched.
   virtual void ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
                      WallTime now) = 0;
+  /// Some of `messages` may not be watched.
   virtual void replayed(Connection& connection, std::span<const Uuid> messages) = 0;
 };
 
-/// Two of them.
-class Watchers final : public QueueWatcher {
+/// The watchers of one queue. They are called in the order in which they were added.
+class QueueWatchers {
  public:
-  Watchers(QueueWatcher& first, QueueWatcher& second) : first_(first), second_(second) {}
+  void add(QueueWatcher& watcher) { watchers_.push_back(&watcher); }
 
-  std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) override {
-    auto ones = first_.watched(connection, messages);
-    auto others = second_.watched(connection, messages);
-    if (others.empty()) return ones;
-    if (ones.empty()) return others;
-    std::vector<Uuid> both;
-    for (const auto& message : messages) {
-      const auto is_in = [&](const std::vector<Uuid>& list) {
-        return std::ranges::find(list, message) != list.end();
-      };
-      if (is_in(ones) || is_in(others)) both.push_back(message);
+  /// Returns the messages that any of them watches, in the given order.
+  [[nodiscard]] std::vector<Uuid> watched(Connection& connection,
+                                          std::span<const Uuid> messages) const {
+    std::vector<Uuid> all;
+    for (auto* each : watchers_) {
+      auto theirs = each->watched(connection, messages);
+      all = all.empty() ? std::move(theirs) : either(messages, all, theirs);
     }
-    return both;
+    return all;
   }
   void ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
-             WallTime now) override {
-    for (auto* each : {&first_, &second_}) {
+             WallTime now) const {
+    for (auto* each : watchers_) {
       const auto theirs = each->watched(connection, messages);
       if (!theirs.empty()) each->ended(connection, theirs, ending, now);
     }
   }
-  void replayed(Connection& connection, std::span<const Uuid> messages) override {
-    first_.replayed(connection, messages);
-    second_.replayed(connection, messages);
+  void replayed(Connection& connection, std::span<const Uuid> messages) const {
+    for (auto* each : watchers_) each->replayed(connection, messages);
   }
 
  private:
-  QueueWatcher& first_;
-  QueueWatcher& second_;
-};
-
-class NobodyWatches final : public QueueWatcher {
- public:
-  std::vector<Uuid> watched(Connection& /*connection*/,
-                            std::span<const Uuid> /*messages*/) override {
-    return {};
+  /// The messages that are in one of the lists.
+  static std::vector<Uuid> either(std::span<const Uuid> messages, const std::vector<Uuid>& some,
+                                  const std::vector<Uuid>& others) {
+    if (others.empty()) return some;
+    std::vector<Uuid> found;
+    std::ranges::copy_if(messages, std::back_inserter(found), [&](const Uuid& message) {
+      return std::ranges::find(some, message) != some.end() ||
+             std::ranges::find(others, message) != others.end();
+    });
+    return found;
   }
-  void ended(Connection& /*connection*/, std::span<const Uuid> /*messages*/, Ending /*ending*/,
-             WallTime /*now*/) override {}
-  void replayed(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
+
+  std::vector<QueueWatcher*> watchers_;
 };
 
 }  // namespace dovetail::sqlite

@@ -34,32 +34,35 @@ int TimerStore::backlog(storage::ReadSession& session, int most) {
 }
 
 storage::NextDue TimerStore::next_due(storage::ReadSession& session) {
+  using Column = sql::columns::schedule_next_due;
   auto cursor = ReadSession::of(session).run(texts_, sql::schedule_next_due);
   cursor.bind(clock_->wall()).step();
   const auto column = [&](int index) -> std::optional<std::chrono::microseconds> {
     if (cursor.is_null(index)) return std::nullopt;
     return std::chrono::microseconds{cursor.integer(index)};
   };
-  return {column(0), column(1)};
+  return {column(Column::timers), column(Column::jobs)};
 }
 
 std::vector<Timer> TimerStore::list(storage::ReadSession& session,
                                     std::optional<std::string_view> topic, const TimerPage& page) {
+  using Column = sql::columns::timer_list;
   auto cursor = ReadSession::of(session).run(texts_, sql::timer_list);
   cursor.bind(page.after_time).bind(page.after_id.uuid()).bind(topic).bind(std::int64_t{page.size});
   std::vector<Timer> timers;
   while (cursor.step()) {
     Timer timer;
-    timer.id = TimerId{cursor.uuid(0)};
-    timer.topic = cursor.text(1);
-    timer.correlation_id = cursor.text_or_null(2);
-    timer.unique_key = cursor.text_or_null(3);
-    timer.created_at = cursor.time(4);
-    timer.next_attempt_at = cursor.time(5);
-    timer.due_at = cursor.time_or_null(6).value_or(*timer.next_attempt_at);
-    timer.attempts = static_cast<int>(cursor.integer(7));
-    timer.last_error = cursor.text_or_null(8);
-    timer.status = cursor.integer(9) != 0 ? MessageStatus::in_progress : MessageStatus::ready;
+    timer.id = TimerId{cursor.uuid(Column::id)};
+    timer.topic = cursor.text(Column::topic);
+    timer.correlation_id = cursor.text_or_null(Column::correlation_id);
+    timer.unique_key = cursor.text_or_null(Column::unique_key);
+    timer.created_at = cursor.time(Column::created_at);
+    timer.next_attempt_at = cursor.time(Column::ready_at);
+    timer.due_at = cursor.time_or_null(Column::due_at).value_or(*timer.next_attempt_at);
+    timer.attempts = static_cast<int>(cursor.integer(Column::attempts));
+    timer.last_error = cursor.text_or_null(Column::last_error);
+    timer.status =
+        cursor.integer(Column::leased) != 0 ? MessageStatus::in_progress : MessageStatus::ready;
     timers.push_back(std::move(timer));
   }
   return timers;

@@ -12,19 +12,11 @@
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
 #include "storage/doorbell.hpp"
+#include "storage/registry.hpp"
 #include "storage/session.hpp"
 #include "storage/write_body.hpp"
 
 namespace dovetail::storage {
-
-class QueueStore;
-class InboxStore;
-class TimerStore;
-class JobStore;
-class JoinStore;
-class LeaseStore;
-class InstanceStore;
-class MigrationStore;
 
 struct DatabaseOptions {
   std::string schema = "infra";
@@ -111,21 +103,25 @@ class Database {
   /// cannot hear them.
   virtual void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) = 0;
 
-  virtual QueueStore& outbox() = 0;
-  virtual InboxStore& inbox() = 0;
-  virtual QueueStore& inbox_queue() = 0;
-  virtual TimerStore& timers() = 0;
-  virtual QueueStore& timer_queue() = 0;
-  virtual JobStore& jobs() = 0;
-  virtual JoinStore& joins() = 0;
-  virtual LeaseStore& leases() = 0;
-  virtual InstanceStore& instances() = 0;
-  virtual MigrationStore& migrations() = 0;
+  // Stores live as long as the database: look one up once and keep the reference.
+
+  /// The store of this interface: `store<LeaseStore>()`.
+  template <class Store>
+  [[nodiscard]] Store& store() const {
+    return registry_.store<Store>();
+  }
+  /// The roles of the queue of this name; see queue_names.hpp.
+  [[nodiscard]] const QueueStore& queue(std::string_view name) const {
+    return registry_.queue(name);
+  }
 
  protected:
+  /// An engine adds its stores here.
+  [[nodiscard]] Registry& registry() { return registry_; }
   [[nodiscard]] Doorbells& bells() { return bells_; }
 
  private:
+  Registry registry_;
   Doorbells bells_;
 };
 

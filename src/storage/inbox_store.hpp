@@ -1,4 +1,4 @@
-// What the inbox has seen, as a backend stores it. Its queue is a QueueStore.
+// The messages that the inbox has seen, as a backend stores them. Its queue is a QueueStore.
 #pragma once
 
 #include <chrono>

@@ -65,7 +65,7 @@ std::string with_values(std::string statement, char mark, const Migration& migra
 }
 
 std::vector<Migration> migrate(Database& database) {
-  auto& store = database.migrations();
+  auto& store = database.store<MigrationStore>();
   std::vector<Migration> missing;
   database.write({.repeatable = true}, [&](WriteSession& session) {
     const auto applied = store.lock_and_list(session);
@@ -77,7 +77,7 @@ std::vector<Migration> migrate(Database& database) {
 }
 
 std::vector<Migration> pending_migrations(Database& database) {
-  auto& store = database.migrations();
+  auto& store = database.store<MigrationStore>();
   std::vector<AppliedMigration> applied;
   if (database.exists())
     database.read([&](ReadSession& session) { applied = store.applied(session); });
@@ -88,7 +88,7 @@ std::vector<Migration> pending_migrations(Database& database) {
 void verify_schema(Database& database) {
   const auto missing = pending_migrations(database);
   if (missing.empty()) return;
-  const auto total = database.migrations().known().size();
+  const auto total = database.store<MigrationStore>().known().size();
   const auto state = !database.exists() ? std::string{"is missing: there is no such file"}
                      : missing.size() == total
                          ? std::string{"is missing"}

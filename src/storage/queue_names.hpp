@@ -1,4 +1,5 @@
-// Names of the queues whose workers can be woken. PostgreSQL's NOTIFY carries them as its payload.
+// Names of the queues, as tables, metrics and wake-ups spell them. PostgreSQL's NOTIFY carries them
+// as its payload.
 #pragma once
 
 #include <string_view>

@@ -15,11 +15,14 @@
 namespace dovetail::storage {
 
 struct Statement {
-  Statement(std::size_t i, std::string_view n, std::string_view t) : index(i), name(n), text(t) {}
+  Statement(std::size_t i, std::string_view n, std::string_view t, std::string_view c)
+      : index(i), name(n), text(t), columns(c) {}
 
   std::size_t index;  // position among the engine's statements
   std::string_view name;
   std::string_view text;  // with {schema} where the schema's name goes
+  /// The names that `-- returns:` declares, joined by ", "; empty where it declares none.
+  std::string_view columns;
   mutable std::atomic<std::uint64_t> runs{0};
 };
 

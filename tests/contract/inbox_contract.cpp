@@ -90,7 +90,7 @@ TEST_P(InboxContract, AMarkThatIsMadeAgainKnowsItsOwn) {
   const storage::InboxFence mine{begun.ticket.owner, begun.ticket.epoch};
   const storage::InboxFence others{OwnerToken::generate(), begun.ticket.epoch};
   database->write({}, [&](storage::WriteSession& session) {
-    auto& store = database->inbox();
+    auto& store = database->store<storage::InboxStore>();
     EXPECT_TRUE(store.is_marked(session, {"s", "m"}, InboxStatus::processed, mine));
     EXPECT_TRUE(store.is_marked(session, {"s", "m"}, InboxStatus::processed, std::nullopt));
     EXPECT_FALSE(store.is_marked(session, {"s", "m"}, InboxStatus::processed, others));

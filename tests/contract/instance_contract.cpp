@@ -56,13 +56,14 @@ class InstanceContract : public OutboxTest {
                                        .handlers = storage::handlers_json(queues),
                                        .started_at = std::nullopt};
     database->write({}, [&](storage::WriteSession& session) {
-      database->instances().beat(session, entry, state);
+      database->store<storage::InstanceStore>().beat(session, entry, state);
     });
     return entry.id;
   }
   void forget(InstanceId id) {
-    database->write(
-        {}, [&](storage::WriteSession& session) { database->instances().remove(session, id); });
+    database->write({}, [&](storage::WriteSession& session) {
+      database->store<storage::InstanceStore>().remove(session, id);
+    });
   }
   std::vector<std::string> unhandled(const UnhandledTopicsRequest& request = {}) {
     std::vector<std::string> topics;

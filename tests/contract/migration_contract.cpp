@@ -30,7 +30,9 @@ class MigrationContract : public BackendTest {
     }
     return "opened";
   }
-  std::int64_t last_known() { return backend.open_database()->migrations().known().back().number; }
+  std::int64_t last_known() {
+    return backend.open_database()->store<storage::MigrationStore>().known().back().number;
+  }
   /// A migration of a later version.
   void add_future(std::int64_t number, std::int64_t compatible_with) {
     backend.sql("insert into " + backend.table("schema_migrations") +
@@ -128,7 +130,7 @@ TEST_P(MigrationContract, AMigrationThatWasChangedAfterwardsIsAnError) {
 TEST_P(MigrationContract, ASchemaThatLacksItsLastMigrationIsAnErrorThatNamesTheCommand) {
   Platform::migrate(backend.url(), backend.options());
   auto database = backend.open_database();
-  const auto last = database->migrations().known().back().number;
+  const auto last = database->store<storage::MigrationStore>().known().back().number;
   backend.sql("delete from " + backend.table("schema_migrations") +
               " where number = " + std::to_string(last));
   EXPECT_THAT(refusal(), HasSubstr("dovetail migrate --schema"));
@@ -195,10 +197,20 @@ TEST_P(MigrationContract, AKilledMigrationLeavesNothingHalfDone) {
   Platform::migrate(url, backend.options());
   EXPECT_EQ(refusal(), "opened");
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("schema_migrations")),
-            static_cast<std::int64_t>(backend.open_database()->migrations().known().size()));
+            static_cast<std::int64_t>(
+                backend.open_database()->store<storage::MigrationStore>().known().size()));
 }
 
-// Each statement is prepared as it stands, on a database that was just migrated.
+/// The names of a result's columns, as Statement::columns writes them.
+template <class Name>
+std::string joined(int count, const Name& name) {
+  std::string names;
+  for (int i = 0; i < count; ++i) names += std::string{i == 0 ? "" : ", "} + name(i);
+  return names;
+}
+
+// Each statement is prepared as it stands, on a database that was just migrated. It returns the
+// columns that its block declares.
 TEST_P(MigrationContract, EveryStatementPreparesOnAFreshSchema) {
   auto platform = backend.open();
   if (backend.is_postgres()) {
@@ -210,6 +222,13 @@ TEST_P(MigrationContract, EveryStatementPreparesOnAFreshSchema) {
           PQprepare(connection.get(), "", texts.of(*statement).c_str(), 0, nullptr), &PQclear};
       EXPECT_EQ(PQresultStatus(result.get()), PGRES_COMMAND_OK)
           << statement->name << ": " << PQerrorMessage(connection.get());
+      if (statement->columns.empty()) continue;
+      const std::unique_ptr<PGresult, decltype(&PQclear)> described{
+          PQdescribePrepared(connection.get(), ""), &PQclear};
+      EXPECT_EQ(
+          joined(PQnfields(described.get()), [&](int i) { return PQfname(described.get(), i); }),
+          statement->columns)
+          << statement->name;
     }
   } else {
     const storage::StatementTexts texts(sqlite::sql::statements(), backend.schema());
@@ -221,6 +240,12 @@ TEST_P(MigrationContract, EveryStatementPreparesOnAFreshSchema) {
           sqlite3_prepare_v2(connection, texts.of(*statement).c_str(), -1, &prepared, nullptr),
           SQLITE_OK)
           << statement->name << ": " << sqlite3_errmsg(connection);
+      if (!statement->columns.empty()) {
+        EXPECT_EQ(joined(sqlite3_column_count(prepared),
+                         [&](int i) { return sqlite3_column_name(prepared, i); }),
+                  statement->columns)
+            << statement->name;
+      }
       sqlite3_finalize(prepared);
     }
     sqlite3_close(connection);

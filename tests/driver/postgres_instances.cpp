@@ -42,7 +42,7 @@ TEST_F(PostgresInstances, TheViewHasPlainColumns) {
                                      .handlers = storage::handlers_json(queues),
                                      .started_at = std::nullopt};
   database->write({}, [&](storage::WriteSession& session) {
-    database->instances().beat(session, entry, InstanceState::draining);
+    database->store<storage::InstanceStore>().beat(session, entry, InstanceState::draining);
   });
   EXPECT_EQ(psql("select instance_id, host, pid, version, state, stale, queues, "
                  "started_at = heartbeat_at or started_at < heartbeat_at from " +

@@ -383,7 +383,8 @@ TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
           settlements.push_back(std::move(settlement));
         }
         database->write({}, [&](storage::WriteSession& session) {
-          database->outbox().work(session, {.owner = me, .settlements = settlements});
+          database->queue(storage::queue_names::outbox)
+              .consumer.work(session, {.owner = me, .settlements = settlements});
         });
       }
     });

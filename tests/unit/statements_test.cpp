@@ -99,8 +99,8 @@ TEST(Statements, HaveATextWithoutTheNextOnesName) {
 }
 
 TEST(StatementTexts, FillInTheSchemaForEachStatement) {
-  const Statement first{0, "first", "select 1 from {schema}.t"};
-  const Statement second{1, "second", "select 2"};
+  const Statement first{0, "first", "select 1 from {schema}.t", ""};
+  const Statement second{1, "second", "select 2", ""};
   const std::vector<const Statement*> statements{&first, &second};
   const storage::StatementTexts texts{statements, "infra"};
   EXPECT_EQ(texts.of(first), "select 1 from infra.t");

@@ -1,5 +1,17 @@
 -- The outbox: a queue table that holds only what is still to be done, an archive for what is finished, and the functions
 -- that are its contract. Tables are private; functions and views may be used by any language inside any transaction.
+-- psql shows the comments on them (\df+, \dv+). Internal functions have none, and their names begin with an underscore.
+
+-- Only its owner may comment on a schema: it may have been created by somebody else.
+do $block$
+begin
+  if exists (select from pg_catalog.pg_namespace n
+              where n.nspname = pg_catalog.replace('{schema}', '"', '') and pg_catalog.pg_has_role(n.nspowner, 'usage')
+                and pg_catalog.obj_description(n.oid, 'pg_namespace') is null) then
+    execute 'comment on schema {schema} is ''Dovetail: reliable background work. Functions and views are the contract.''';
+  end if;
+end
+$block$;
 
 -- The database's time, by which everything durable is decided. now() would be frozen at the transaction's start.
 -- Tests replace this function to move the time.
@@ -11,6 +23,8 @@ create function {schema}.clock() returns timestamptz
   return clock_timestamp();
 
 -- A time-ordered UUID (version 7) for callers who bring none: 48 bits of milliseconds, then random bits.
+comment on function {schema}.clock is
+  'The time by which everything durable is decided.';
 create function {schema}.uuid_v7() returns uuid
   language sql volatile parallel safe
   return encode(
@@ -21,6 +35,8 @@ create function {schema}.uuid_v7() returns uuid
              52, 1), 53, 1), 'hex')::uuid;
 
 -- Wakes the workers that listen, when the transaction commits. The channel of the schema infra is dovetail_infra; the payload
+comment on function {schema}.uuid_v7 is
+  'A time-ordered UUID (version 7).';
 -- names the queue, so that schedulers, which listen for timers and jobs, are not woken by every message.
 create function {schema}._wake(queue text default '') returns void
   language plpgsql volatile
@@ -71,6 +87,72 @@ begin
 end
 $function$;
 
+-- The hooks of queues: components that have to act when messages of a queue end or are replayed. A component registers
+-- itself with _queue_add_hook. It has these functions:
+--   _<component>_ended(ids uuid[], outcome integer)        messages have ended: outcome 1 is done, 2 is failed
+--   _<component>_lock_ends(ids uuid[], wait boolean)       locks the rows that _ended will change, and returns the messages
+--                                                          whose rows are locked; without wait, it skips locked rows
+--   _<component>_replayed(ids uuid[])                      optional: failed messages are ready again
+-- They run in the transaction that ends the messages, in the order of registration.
+create table {schema}.queue_hook (
+  place     integer generated always as identity,
+  queue     text not null,
+  component text not null,
+  relation  text,                                 -- the hooks are skipped when this table does not exist
+  condition text,                                 -- _ended is skipped unless this SQL expression is true
+  constraint queue_hook_pkey primary key (queue, component)
+);
+
+-- Creates the functions _<queue>_ended, _<queue>_lock_ends and _<queue>_replayed, which call the hooks of a queue. The calls
+-- are generated: a loop over the table would plan each call anew, whenever messages end.
+create function {schema}._queue_link_hooks(queue text) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+declare
+  v_frame text := 'create or replace function {schema}._' || queue || '_%s language plpgsql volatile '
+    || 'set search_path = pg_catalog, pg_temp as $hooks$ %s $hooks$';
+  v_ended text;
+  v_lock_ends text;
+  v_replayed text;
+begin
+  with hook as (
+    select h.place,
+           case when h.relation is null then 'true'
+                else format('to_regclass(%L) is not null', '{schema}.' || h.relation) end as is_there,
+           coalesce(h.condition, 'true') as condition, '{schema}._' || h.component as prefix
+      from {schema}.queue_hook h where h.queue = _queue_link_hooks.queue
+  )
+  select string_agg(format('if %s then if %s then perform %s_ended(ids, outcome); end if; end if;', is_there, condition,
+                           prefix), ' ' order by place),
+         string_agg(format('if ids <> ''{}'' and %s then ids := %s_lock_ends(ids, wait); end if;', is_there, prefix), ' '
+                    order by place),
+         string_agg(format('if %s then perform %s_replayed(ids); end if;', is_there, prefix), ' ' order by place)
+           filter (where to_regprocedure(prefix || '_replayed(uuid[])') is not null)
+    into v_ended, v_lock_ends, v_replayed
+    from hook;
+  execute format(v_frame, 'ended(ids uuid[], outcome integer) returns void',
+                 format('begin %s end', v_ended));
+  execute format(v_frame, 'lock_ends(ids uuid[], wait boolean) returns uuid[]',
+                 format('begin %s return ids; end', v_lock_ends));
+  execute format(v_frame, 'replayed(ids uuid[]) returns void',
+                 format('begin %s end', v_replayed));
+end
+$function$;
+
+-- Registers a component's hooks with a queue. For migrations.
+create function {schema}._queue_add_hook(queue text, component text, relation text default null,
+                                         condition text default null) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  insert into {schema}.queue_hook (queue, component, relation, condition)
+  values (_queue_add_hook.queue, _queue_add_hook.component, _queue_add_hook.relation, _queue_add_hook.condition);
+  perform {schema}._queue_link_hooks(_queue_add_hook.queue);
+end
+$function$;
+
 -- template: queue_1 queue=outbox
 
 -- The same, for those who need only the id.
@@ -95,3 +177,5 @@ begin
                                                        expires_at, priority, unique_key, notify, delay) e);
 end
 $function$;
+comment on function {schema}.outbox_enqueue is
+  'Stores a message in the outbox and returns its id; see outbox_try_enqueue.';

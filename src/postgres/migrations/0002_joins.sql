@@ -72,10 +72,14 @@ create view {schema}.outbox_joins as
          finished_at, deadline, reason, metadata
     from {schema}.outbox_join;
 
+comment on view {schema}.outbox_joins is
+  'Joins: how many steps they expect, how many have ended, and their status.';
 create view {schema}.outbox_join_members as
   select join_id, message_id as outbox_message_id, status, created_at from {schema}.outbox_join_member;
 
 -- Makes the messages ready that wait for these joins. A message that is leased looks at the join by
+comment on view {schema}.outbox_join_members is
+  'The messages that are steps of joins.';
 -- itself. A message that somebody else has locked is passed over, because its lock comes before
 -- those of the joins: outbox_join_catch_up makes it ready. For the functions below, not for
 -- callers.
@@ -147,6 +151,7 @@ begin
 end
 $function$;
 
+-- A hook of the outbox; see queue_hook. Counts the messages in their joins.
 create function {schema}._outbox_join_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -154,9 +159,6 @@ as $function$
 declare
   v_joins uuid[];
 begin
-  if to_regclass('{schema}.outbox_join_member') is null then
-    return;  -- somebody has removed the joins: the outbox goes on
-  end if;
   if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
     -- An attach that committed after this transaction's snapshot cannot be seen here.
     insert into {schema}.outbox_join_uncounted (message_id, outcome) select u.id, outcome from unnest(ids) as u(id);
@@ -169,16 +171,7 @@ begin
 end
 $function$;
 
--- Called by whatever ends messages, when they are locked and marked.
-create or replace function {schema}._outbox_ended(ids uuid[], outcome integer) returns void
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
-  perform {schema}._outbox_join_ended(ids, outcome);
-end
-$function$;
-
+-- A hook of the outbox; see queue_hook. Locks the joins in which the messages count.
 create function {schema}._outbox_join_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -188,9 +181,6 @@ declare
   v_joins uuid[];
   v_locked uuid[];
 begin
-  if to_regclass('{schema}.outbox_join_member') is null then
-    return ids;
-  end if;
   v_joins := array(select distinct m.join_id from {schema}.outbox_join_member m
                     where m.message_id = any (ids) and m.status = 0);
   if v_joins = '{}' then
@@ -207,14 +197,11 @@ begin
 end
 $function$;
 
-create or replace function {schema}._outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
+do $block$
 begin
-  return {schema}._outbox_join_lock_ends(ids, wait);
+  perform {schema}._queue_add_hook('outbox', 'outbox_join', 'outbox_join_member');
 end
-$function$;
+$block$;
 
 -- Creates a join that waits for expected_steps steps; answers its id, and whether it was created.
 -- With an id of yours that exists already, it changes nothing.
@@ -249,6 +236,8 @@ begin
   created := found;
 end
 $function$;
+comment on function {schema}.outbox_join_try_start is
+  'Creates a join; returns its id and whether it was created.';
 
 -- The same, for callers who need only the id.
 create function {schema}.outbox_join_start(
@@ -265,6 +254,8 @@ begin
   return (select s.id from {schema}.outbox_join_try_start(expected_steps, grouping_key, metadata, deadline, join_id) s);
 end
 $function$;
+comment on function {schema}.outbox_join_start is
+  'Starts a join that expects a number of steps; returns its id.';
 
 -- Makes messages steps of joins, pair by pair; what is a step already stays one. A message that has ended already is
 -- counted at once. Answers the first join that does not exist (then nothing is attached), how many pairs were new, and the
@@ -324,6 +315,8 @@ begin
   end if;
 end
 $function$;
+comment on function {schema}.outbox_join_try_attach is
+  'Makes messages steps of joins, and tells which joins or messages do not exist.';
 
 -- The same for one pair, with an error for a join that does not exist; answers whether the pair is new. A message that is
 -- not stored is attached, and counts when it comes: where done messages are not kept, attach before they can be done.
@@ -343,6 +336,8 @@ begin
   return v_attached = 1;
 end
 $function$;
+comment on function {schema}.outbox_join_attach is
+  'Makes a message a step of a join; returns false when it was one before.';
 
 -- Reports that a step ended, without its message: status 1 is completed, 2 failed. The first report of a step counts,
 -- whoever makes it. Answers whether this one did; null when the message is no step of the join, or there is no such join.
@@ -361,6 +356,8 @@ begin
   return {schema}._outbox_join_count(array[join_id], array[message_id], status) > 0;
 end
 $function$;
+comment on function {schema}.outbox_join_report is
+  'Reports the end of a step: 1 completed, 2 failed. Returns whether it was the first.';
 
 -- Ends a pending join without a continuation; answers whether it was pending, null when there is none. Steps that end later
 -- are marked, and change nothing.
@@ -380,6 +377,8 @@ begin
   return (select false from {schema}.outbox_join j where j.join_id = outbox_join_cancel.join_id);
 end
 $function$;
+comment on function {schema}.outbox_join_cancel is
+  'Cancels a pending join: nothing follows it.';
 
 -- Fails pending joins whose deadline has passed, up to `most`; answers how many.
 create function {schema}.outbox_join_fail_overdue(most integer default 1000) returns integer
@@ -403,6 +402,8 @@ begin
   return cardinality(v_joins);
 end
 $function$;
+comment on function {schema}.outbox_join_fail_overdue is
+  'Fails pending joins whose deadline has passed; returns how many.';
 
 -- Notes that a message waits for a join: the join's end makes it ready, and the join is kept until it was handled.
 create function {schema}.outbox_join_await(join_id uuid, message_id uuid) returns void
@@ -415,6 +416,8 @@ begin
   values (outbox_join_await.join_id, outbox_join_await.message_id) on conflict do nothing;
 end
 $function$;
+comment on function {schema}.outbox_join_await is
+  'Notes that a message waits for the end of a join, which then makes it ready.';
 
 -- For the message that waits for a join, inside the transaction that handles it: answers the join, locked, so that it cannot
 -- end before that transaction does; none when there is no such join. While it is pending, the message is noted as waiting.
@@ -477,6 +480,8 @@ begin
   return next v_join;
 end
 $function$;
+comment on function {schema}.outbox_join_wait is
+  'For the handler of messages that wait for a join: its state, and when to look again.';
 
 -- Deletes joins that ended before `finished_before`, with their members, oldest first: up to `most` joins, and no more at
 -- once than have some ten thousand steps together. Answers how many. Those whose waiting message is still to be handled
@@ -503,6 +508,8 @@ begin
   return cardinality(v_joins);
 end
 $function$;
+comment on function {schema}.outbox_join_purge is
+  'Deletes joins that ended before a time and for which no message waits; returns how many.';
 
 -- Counts the steps that ended in transactions with an old snapshot; see _outbox_join_ended. Steps
 -- of joins that somebody else has locked are left for the next call. For outbox_join_catch_up, not
@@ -571,6 +578,8 @@ begin
   return v_count + cardinality(v_rows);
 end
 $function$;
+comment on function {schema}.outbox_join_catch_up is
+  'Counts steps and wakes waiting messages that transactions had to leave undone; returns how many.';
 
 -- Joins that ended while no message waited for them, up to `most`. Each is answered once: for
 -- whoever logs them.

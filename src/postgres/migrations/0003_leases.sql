@@ -23,6 +23,8 @@ create view {schema}.leases as
     from {schema}.lease where lease_until > {schema}.clock();
 
 -- Takes the lease of a name for `duration`, unless somebody holds it, the same owner included; answers it, or nothing. With
+comment on view {schema}.leases is
+  'Leases that are held.';
 -- `slots`, one of so many instead, whose names have nothing to do with those of leases without. The token is higher than any
 -- before it.
 create function {schema}.lease_try_acquire(
@@ -84,6 +86,8 @@ begin
   returning l.*;
 end
 $function$;
+comment on function {schema}.lease_try_acquire is
+  'Takes the lease of a name, or one of its slots, unless it is held; returns it with its fencing token, or no row.';
 
 -- Lets a held lease end `duration` from now, or when it would have, whichever is later; answers that time, or null when it is
 -- not held by this owner with this token any more.
@@ -111,6 +115,8 @@ begin
   return v_until;
 end
 $function$;
+comment on function {schema}.lease_renew is
+  'Extends a held lease; returns its new end, or null when it is no longer held.';
 
 -- Gives a lease back; answers whether it was still held.
 create function {schema}.lease_release(name text, owner text, token bigint) returns boolean
@@ -126,6 +132,8 @@ begin
   return coalesce(v_held, false);
 end
 $function$;
+comment on function {schema}.lease_release is
+  'Gives a lease back; returns whether it was still held.';
 
 -- Deletes leases that ran out before `expired_before`, up to `most`; answers how many.
 create function {schema}.lease_purge(expired_before timestamptz, most integer default 1000) returns integer
@@ -143,3 +151,5 @@ begin
   return v_count;
 end
 $function$;
+comment on function {schema}.lease_purge is
+  'Deletes leases that expired before a time; returns how many.';

@@ -47,6 +47,8 @@ create view {schema}.inbox_seen as
     left join {schema}.inbox_archive a on a.id = g.item_id;
 
 -- For the functions below, not for callers.
+comment on view {schema}.inbox_seen is
+  'Messages that were received: by source and message id, with their state.';
 create function {schema}._inbox_check(source text, message_id text, hash bytea) returns void
   language plpgsql immutable
   set search_path = pg_catalog, pg_temp
@@ -106,6 +108,8 @@ begin
   return v_seen.status = 2;
 end
 $function$;
+comment on function {schema}.inbox_already_processed is
+  'Notes a message as seen and returns whether it was processed before.';
 
 -- As inbox_try_begin, for Inbox::process() too: by_process is that the caller is one, and then (as
 -- an answer) that the one who has begun is one; counts is that this is a sighting; gave_up that
@@ -208,6 +212,8 @@ begin
     from {schema}._inbox_begin(source, message_id, owner_token, lease, hash, max_attempts, true, false) b;
 end
 $function$;
+comment on function {schema}.inbox_try_begin is
+  'Begins to process a received message; answers started to exactly one caller.';
 
 -- For the transaction of Inbox::process() that follows its begin: locks the message, and lets its
 -- lease end `lease` from now. Answers whether nobody else has begun since; the lease may have
@@ -251,6 +257,8 @@ begin
   return found;
 end
 $function$;
+comment on function {schema}.inbox_mark_processing is
+  'Marks a received message as being processed.';
 
 -- Marks a message as processed; answers whether that changed anything. With the owner_token and claim_epoch of
 -- inbox_try_begin: only while that lease holds. What waits in the queue, or is a dead letter of it, is left alone.
@@ -284,6 +292,8 @@ begin
   return found;
 end
 $function$;
+comment on function {schema}.inbox_mark_processed is
+  'Marks a received message as processed.';
 
 -- Gives a message up; answers whether that changed anything. The rest as above.
 create function {schema}.inbox_mark_dead(
@@ -319,6 +329,8 @@ begin
   return found;
 end
 $function$;
+comment on function {schema}.inbox_mark_dead is
+  'Marks a received message as dead: it is not processed again.';
 
 -- Gives back what inbox_try_begin gave: the next may begin at once. Answers whether it was still
 -- held. charge: zero takes the attempt back that the begin counted.
@@ -338,6 +350,8 @@ begin
   return found;
 end
 $function$;
+comment on function {schema}.inbox_release is
+  'Gives a message whose processing has begun back, for another try.';
 
 -- Lets the lease of inbox_try_begin end `lease` from now, or when it would have, if that is later; answers the time, null
 -- when it is not held any more.
@@ -361,6 +375,8 @@ begin
   return v_until;
 end
 $function$;
+comment on function {schema}.inbox_renew_ticket is
+  'Extends the lease of a message that is being processed; returns its new end, or null.';
 
 -- Stores a message in the inbox's queue, unless it is known already. outcome is stored, duplicate or hash_mismatch; id is
 -- that of the queue's message, also of one that was stored before. With the same item_id, a repeated call is told stored.
@@ -413,9 +429,12 @@ begin
   end if;
 end
 $function$;
+comment on function {schema}.inbox_enqueue is
+  'Stores a received message for a handler, once per source and message id.';
 
--- The queue's messages that have ended. Locked in the order of their keys, like everybody who sees several.
-create or replace function {schema}._inbox_ended(ids uuid[], outcome integer) returns void
+-- The hooks of the inbox's queue; see queue_hook. They keep the guard rows of its messages up to date. Every function that
+-- locks several guard rows locks them in the order of their keys.
+create function {schema}._inbox_guard_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -426,7 +445,7 @@ begin
 end
 $function$;
 
-create or replace function {schema}._inbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
+create function {schema}._inbox_guard_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
@@ -445,7 +464,7 @@ begin
 end
 $function$;
 
-create or replace function {schema}._inbox_replayed(ids uuid[]) returns void
+create function {schema}._inbox_guard_replayed(ids uuid[]) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
@@ -454,6 +473,12 @@ begin
   update {schema}.inbox_guard g set status = 4, processed_at = null where g.item_id = any (ids);
 end
 $function$;
+
+do $block$
+begin
+  perform {schema}._queue_add_hook('inbox', 'inbox_guard');
+end
+$block$;
 
 -- Locks dead messages, up to `most`, in the order of their keys; passes over those that somebody else has locked. Every
 -- argument that is given narrows it down. For the functions below, not for callers.
@@ -525,6 +550,8 @@ begin
   return v_count;
 end
 $function$;
+comment on function {schema}.inbox_replay_dead_letters is
+  'Lets dead messages be processed again; returns how many.';
 
 -- Deletes dead messages, and the queue's dead letters with them, up to `most`: when they come again, they are new. Answers
 -- how many. Every argument that is given narrows it down.
@@ -557,6 +584,8 @@ begin
   return v_count;
 end
 $function$;
+comment on function {schema}.inbox_purge_dead_letters is
+  'Deletes dead messages; returns how many.';
 
 -- Forgets messages that ended, or that nobody has begun, before a time, up to `most`: when they come again, they are new.
 -- Answers how many. Not those that wait in the queue or are dead letters of it.
@@ -595,3 +624,5 @@ begin
   return v_count;
 end
 $function$;
+comment on function {schema}.inbox_purge_old is
+  'Deletes what is remembered of messages that were last seen before a time; returns how many.';

@@ -31,6 +31,8 @@ begin
                                      delay => delay) t;
 end
 $function$;
+comment on function {schema}.timers_schedule is
+  'Stores a timer: at due_at, or after delay, it becomes a message of the outbox. Returns its id.';
 
 -- Removes a timer that has not fired, and that no processor holds; answers whether there was one.
 create function {schema}.timers_cancel(id uuid) returns boolean
@@ -44,6 +46,8 @@ begin
   return found;
 end
 $function$;
+comment on function {schema}.timers_cancel is
+  'Removes a timer that has not fired; returns whether there was one.';
 
 -- Lets a timer that has not fired, and that no processor holds, fire at another time; answers whether there was one.
 create function {schema}.timers_reschedule(id uuid, due_at timestamptz default null, delay interval default null)
@@ -73,6 +77,8 @@ begin
   return found;
 end
 $function$;
+comment on function {schema}.timers_reschedule is
+  'Changes the time of a timer that has not fired; returns whether there was one.';
 
 -- How many messages of the outbox are due and wait for a worker, counted up to `most`. For whoever fires timers.
 create function {schema}._timers_backlog(most integer) returns integer

@@ -65,6 +65,8 @@ create view {schema}.jobs as
                         order by r.scheduled_time desc limit 1) last on true;
 
 -- A run is in progress while somebody has claimed its message.
+comment on view {schema}.jobs is
+  'Cron jobs, with the time when they are due next and the result of their last run.';
 create view {schema}.job_runs as
   select r.id, r.job_name as job, r.scheduled_time,
          case when r.failed then 'failed' when r.ended_at is not null then 'done'
@@ -75,7 +77,9 @@ create view {schema}.job_runs as
     left join {schema}.outbox o on o.id = r.id
     left join {schema}.outbox_archive a on a.id = r.id;
 
--- Runs whose messages have ended. A job that has runs waiting is looked at again at once. The jobs are locked first, and then
+-- A hook of the outbox; see queue_hook. Ends the runs whose messages have ended. A job that has runs waiting is looked at again at once. The jobs are locked first, and then
+comment on view {schema}.job_runs is
+  'Runs of cron jobs; the message of a run has its id.';
 -- looked at by statements of their own: whoever adds a run that waits holds the job, and sees this end, or is seen here.
 create function {schema}._job_run_ended(ids uuid[], outcome integer) returns void
   language plpgsql volatile
@@ -103,7 +107,7 @@ begin
 end
 $function$;
 
--- Locks what the above will touch; see _outbox_lock_ends.
+-- A hook of the outbox; see queue_hook. Locks the jobs and the runs that end.
 create function {schema}._job_run_lock_ends(ids uuid[], wait boolean) returns uuid[]
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -150,47 +154,23 @@ begin
 end
 $function$;
 
-create or replace function {schema}._outbox_lock_ends(ids uuid[], wait boolean) returns uuid[]
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-declare
-  v_ids uuid[] := {schema}._outbox_join_lock_ends(ids, wait);
-begin
-  if to_regclass('{schema}.job_run') is null or v_ids = '{}' then
-    return v_ids;
-  end if;
-  return {schema}._job_run_lock_ends(v_ids, wait);
-end
-$function$;
-
-create or replace function {schema}._outbox_ended(ids uuid[], outcome integer) returns void
+-- A hook of the outbox; see queue_hook.
+create function {schema}._job_run_replayed(ids uuid[]) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 begin
-  perform {schema}._outbox_join_ended(ids, outcome);
-  if to_regclass('{schema}.job_run') is null then
-    return;  -- somebody has removed the jobs: the outbox goes on
-  end if;
-  if exists (select from {schema}.job_run r where r.released_at is not null and r.ended_at is null) then
-    perform {schema}._job_run_ended(ids, outcome);
-  end if;
-end
-$function$;
-
-create or replace function {schema}._outbox_replayed(ids uuid[]) returns void
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
-  if to_regclass('{schema}.job_run') is null then
-    return;
-  end if;
   update {schema}.job_run r set ended_at = null, failed = false
    where r.id = any (array(select e.id from {schema}.job_run e where e.id = any (ids) order by e.id for no key update));
 end
 $function$;
+
+do $block$
+begin
+  perform {schema}._queue_add_hook('outbox', 'job_run', 'job_run',
+    'exists (select from {schema}.job_run r where r.released_at is not null and r.ended_at is null)');
+end
+$block$;
 
 -- Changing jobs. The calendar is the library's: a job that is stored here has no next_due_at until a scheduler looks at it,
 -- which is at once when one is started. A cron expression or a time zone that no scheduler understands is in last_error then.
@@ -271,6 +251,8 @@ begin
   return v_job.id;
 end
 $function$;
+comment on function {schema}.jobs_create_or_update is
+  'Creates a cron job or changes it; returns its id.';
 
 -- Adds a run beside the schedule, also of a disabled job; answers its id, or null when there is no such job.
 create function {schema}.jobs_trigger(name text) returns uuid
@@ -300,6 +282,8 @@ begin
   return v_id;
 end
 $function$;
+comment on function {schema}.jobs_trigger is
+  'Runs a job now, beside its schedule; returns the id of the run, or null when there is no such job.';
 
 create function {schema}._job_set_enabled(name text, enabled boolean) returns boolean
   language plpgsql volatile
@@ -335,6 +319,8 @@ begin
   return {schema}._job_set_enabled(name, true);
 end
 $function$;
+comment on function {schema}.jobs_enable is
+  'Lets a job run by its schedule; returns false when there is no such job.';
 
 -- No more runs by its schedule, also none of those that wait for their turn; false when there is no such job.
 create function {schema}.jobs_disable(name text) returns boolean
@@ -345,6 +331,8 @@ begin
   return {schema}._job_set_enabled(name, false);
 end
 $function$;
+comment on function {schema}.jobs_disable is
+  'Stops the schedule of a job; returns false when there is no such job.';
 
 -- Deletes a job that the caller has locked, and its runs that nobody has begun, with their messages. Each statement sees what
 -- the one before it has locked. A run that is under way keeps its row.
@@ -387,3 +375,5 @@ begin
   return true;
 end
 $function$;
+comment on function {schema}.jobs_remove is
+  'Removes a job and its runs that have not begun; returns false when there is no such job.';

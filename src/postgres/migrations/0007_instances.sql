@@ -21,3 +21,6 @@ create view {schema}.instances as
          heartbeat_at < {schema}.clock() - interval '90 seconds' as stale,
          array(select jsonb_object_keys(handlers) order by 1) as queues, handlers
     from {schema}.instance;
+
+comment on view {schema}.instances is
+  'Processes that work on this database, with their heartbeats, queues and topics.';

@@ -1,9 +1,12 @@
 -- What the inbox has seen. The statements of its queue are in queue.sql.
 
 -- name: inbox_see
+-- returns here: status integer, matches boolean
 select status, matches from {schema}._inbox_see($1::text, $2::text, $3::bytea);
 
 -- name: inbox_try_begin
+-- returns here: outcome text, claim_epoch integer, attempts integer, lease_until time, mine boolean
+-- returns here: gave_up boolean, by_process boolean
 -- What is lost when the server crashes right after a begin by process() is only the note of a try:
 -- its commit need not be on disk ($8).
 select outcome, claim_epoch, attempts, lease_until, mine, gave_up, by_process
@@ -37,6 +40,7 @@ select {schema}.inbox_release($1::text, $2::text, $3::uuid, $4::bigint, $5::text
 select {schema}.inbox_renew_ticket($1::text, $2::text, $3::uuid, $4::bigint, $5::bigint * interval '1 microsecond');
 
 -- name: inbox_receive
+-- returns here: outcome text, id uuid
 select outcome, id
   from {schema}.inbox_enqueue(
          source => $1::text, message_id => $2::text, hash => $3::bytea, item_id => $4::uuid, topic => $5::text,
@@ -54,11 +58,15 @@ select {schema}.inbox_purge_old({schema}.clock() - $1::bigint * interval '1 micr
 select {schema}.inbox_purge_dead_letters($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer);
 
 -- name: inbox_get
+-- returns: source text, message_id text, hash bytes, status text, first_seen_at time, last_seen_at time
+-- returns: processed_at time, sightings integer, attempts integer, last_error text, topic text, item_id uuid
+-- returns: lease_until time
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
        item_id, lease_until
   from {schema}.inbox_seen where source = $1::text and message_id = $2::text;
 
 -- name: inbox_list_dead_letters
+-- returns: as inbox_get
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
        item_id, lease_until
   from {schema}.inbox_seen
@@ -73,6 +81,7 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
  order by source, message_id;
 
 -- name: inbox_list_stuck
+-- returns: as inbox_get
 -- Being processed by somebody whose lease ran out longer ago than $1.
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
        item_id, lease_until
@@ -84,11 +93,12 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
  order by lease_until, source, message_id;
 
 -- name: inbox_guard_counts
+-- returns: seen integer, processing integer, overdue integer, processed integer, dead integer
 -- Never counts further than $1.
-select (select count(*) from (select from {schema}.inbox_guard where status = 0 limit $1::bigint) seen),
-       (select count(*) from (select from {schema}.inbox_guard where status = 1 limit $1::bigint) processing),
+select (select count(*) from (select from {schema}.inbox_guard where status = 0 limit $1::bigint) seen) as seen,
+       (select count(*) from (select from {schema}.inbox_guard where status = 1 limit $1::bigint) processing) as processing,
        (select count(*) from (select from {schema}.inbox_guard
-                               where status = 1 and lease_until < (select {schema}.clock()) limit $1::bigint) overdue),
+                               where status = 1 and lease_until < (select {schema}.clock()) limit $1::bigint) overdue) as overdue,
        (select count(*) from (select from {schema}.inbox_guard
-                               where status = 2 limit $1::bigint) processed),
-       (select count(*) from (select from {schema}.inbox_guard where status = 3 limit $1::bigint) dead);
+                               where status = 2 limit $1::bigint) processed) as processed,
+       (select count(*) from (select from {schema}.inbox_guard where status = 3 limit $1::bigint) dead) as dead;

@@ -18,5 +18,7 @@ delete from {schema}.instance i
                             limit $2::integer for update skip locked));
 
 -- name: instance_list
+-- returns: instance_id uuid, host text, pid integer, version text, started_at time, heartbeat_at time
+-- returns: state text, stale boolean, handlers text
 select instance_id, host, pid, version, started_at, heartbeat_at, state, stale, handlers::text
   from {schema}.instances order by started_at, instance_id limit $1::bigint;

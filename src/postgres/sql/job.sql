@@ -4,15 +4,17 @@
 select {schema}.clock();
 
 -- name: job_lock
+-- returns: as job_get
 select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs,
-       (extract(epoch from jitter) * 1000)::bigint, created_at, updated_at, next_due_at, null::timestamptz, null::text,
+       (extract(epoch from jitter) * 1000)::bigint as jitter, created_at, updated_at, next_due_at, null::timestamptz as last_run_at, null::text as last_run_status,
        last_error
   from {schema}.job where name = $1::text
    for no key update;
 
 -- name: job_lock_due
+-- returns: as job_get
 select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs,
-       (extract(epoch from jitter) * 1000)::bigint, created_at, updated_at, next_due_at, null::timestamptz, null::text,
+       (extract(epoch from jitter) * 1000)::bigint as jitter, created_at, updated_at, next_due_at, null::timestamptz as last_run_at, null::text as last_run_status,
        last_error
   from {schema}.job where wake_at <= (select {schema}.clock())
  order by wake_at limit $1::integer
@@ -57,11 +59,13 @@ values ($1::uuid, $2::uuid, $3::text, $4::timestamptz, $5::boolean, {schema}.clo
 on conflict do nothing;
 
 -- name: job_counts
-select (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is not null and ended_at is null),
-       (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is null),
-       (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is null and triggered);
+-- returns: active integer, waiting integer, triggered integer
+select (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is not null and ended_at is null) as active,
+       (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is null) as waiting,
+       (select count(*) from {schema}.job_run where job_id = $1::uuid and released_at is null and triggered) as triggered;
 
 -- name: job_waiting
+-- returns: id uuid, scheduled_time time, triggered boolean
 select id, scheduled_time, triggered from {schema}.job_run
  where job_id = $1::uuid and released_at is null order by scheduled_time limit $2::integer;
 
@@ -81,18 +85,24 @@ delete from {schema}.job_run r
                             order by p.ended_at limit $2::integer for update skip locked));
 
 -- name: job_get
+-- returns: id uuid, name text, topic text, payload text, cron text, time_zone text, misfire integer
+-- returns: misfire_limit integer, enabled boolean, max_concurrent_runs integer, jitter integer, created_at time
+-- returns: updated_at time, next_due_at time, last_run_at time, last_run_status text, last_error text
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
-       (extract(epoch from j.jitter) * 1000)::bigint, j.created_at, j.updated_at, j.next_due_at, j.last_run_at,
+       (extract(epoch from j.jitter) * 1000)::bigint as jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at,
        j.last_run_status, j.last_error
   from {schema}.jobs j join {schema}.job r on r.id = j.id where j.name = $1::text;
 
 -- name: job_list
+-- returns: as job_get
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
-       (extract(epoch from j.jitter) * 1000)::bigint, j.created_at, j.updated_at, j.next_due_at, j.last_run_at,
+       (extract(epoch from j.jitter) * 1000)::bigint as jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at,
        j.last_run_status, j.last_error
   from {schema}.jobs j join {schema}.job r on r.id = j.id order by j.name;
 
 -- name: job_runs
+-- returns: id uuid, job text, scheduled_time time, status text, triggered boolean, created_at time
+-- returns: started_at time, ended_at time, output text, last_error text, attempts integer
 select id, job, scheduled_time, status, triggered, created_at, started_at, ended_at, output, last_error, attempts
   from {schema}.job_runs
  where job = $1::text and ($2::timestamptz is null or scheduled_time < $2)

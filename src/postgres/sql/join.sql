@@ -15,6 +15,7 @@ select u.id from unnest($1::uuid[]) as u(id)
  where not exists (select from {schema}.outbox_join j where j.join_id = u.id) limit 1;
 
 -- name: join_attach
+-- returns here: missing uuid, attached integer, unknown uuid
 select missing, attached, unknown
   from {schema}.outbox_join_try_attach(joins => $1::uuid[], messages => $2::uuid[], known_only => $3::boolean);
 
@@ -31,16 +32,22 @@ select {schema}.outbox_join_fail_overdue(most => $1::integer);
 select {schema}.outbox_join_await(join_id => $1::uuid, message_id => $2::uuid);
 
 -- name: join_wait
+-- returns here: join_id uuid, grouping_key text, expected_steps integer, completed_steps integer
+-- returns here: failed_steps integer, status integer, created_at time, last_updated_at time, finished_at time
+-- returns here: deadline time, reason text, metadata text, until_deadline integer
 select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline::timestamptz, reason, metadata,
-       (extract(epoch from deadline - {schema}.clock()) * 1000000)::bigint
+       (extract(epoch from deadline - {schema}.clock()) * 1000000)::bigint as until_deadline
   from {schema}.outbox_join_wait(join_id => $1::uuid, message_id => $2::uuid);
 
 -- name: join_wait_step_catch_up
+-- returns: handled integer, waiting boolean
 -- How many it handled, and whether any message waits.
-select {schema}.outbox_join_catch_up(most => $1::integer), exists (select from {schema}.outbox_join_waiter);
+select {schema}.outbox_join_catch_up(most => $1::integer) as handled,
+       exists (select from {schema}.outbox_join_waiter) as waiting;
 
 -- name: join_take_unlogged
+-- returns: as join_get
 select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline::timestamptz, reason, metadata
   from {schema}._outbox_join_take_unlogged(most => $1::integer);
@@ -50,11 +57,15 @@ select {schema}.outbox_join_purge(finished_before => {schema}.clock() - $1::bigi
                                   most => $2::integer);
 
 -- name: join_get
+-- returns: join_id uuid, grouping_key text, expected_steps integer, completed_steps integer
+-- returns: failed_steps integer, status integer, created_at time, last_updated_at time, finished_at time
+-- returns: deadline time, reason text, metadata text
 select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline::timestamptz, reason, metadata
   from {schema}.outbox_join where join_id = $1::uuid;
 
 -- name: join_list
+-- returns: as join_get
 select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline::timestamptz, reason, metadata
   from {schema}.outbox_join
@@ -64,6 +75,7 @@ select join_id, grouping_key::text, expected_steps, completed_steps, failed_step
  order by join_id limit $6::bigint;
 
 -- name: join_members
+-- returns: message_id uuid, status integer, created_at time
 select message_id, status, created_at from {schema}.outbox_join_member
  where join_id = $1::uuid and ($2::uuid is null or message_id > $2)
  order by message_id limit $3::bigint;

@@ -1,6 +1,8 @@
 -- Leases. What each statement does is decided by the functions of the schema (migrations/): here they are only called.
 
 -- name: lease_try_acquire
+-- returns: name text, slot integer, owner text, token integer, lease_until time, acquired_at time
+-- returns: renewed_at time
 select name, slot, owner, token, lease_until, acquired_at, renewed_at
   from {schema}.lease_try_acquire(name => $1::text, owner => $2::text, duration => $3::bigint * interval '1 microsecond',
                                   slots => $4::integer, grant_id => $5::uuid);
@@ -16,6 +18,7 @@ select {schema}.lease_release(name => $1::text, owner => $2::text, token => $3::
 select {schema}.lease_purge(expired_before => {schema}.clock() - $1::bigint * interval '1 microsecond', most => $2::integer);
 
 -- name: lease_list
+-- returns: as lease_try_acquire
 -- Of one name ($1), or of all; after ($2, $3).
 select name, slot, owner, token, lease_until, acquired_at, renewed_at
   from {schema}.leases

@@ -4,6 +4,7 @@
 select to_regclass('{schema}.schema_migrations') is not null;
 
 -- name: migration_list
+-- returns: number integer, name text, checksum text, compatible_with integer
 select number, name, checksum, compatible_with from {schema}.schema_migrations order by number;
 
 -- name: migration_prepare

@@ -3,6 +3,7 @@
 -- call (migrations/): here they are only called; but for what is done so often that a function would be felt.
 
 -- name: {queue}_enqueue
+-- returns here: id uuid, stored boolean
 select id, stored
   from {schema}.{queue}_try_enqueue(
          message_id => $1::uuid, topic => $2::text, payload => $3::text, correlation_id => $4::text,
@@ -23,6 +24,7 @@ values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::ti
 returning {schema}._wake('{queue}');
 
 -- name: {queue}_enqueue_many
+-- returns here: place integer, existing_id uuid
 select place, existing_id
   from {schema}.{queue}_enqueue_many(
          ids => $1::uuid[], topics => $2::text[], payloads => $3::text[], correlation_ids => $4::text[],
@@ -35,6 +37,9 @@ select place, existing_id
 copy {schema}.{queue} (id, topic, payload, ready_at, created_at) from stdin (format binary);
 
 -- name: {queue}_claim
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, lease_until time
+-- returns: ready_at time, lost_leases integer, row_at integer, cut boolean
 select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
        lease_until, ready_at, lost_leases, row_at, cut
   from {schema}.{queue}_claim(owner_token => $1::uuid, batch_size => $2::integer,
@@ -87,22 +92,26 @@ select {schema}.{queue}_renew(owner_token => $1::uuid, ids => $2::uuid[], epochs
 select {schema}.{queue}_reap_expired(max_attempts => $1::integer, most => $2::integer, look_at => $3::integer);
 
 -- name: {queue}_next_due
+-- returns here: due_in integer, passed_to time
 -- As a distance from the database's now: what waits for it has a clock of its own.
 -- Beside it, what this claim will have seen all of when it ends: nobody still enqueues with a time before that, or the
 -- next claim from the start of the queue finds it. While a topic is paused, a claim may have put aside its messages only.
 select (extract(epoch from {schema}.{queue}_next_due(topics => $1::text[], except_topics => $2::text[])
-                             - {schema}.clock()) * 1000000)::bigint,
-       case when not exists (select from {schema}.{queue}_paused) then {schema}.clock() - interval '3 seconds' end;
+                             - {schema}.clock()) * 1000000)::bigint as due_in,
+       case when not exists (select from {schema}.{queue}_paused) then {schema}.clock() - interval '3 seconds' end as passed_to;
 
 -- name: {queue}_clock
 select {schema}.clock();
 
 -- name: {queue}_counts
-select ready, scheduled, in_progress, done, failed, paused, (extract(epoch from oldest_due) * 1000000)::bigint
+-- returns: ready integer, scheduled integer, in_progress integer, done integer, failed integer, paused integer
+-- returns: oldest_due integer
+select ready, scheduled, in_progress, done, failed, paused, (extract(epoch from oldest_due) * 1000000)::bigint as oldest_due
   from {schema}.{queue}_counts($1::bigint);
 
 -- name: {queue}_due_topics
-select topic, seen, (extract(epoch from oldest_wait) * 1000000)::bigint
+-- returns: topic text, seen integer, oldest_wait integer
+select topic, seen, (extract(epoch from oldest_wait) * 1000000)::bigint as oldest_wait
   from {schema}._{queue}_due_topics(waiting => $1::bigint * interval '1 microsecond', look_at => $2::integer);
 
 -- name: {queue}_has_work
@@ -113,33 +122,40 @@ select exists (
                         limit 1) found);
 
 -- name: {queue}_find
-select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc, expires_at, priority, retry_count,
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, status integer
+-- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer, unique_key text
+-- returns: next_attempt_at time
+select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc as due_at, expires_at, priority, retry_count as attempts,
        claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at
   from {schema}.{queue}_messages where id = $1::uuid;
 
 -- name: {queue}_dead_letters
-select id, topic, null::text, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz
+-- returns: as {queue}_find
+select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
+       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz as next_attempt_at
   from {schema}.{queue}_archive
  where status = 3 and ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
    and ($3::timestamptz is null or processed_at < $3) and ($4::uuid is null or id > $4)
  order by id limit $5::bigint;
 
 -- name: {queue}_dead_letters_newest
-select id, topic, null::text, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz
+-- returns: as {queue}_find
+select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
+       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz as next_attempt_at
   from {schema}.{queue}_archive
  where status = 3 and ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
    and ($3::timestamptz is null or processed_at < $3) and ($4::uuid is null or id < $4)
  order by id desc limit $5::bigint;
 
 -- name: {queue}_dead_letter_summary
+-- returns: topic text, last_error text, letters integer, first_failed_at time, last_failed_at time
 -- The last row has no topic: it counts the dead letters that were read. The filter comes after that
 -- limit, so that a topic without dead letters does not read all those of the others.
 with newest as materialized (
   select topic, last_error, processed_at from {schema}.{queue}_archive where status = 3 order by id desc limit $4::bigint
 )
-(select topic, last_error, count(*), min(processed_at), max(processed_at)
+(select topic, last_error, count(*) as letters, min(processed_at) as first_failed_at, max(processed_at) as last_failed_at
    from newest
   where ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
     and ($3::timestamptz is null or processed_at < $3)
@@ -169,4 +185,5 @@ select {schema}.{queue}_resume(topic => $1::text);
 select {schema}.{queue}_unpark(topic => $1::text, most => $2::integer);
 
 -- name: {queue}_paused
+-- returns: topic text, paused_at time
 select topic, paused_at from {schema}.{queue}_paused order by topic;

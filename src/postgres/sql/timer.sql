@@ -11,15 +11,18 @@ select {schema}.timers_reschedule(id => $1::uuid, due_at => $2::timestamptz,
 select {schema}._timers_any_known($1::uuid[]);
 
 -- name: schedule_next_due
+-- returns: timers integer, jobs integer
 -- Of timers and of jobs, as distances from the database's now; negative when it has passed.
-select (extract(epoch from timers_due - {schema}.clock()) * 1000000)::bigint,
-       (extract(epoch from jobs_due - {schema}.clock()) * 1000000)::bigint
+select (extract(epoch from timers_due - {schema}.clock()) * 1000000)::bigint as timers,
+       (extract(epoch from jobs_due - {schema}.clock()) * 1000000)::bigint as jobs
   from {schema}._schedule_next_due();
 
 -- name: timer_backlog
 select {schema}._timers_backlog($1::integer);
 
 -- name: timer_list
+-- returns: id uuid, topic text, correlation_id text, unique_key text, created_at time, ready_at time
+-- returns: due_at time, attempts integer, last_error text, leased boolean
 -- Those that wait, the next one first; lane by lane, as the index has them.
 select each.id, each.topic, each.correlation_id, each.unique_key, each.created_at, each.ready_at, each.due_at, each.attempts,
        each.last_error, each.leased

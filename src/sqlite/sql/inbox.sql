@@ -1,14 +1,17 @@
 -- What the inbox has seen. The statements of its queue are in queue.sql.
 
 -- name: inbox_see
+-- returns here: status integer, matches boolean, claim_epoch integer, attempts integer, lease_until time
+-- returns here: owner_token uuid, item_id uuid, by_process boolean
 insert into {schema}_inbox_guard (source, message_id, hash, first_seen_at, last_seen_at)
 values (?1, ?2, ?3, ?4, ?4)
 on conflict (source, message_id) do update
    set last_seen_at = max(last_seen_at, excluded.last_seen_at), sightings = sightings + ?5,
        hash = coalesce(hash, excluded.hash)
-returning status, coalesce(hash = ?3, 1), claim_epoch, attempts, lease_until, owner_token, item_id, by_process;
+returning status, coalesce(hash = ?3, 1) as matches, claim_epoch, attempts, lease_until, owner_token, item_id, by_process;
 
 -- name: inbox_try_begin
+-- returns here: claim_epoch integer, attempts integer
 update {schema}_inbox_guard
    set status = 1, owner_token = ?3, claim_epoch = claim_epoch + 1, attempts = attempts + 1, lease_until = ?4,
        by_process = ?5
@@ -80,8 +83,9 @@ update {schema}_inbox_guard set status = 4, item_id = ?3, lease_until = null, ow
 update {schema}_inbox_guard set status = ?2, processed_at = ?3 where item_id = ?1;
 
 -- name: inbox_replay_dead_letters
+-- returns here: source text, message_id text, item_id uuid
 -- Those that may live again; also those whose dead letters somebody has purged.
-select g.source, g.message_id, q.id
+select g.source, g.message_id, q.id as item_id
   from {schema}_inbox_guard as g
   left join {schema}_inbox as q on q.id = g.item_id
  where g.status = 3 and (?1 is null or g.source = ?1) and (?2 is null or g.message_id = ?2) and (?3 is null or q.topic = ?3)
@@ -101,6 +105,7 @@ update {schema}_inbox set ready_at = ready_at + ?2, last_error = coalesce(?3, la
 update {schema}_inbox_guard set status = 4, processed_at = null where item_id = ?1;
 
 -- name: inbox_purge_dead_letters
+-- returns here: as inbox_replay_dead_letters
 select g.source, g.message_id, g.item_id
   from {schema}_inbox_guard as g
   left join {schema}_inbox as q on q.id = g.item_id
@@ -132,11 +137,15 @@ delete from {schema}_inbox_guard
                   order by first_seen_at limit ?2);
 
 -- name: inbox_get
+-- returns: source text, message_id text, hash bytes, status text, first_seen_at time, last_seen_at time
+-- returns: processed_at time, sightings integer, attempts integer, last_error text, topic text, item_id uuid
+-- returns: lease_until time
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
        item_id, lease_until
   from {schema}_inbox_seen where source = ?1 and message_id = ?2;
 
 -- name: inbox_list_dead_letters
+-- returns: as inbox_get
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
        item_id, lease_until
   from {schema}_inbox_seen
@@ -151,6 +160,7 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
  order by source, message_id;
 
 -- name: inbox_list_stuck
+-- returns: as inbox_get
 -- Being processed by somebody whose lease ran out before ?1.
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings, attempts, last_error, topic,
        item_id, lease_until
@@ -161,9 +171,10 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
  order by lease_until, source, message_id;
 
 -- name: inbox_guard_counts
+-- returns: seen integer, processing integer, overdue integer, processed integer, dead integer
 -- Never counts further than ?1.
-select (select count(*) from (select 1 from {schema}_inbox_guard where status in (0, 1) and status = 0 limit ?1)),
-       (select count(*) from (select 1 from {schema}_inbox_guard where status = 1 limit ?1)),
-       (select count(*) from (select 1 from {schema}_inbox_guard where status = 1 and lease_until < ?2 limit ?1)),
-       (select count(*) from (select 1 from {schema}_inbox_guard where status = 2 limit ?1)),
-       (select count(*) from (select 1 from {schema}_inbox_guard where status = 3 limit ?1));
+select (select count(*) from (select 1 from {schema}_inbox_guard where status in (0, 1) and status = 0 limit ?1)) as seen,
+       (select count(*) from (select 1 from {schema}_inbox_guard where status = 1 limit ?1)) as processing,
+       (select count(*) from (select 1 from {schema}_inbox_guard where status = 1 and lease_until < ?2 limit ?1)) as overdue,
+       (select count(*) from (select 1 from {schema}_inbox_guard where status = 2 limit ?1)) as processed,
+       (select count(*) from (select 1 from {schema}_inbox_guard where status = 3 limit ?1)) as dead;

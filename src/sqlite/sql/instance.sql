@@ -16,5 +16,7 @@ delete from {schema}_instance
  where instance_id in (select instance_id from {schema}_instance where heartbeat_at < ?1 limit ?2);
 
 -- name: instance_list
-select instance_id, host, pid, version, started_at, heartbeat_at, state, heartbeat_at < ?2, handlers
+-- returns: instance_id uuid, host text, pid integer, version text, started_at time, heartbeat_at time
+-- returns: state text, stale boolean, handlers text
+select instance_id, host, pid, version, started_at, heartbeat_at, state, heartbeat_at < ?2 as stale, handlers
   from {schema}_instance order by started_at, instance_id limit ?1;

@@ -4,13 +4,15 @@
 select ?1;
 
 -- name: job_lock
+-- returns: as job_get
 select id, name, topic, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs, jitter, created_at,
-       updated_at, next_due_at, null, null, last_error
+       updated_at, next_due_at, null as last_run_at, null as last_run_status, last_error
   from {schema}_job where name = ?1;
 
 -- name: job_lock_due
+-- returns: as job_get
 select id, name, topic, payload, cron, time_zone, misfire, misfire_limit, enabled, max_concurrent_runs, jitter, created_at,
-       updated_at, next_due_at, null, null, last_error
+       updated_at, next_due_at, null as last_run_at, null as last_run_status, last_error
   from {schema}_job where wake_at <= ?2 order by wake_at limit ?1;
 
 -- name: job_insert
@@ -60,11 +62,13 @@ values (?1, ?2, ?3, ?4, ?5, ?6)
 on conflict do nothing;
 
 -- name: job_counts
-select (select count(*) from {schema}_job_run where job_id = ?1 and released_at is not null and ended_at is null),
-       (select count(*) from {schema}_job_run where job_id = ?1 and released_at is null),
-       (select count(*) from {schema}_job_run where job_id = ?1 and released_at is null and triggered);
+-- returns: active integer, waiting integer, triggered integer
+select (select count(*) from {schema}_job_run where job_id = ?1 and released_at is not null and ended_at is null) as active,
+       (select count(*) from {schema}_job_run where job_id = ?1 and released_at is null) as waiting,
+       (select count(*) from {schema}_job_run where job_id = ?1 and released_at is null and triggered) as triggered;
 
 -- name: job_waiting
+-- returns: id uuid, scheduled_time time, triggered boolean
 select id, scheduled_time, triggered from {schema}_job_run
  where job_id = ?1 and released_at is null order by scheduled_time limit ?2;
 
@@ -105,18 +109,24 @@ delete from {schema}_job_run
  where rowid in (select rowid from {schema}_job_run where ended_at < ?1 order by ended_at limit ?2);
 
 -- name: job_get
+-- returns: id uuid, name text, topic text, payload text, cron text, time_zone text, misfire integer
+-- returns: misfire_limit integer, enabled boolean, max_concurrent_runs integer, jitter integer, created_at time
+-- returns: updated_at time, next_due_at time, last_run_at time, last_run_status text, last_error text
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
        j.jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at, j.last_run_status,
        j.last_error
   from {schema}_jobs as j join {schema}_job as r on r.id = j.id where j.name = ?1;
 
 -- name: job_list
+-- returns: as job_get
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled, j.max_concurrent_runs,
        j.jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at, j.last_run_status,
        j.last_error
   from {schema}_jobs as j join {schema}_job as r on r.id = j.id order by j.name;
 
 -- name: job_runs
+-- returns: id uuid, job text, scheduled_time time, status text, triggered boolean, created_at time
+-- returns: started_at time, ended_at time, output text, last_error text, attempts integer
 select id, job, scheduled_time, status, triggered, created_at, started_at, ended_at, output, last_error, attempts
   from {schema}_job_runs
  where job = ?1 and (?2 is null or scheduled_time < ?2)

@@ -87,6 +87,7 @@ update {schema}_outbox set attempts = 0, lost_leases = 0 where id = ?1 and (atte
 delete from {schema}_outbox_join_waiter where join_id = ?1 and message_id = ?2;
 
 -- name: join_take_unlogged
+-- returns: as join_get
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline, reason, metadata
   from {schema}_outbox_join where unlogged = 1 limit ?1;
@@ -95,6 +96,7 @@ select join_id, grouping_key, expected_steps, completed_steps, failed_steps, sta
 update {schema}_outbox_join set unlogged = 0 where join_id = ?1;
 
 -- name: join_purge
+-- returns here: join_id uuid, expected_steps integer
 -- Those whose waiting message is still to be handled stay.
 select join_id, expected_steps from {schema}_outbox_join as j
  where finished_at < ?1
@@ -114,11 +116,15 @@ delete from {schema}_outbox_join_member where join_id = ?1;
 delete from {schema}_outbox_join where join_id = ?1;
 
 -- name: join_get
+-- returns: join_id uuid, grouping_key text, expected_steps integer, completed_steps integer
+-- returns: failed_steps integer, status integer, created_at time, last_updated_at time, finished_at time
+-- returns: deadline time, reason text, metadata text
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline, reason, metadata
   from {schema}_outbox_join where join_id = ?1;
 
 -- name: join_list
+-- returns: as join_get
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline, reason, metadata
   from {schema}_outbox_join
@@ -127,6 +133,7 @@ select join_id, grouping_key, expected_steps, completed_steps, failed_steps, sta
  order by join_id limit ?5;
 
 -- name: join_list_step_status
+-- returns: as join_get
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline, reason, metadata
   from {schema}_outbox_join
@@ -135,6 +142,7 @@ select join_id, grouping_key, expected_steps, completed_steps, failed_steps, sta
  order by join_id limit ?5;
 
 -- name: join_list_step_group
+-- returns: as join_get
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
        finished_at, deadline, reason, metadata
   from {schema}_outbox_join
@@ -143,5 +151,6 @@ select join_id, grouping_key, expected_steps, completed_steps, failed_steps, sta
  order by join_id limit ?5;
 
 -- name: join_members
+-- returns: message_id uuid, status integer, created_at time
 select message_id, status, created_at from {schema}_outbox_join_member
  where join_id = ?1 and (?2 is null or message_id > ?2) order by message_id limit ?3;

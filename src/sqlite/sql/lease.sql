@@ -2,6 +2,8 @@
 -- <statement>_step_<name> is a step of that statement. SQLite has one writer: what stands in one transaction needs no lock.
 
 -- name: lease_try_acquire
+-- returns: name text, slot integer, owner text, token integer, lease_until time, acquired_at time
+-- returns: renewed_at time
 insert into {schema}_lease (name, slot, owner, token, grant_id, lease_until, acquired_at, renewed_at)
 values (?1, ?2, ?3, (select last from {schema}_lease_token), ?4, ?5, ?6, ?6)
 on conflict (name, slot) do update
@@ -13,6 +15,7 @@ returning name, slot, owner, token, lease_until, acquired_at, renewed_at;
 update {schema}_lease_token set last = last + 1;
 
 -- name: lease_try_acquire_step_granted
+-- returns: as lease_try_acquire
 -- What this very call got already.
 select name, slot, owner, token, lease_until, acquired_at, renewed_at
   from {schema}_lease where name = ?1 and grant_id = ?2 and lease_until > ?3;
@@ -34,6 +37,7 @@ delete from {schema}_lease
  where (name, slot) in (select name, slot from {schema}_lease where lease_until < ?1 limit ?2);
 
 -- name: lease_list
+-- returns: as lease_try_acquire
 -- Of one name (?1), or of all; after (?2, ?3).
 select name, slot, owner, token, lease_until, acquired_at, renewed_at
   from {schema}_lease

@@ -4,6 +4,7 @@
 select exists (select 1 from sqlite_schema where type = 'table' and name = '{schema}_schema_migrations');
 
 -- name: migration_list
+-- returns: number integer, name text, checksum text, compatible_with integer
 select number, name, checksum, compatible_with from {schema}_schema_migrations order by number;
 
 -- name: migration_prepare

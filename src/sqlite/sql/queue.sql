@@ -40,23 +40,27 @@ values (?2, ?3, ?4, ?5, ?6, max(coalesce(?6, ?1), ?1), ?1, ?7, ?8, ?9, ?9),
        (?58, ?59, ?60, ?61, ?62, max(coalesce(?62, ?1), ?1), ?1, ?63, ?64, ?65, ?65);
 
 -- name: {queue}_claim
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, lease_until time
+-- returns: ready_at time, lost_leases integer, row_at integer, cut boolean
 -- One lane's messages that are due, or whose leases expired, from a mark on. The store decides what becomes of each.
 -- Messages of topics that the claim does not take come without their payloads: SQLite does not read those then.
 -- ?5 is one topic that the claim takes; null: it takes all. ?6 holds more topics as a JSON array; with ?7, it takes all
 -- topics but those.
 select id, topic,
        case when ?5 is null or topic = ?5 then payload
-            when ?6 is not null and (topic in (select value from json_each(?6))) <> ?7 then payload end,
-       correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, lease_until, ready_at, seq,
-       lost_leases
+            when ?6 is not null and (topic in (select value from json_each(?6))) <> ?7 then payload end as payload,
+       correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, lease_until, ready_at,
+       lost_leases, seq as row_at, 0 as cut
   from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
    and lease_until <= ?2
  order by ready_at, seq;
 
 -- name: {queue}_claim_step_bound
+-- returns: ready_at time, row_at integer
 -- How far a look at so many messages reaches. The index alone answers it.
-select ready_at, seq from {schema}_{queue}
+select ready_at, seq as row_at from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
  order by ready_at, seq limit 1 offset ?5;
 
@@ -68,9 +72,10 @@ select seq from {schema}_{queue}
  order by ready_at, seq limit ?9;
 
 -- name: {queue}_claim_step_rows
+-- returns: as {queue}_claim
 -- Rows that the leap found, without a gap.
 select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at, seq, lost_leases
+       lease_until, ready_at, lost_leases, seq as row_at, 0 as cut
   from {schema}_{queue} where seq between ?1 and ?2 order by seq;
 
 -- name: {queue}_claim_step_lease
@@ -136,6 +141,7 @@ update {schema}_{queue}
  where seq = ?1;
 
 -- name: {queue}_abandon_step_claimed
+-- returns: seq integer, attempts integer
 select seq, attempts from {schema}_{queue} where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
 -- name: {queue}_fail
@@ -152,6 +158,7 @@ update {schema}_{queue} set lease_until = -9000000000000000000, ready_at = coale
 update {schema}_{queue} set lease_until = ?2 where seq = ?1;
 
 -- name: {queue}_reap_expired
+-- returns here: as {queue}_abandon_step_claimed
 -- Among the first of one lane: what is in progress stands near the front.
 select seq, attempts
   from (select seq, attempts, lease_until from {schema}_{queue}
@@ -164,8 +171,9 @@ update {schema}_{queue}
  where seq = ?1;
 
 -- name: {queue}_next_due_step_lane
+-- returns: due_in integer, topic text
 -- Of one lane, with their topics: where a claim takes only some of them.
-select ready_at - ?2, topic from {schema}_{queue}
+select ready_at - ?2 as due_in, topic from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at > ?2 and ready_at < ?2 + 86400000000
  order by ready_at limit ?3;
 
@@ -177,18 +185,21 @@ select min((select min(ready_at) from {schema}_{queue}
   from lanes;
 
 -- name: {queue}_next_due_step_watch
+-- returns: newest integer, due_at time
 -- The newest message, and the time when the first message that no worker holds is due.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
-select (select max(seq) from {schema}_{queue}),
+select (select max(seq) from {schema}_{queue}) as newest,
        min((select ready_at from {schema}_{queue}
              where status = 0 and lane = lanes.lane and lease_until <= ?1
-             order by ready_at limit 1))
+             order by ready_at limit 1)) as due_at
   from lanes;
 
 -- name: {queue}_clock
 select ?1;
 
 -- name: {queue}_counts
+-- returns: ready integer, scheduled integer, in_progress integer, done integer, failed integer, paused integer
+-- returns: oldest_due integer
 -- Never counts further than ?1, lane by lane: neither what is scheduled nor what is finished makes it slow.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5)),
 counted(due, leased, scheduled, oldest) as materialized (
@@ -204,17 +215,18 @@ counted(due, leased, scheduled, oldest) as materialized (
            order by ready_at limit 1)
     from lanes
 )
-select min((select sum(due - leased) from counted), ?1), min((select sum(scheduled) from counted), ?1),
-       min((select sum(leased) from counted), ?1),
-       (select count(*) from (select 1 from {schema}_{queue} where status = 1 limit ?1)),
-       (select count(*) from (select 1 from {schema}_{queue} where status = 3 limit ?1)),
-       (select count(*) from (select 1 from {schema}_{queue} where lane = -100 limit ?1)),
-       (select ?2 - min(oldest) from counted);
+select min((select sum(due - leased) from counted), ?1) as ready, min((select sum(scheduled) from counted), ?1) as scheduled,
+       min((select sum(leased) from counted), ?1) as in_progress,
+       (select count(*) from (select 1 from {schema}_{queue} where status = 1 limit ?1)) as done,
+       (select count(*) from (select 1 from {schema}_{queue} where status = 3 limit ?1)) as failed,
+       (select count(*) from (select 1 from {schema}_{queue} where lane = -100 limit ?1)) as paused,
+       (select ?2 - min(oldest) from counted) as oldest_due;
 
 -- name: {queue}_due_topics
+-- returns: topic text, seen integer, oldest_wait integer
 -- Of one lane (?1): the topics of messages that became due by ?3 and that no worker holds at ?2, among
 -- the first ?4.
-select topic, count(*), ?2 - min(ready_at)
+select topic, count(*) as seen, ?2 - min(ready_at) as oldest_wait
   from (select topic, ready_at, lease_until from {schema}_{queue}
          where status = 0 and lane = ?1 and ready_at <= ?3 order by ready_at, seq limit ?4)
  where lease_until <= ?2 and topic not in (select topic from {schema}_{queue}_paused)
@@ -225,34 +237,41 @@ select exists (select 1 from {schema}_{queue}
                 where status = 0 and lane between -5 and 5 and ready_at <= ?1 and topic = ?2);
 
 -- name: {queue}_find
-select id, topic, payload, correlation_id, headers, created_at, due_time_utc, expires_at, priority, retry_count,
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, status integer
+-- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer, unique_key text
+-- returns: next_attempt_at time
+select id, topic, payload, correlation_id, headers, created_at, due_time_utc as due_at, expires_at, priority, retry_count as attempts,
        claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at
   from {schema}_{queue}_messages where id = ?1;
 
 -- name: {queue}_dead_letters
-select id, topic, null, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
-       processed_at, nullif(owner_token, zeroblob(16)), last_error, past_attempts, unique_key, null
+-- returns: as {queue}_find
+select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
+       processed_at, nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key, null as next_attempt_at
   from {schema}_{queue}
  where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
    and (?4 is null or id > ?4)
  order by id limit ?5;
 
 -- name: {queue}_dead_letters_newest
-select id, topic, null, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
-       processed_at, nullif(owner_token, zeroblob(16)), last_error, past_attempts, unique_key, null
+-- returns: as {queue}_find
+select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
+       processed_at, nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key, null as next_attempt_at
   from {schema}_{queue}
  where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
    and (?4 is null or id < ?4)
  order by id desc limit ?5;
 
 -- name: {queue}_dead_letter_summary
+-- returns: topic text, last_error text, letters integer, first_failed_at time, last_failed_at time
 -- The last row has no topic: it counts the dead letters that were read. The filter comes after that
 -- limit, so that a topic without dead letters does not read all those of the others.
 with newest as materialized (
   select topic, last_error, processed_at from {schema}_{queue} where status = 3 order by id desc limit ?4
 )
 select * from (
-  select topic, last_error, count(*), min(processed_at), max(processed_at)
+  select topic, last_error, count(*) as letters, min(processed_at) as first_failed_at, max(processed_at) as last_failed_at
     from newest
    where (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
    group by topic, last_error order by count(*) desc, topic, last_error limit ?5)
@@ -316,4 +335,5 @@ update {schema}_{queue} set lane = priority
                 limit ?2);
 
 -- name: {queue}_paused
+-- returns: topic text, paused_at time
 select topic, paused_at from {schema}_{queue}_paused order by topic;

@@ -11,21 +11,23 @@ update {schema}_timers set due_at = ?2, ready_at = max(?2, ?3), lease_until = -9
 select 1 from {schema}_outbox where id = ?1;
 
 -- name: schedule_next_due
+-- returns: timers integer, jobs integer
 -- Of timers and of jobs, as distances from now; negative when it has passed.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
 select min((select ready_at from {schema}_timers
              where status = 0 and lane = lanes.lane and lease_until <= ?1
-             order by ready_at limit 1)) - ?1,
-       (select min(wake_at) from {schema}_job where wake_at is not null) - ?1
+             order by ready_at limit 1)) - ?1 as timers,
+       (select min(wake_at) from {schema}_job where wake_at is not null) - ?1 as jobs
   from lanes;
 
 -- name: schedule_next_due_step_watch
+-- returns: timers_at time, jobs_at time
 -- The same as times.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
 select min((select ready_at from {schema}_timers
              where status = 0 and lane = lanes.lane and lease_until <= ?1
-             order by ready_at limit 1)),
-       (select min(wake_at) from {schema}_job where wake_at is not null)
+             order by ready_at limit 1)) as timers_at,
+       (select min(wake_at) from {schema}_job where wake_at is not null) as jobs_at
   from lanes;
 
 -- name: timer_backlog
@@ -37,8 +39,10 @@ select min(?1, sum((select count(*) from (select 1 from {schema}_outbox
   from lanes;
 
 -- name: timer_list
+-- returns: id uuid, topic text, correlation_id text, unique_key text, created_at time, ready_at time
+-- returns: due_at time, attempts integer, last_error text, leased boolean
 -- Those that wait, the next one first.
-select id, topic, correlation_id, unique_key, created_at, ready_at, due_at, attempts, last_error, lease_until > 0
+select id, topic, correlation_id, unique_key, created_at, ready_at, due_at, attempts, last_error, lease_until > 0 as leased
   from {schema}_timers
  where status = 0 and lane > -100 and (?1 is null or (ready_at, id) > (?1, ?2)) and (?3 is null or topic = ?3)
  order by ready_at, id limit ?4;

@@ -80,6 +80,8 @@ create view {schema}.{queue}_messages as
     from {schema}.{queue}_archive;
 
 -- Deletes a message whose id is in the archive; answers whether it was. It runs with the rights of the schema's owner: a
+comment on view {schema}.{queue}_messages is
+  'Every message of the queue {queue}: waiting, in progress, done (while history is kept) and failed.';
 -- role that may only enqueue cannot delete. For the functions below, not for callers.
 create function {schema}._{queue}_drop_known(id uuid) returns boolean
   language plpgsql volatile security definer
@@ -175,6 +177,8 @@ begin
   raise exception 'the message % was in the way of itself a hundred times', v_id using errcode = 'lock_not_available';
 end
 $function$;
+comment on function {schema}.{queue}_try_enqueue is
+  'Stores a message unless its id or its unique_key is known; returns its id and whether it was stored.';
 
 -- Stores many; answers the places (from 1) of those that were not stored, with the id of the message that is there instead. An array that is
 -- null stands for a column that no message uses. delays: microseconds from now, instead of due_at. fresh: the ids were drawn for this very call, so that none is known.
@@ -233,27 +237,15 @@ begin
    order by w.place;
 end
 $function$;
+comment on function {schema}.{queue}_enqueue_many is
+  'Stores many messages; returns the places of those that were not stored, with the ids that are there instead.';
 
--- What follows when messages have ended, in the same transaction: outcome 1 is done, 2 is failed. Here nothing; what has
--- to know, such as the joins, puts its own in its place. For the functions below, not for callers.
-create function {schema}._{queue}_ended(ids uuid[], outcome integer) returns void
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
+-- _{queue}_ended, _{queue}_lock_ends and _{queue}_replayed, without hooks so far.
+do $block$
 begin
+  perform {schema}._queue_link_hooks('{queue}');
 end
-$function$;
-
--- Locks what _{queue}_ended will touch for these messages; answers those of which all is locked now. wait: false passes over
--- what somebody else has locked, and over the messages that need it.
-create function {schema}._{queue}_lock_ends(ids uuid[], wait boolean) returns uuid[]
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
-  return ids;
-end
-$function$;
+$block$;
 
 -- Moves rows that the caller has locked into the archive. For the functions below, not for callers.
 create function {schema}._{queue}_finish(locked tid[], status smallint, error text, processed_by uuid, charge integer)
@@ -471,6 +463,8 @@ begin
   end loop;
 end
 $function$;
+comment on function {schema}.{queue}_claim is
+  'Leases up to batch_size messages that are due to owner_token and returns them.';
 
 -- For the functions below, not for callers.
 create function {schema}._{queue}_check_claims(owner_token uuid, ids uuid[], epochs bigint[]) returns void
@@ -709,6 +703,8 @@ begin
   return {schema}._{queue}_acked(v_ids, v_lease);
 end
 $function$;
+comment on function {schema}.{queue}_ack is
+  'Marks claimed messages as done; returns how many claims were still held.';
 
 -- Gives claimed messages back for another try after `delay` (null: after the usual backoff); answers how many. Each is
 -- charged an attempt, and fails when that makes max_attempts.
@@ -750,6 +746,8 @@ begin
   return v_count + cardinality(v_rows);
 end
 $function$;
+comment on function {schema}.{queue}_abandon is
+  'Gives claimed messages back after a failure: they are retried after a delay, or become dead letters at max_attempts.';
 
 -- Fails claimed messages for good: they become dead letters. Answers how many. charge: the try that failed counts as an
 -- attempt; zero when there was none.
@@ -769,6 +767,8 @@ begin
   return {schema}._{queue}_finish(v_rows, 3::smallint, error, owner_token, charge);
 end
 $function$;
+comment on function {schema}.{queue}_fail is
+  'Makes claimed messages dead letters.';
 
 -- Gives claimed messages back without charging an attempt: after `delay`, or (null) at once and to their old place.
 -- Answers how many.
@@ -791,6 +791,8 @@ begin
   return cardinality(v_rows);
 end
 $function$;
+comment on function {schema}.{queue}_snooze is
+  'Gives claimed messages back without charging an attempt.';
 
 -- Lets the leases of claimed messages end `lease` from now; answers those that were still held, and not locked by
 -- somebody who settles them at this moment.
@@ -815,6 +817,8 @@ begin
   update {schema}.{queue} o set lease_until = {schema}.clock() + lease where o.ctid = any (v_rows) returning o.id;
 end
 $function$;
+comment on function {schema}.{queue}_renew is
+  'Extends the leases of claimed messages; returns the ids that are still held.';
 
 -- Takes back leases that expired, up to `most`; answers how many. Each is charged as an attempt. The limit of attempts belongs
 -- to those who handle a topic: the next claim that takes the message lets it fail. With max_attempts it fails here. It reads
@@ -869,6 +873,8 @@ begin
   return v_count;
 end
 $function$;
+comment on function {schema}.{queue}_reap_expired is
+  'Takes back messages whose leases have expired; returns how many.';
 
 -- When the next message that waits for its time comes due; null when there is none within a day. topics, except_topics: as
 -- for {queue}_claim; behind a hundred messages of other topics the answer is the time of the hundredth: look again then.
@@ -893,6 +899,8 @@ begin
                       limit case when topics is null and except_topics is null then 1 else 100 end) f) next);
 end
 $function$;
+comment on function {schema}.{queue}_next_due is
+  'The time when the next message comes due, within a day.';
 
 -- How many messages are in which state, and since when the oldest that could be claimed waits. Never counts further than
 -- `most`: neither the queue nor the archive makes it slow (but for the oldest one, which is looked for behind those in progress).
@@ -931,6 +939,8 @@ begin
                           order by o.ready_at limit 1) oldest);
 end
 $function$;
+comment on function {schema}.{queue}_counts is
+  'How many messages are in each state, counted up to a limit, and for how long the oldest due one waits.';
 
 -- The topics of messages that have been due for at least `waiting` and that no worker holds, among the
 -- first `look_at` messages of each lane: how many messages of the topic were seen, and how long the
@@ -954,15 +964,6 @@ begin
    where (front.lease_until is null or front.lease_until <= v_now)
      and not exists (select from {schema}.{queue}_paused p where p.topic = front.topic)
    group by front.topic;
-end
-$function$;
-
--- What follows when failed messages are ready again, in the same transaction. Here nothing.
-create function {schema}._{queue}_replayed(ids uuid[]) returns void
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
 end
 $function$;
 
@@ -1012,6 +1013,8 @@ begin
   return cardinality(v_ids);
 end
 $function$;
+comment on function {schema}.{queue}_replay is
+  'Makes dead letters ready again; returns how many.';
 
 -- Deletes finished messages, done (2) or failed (3) ones, oldest first, up to `most`; answers how many. Every argument that is
 -- given narrows it down.
@@ -1051,6 +1054,8 @@ begin
   return cardinality(v_rows);
 end
 $function$;
+comment on function {schema}.{queue}_purge is
+  'Deletes done (2) or failed (3) messages; returns how many.';
 
 -- Keeps messages of a topic from being claimed; those that are claimed already go on. Answers whether it was not paused yet.
 create function {schema}.{queue}_pause(topic text) returns boolean
@@ -1065,6 +1070,8 @@ begin
   return found;
 end
 $function$;
+comment on function {schema}.{queue}_pause is
+  'Pauses a topic: its messages stay queued. Returns false when it was paused before.';
 
 -- Lets messages of a topic that is not paused (null: of all such topics) back into the queue, up to `most`; answers how
 -- many. Claims put them aside while it was paused.
@@ -1098,6 +1105,8 @@ begin
   return v_count;
 end
 $function$;
+comment on function {schema}.{queue}_unpark is
+  'Puts messages of topics that are no longer paused back into the queue; returns how many.';
 
 -- Ends a topic's pause; answers whether it was paused. The first thousand messages that were put aside come back with it;
 -- for more, call {queue}_unpark until it answers zero, or leave that to a worker.
@@ -1115,3 +1124,5 @@ begin
   return v_found;
 end
 $function$;
+comment on function {schema}.{queue}_resume is
+  'Resumes a paused topic; returns false when it was not paused.';

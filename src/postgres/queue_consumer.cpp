@@ -1,0 +1,329 @@
+#include "postgres/queue_consumer.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <tuple>
+
+#include "postgres/queue_rows.hpp"
+#include "storage/row_hint.hpp"
+
+namespace dovetail::postgres {
+namespace {
+
+constexpr std::size_t rows_from = 8;  // claims: below, ids are found as fast
+
+std::optional<std::string_view> unless_empty(std::string_view text) {
+  return text.empty() ? std::nullopt : std::optional{text};
+}
+
+Params claims_params(OwnerToken owner, std::span<const Claim> claims) {
+  std::vector<Uuid> ids;
+  std::vector<std::int64_t> epochs;
+  ids.reserve(claims.size());
+  epochs.reserve(claims.size());
+  for (const auto& claim : claims) {
+    ids.push_back(claim.id.uuid());
+    epochs.push_back(claim.epoch);
+  }
+  Params params;
+  params.add(owner.uuid())
+      .add(std::span<const Uuid>{ids})
+      .add(std::span<const std::int64_t>{epochs});
+  return params;
+}
+
+/// `claims` in the order of their ids. Where there are many, and each says where it lies, the
+/// server goes there; not when they are locked already, where a removal in a subtransaction would
+/// cost more.
+Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep, bool locked = false) {
+  auto params = claims_params(owner, claims);
+  params.add(keep);
+  std::vector<RowAt> rows;
+  rows.reserve(claims.size());
+  for (const auto& claim : claims) {
+    if (const auto row = storage::row_of(claim); row != 0) rows.push_back(RowAt{row});
+  }
+  if (!locked && rows.size() == claims.size() && rows.size() >= rows_from) {
+    params.add(std::span<const RowAt>{rows});
+  } else {
+    params.add(nullptr);
+  }
+  return params;
+}
+
+Params abandon_params(OwnerToken owner, std::span<const Claim> claims, std::string_view error,
+                      std::optional<std::chrono::microseconds> delay, int max_attempts) {
+  auto params = claims_params(owner, claims);
+  params.add(unless_empty(error)).add(micros(delay)).add(std::int32_t{max_attempts});
+  return params;
+}
+
+/// Which topics are meant: those to take, then those to leave. NULL: no restriction.
+void add_topics(Params& params, const storage::TopicFilter* filter) {
+  if (filter == nullptr) {
+    params.add(nullptr).add(nullptr);
+    return;
+  }
+  const std::vector<std::optional<std::string_view>> topics(filter->topics.begin(),
+                                                            filter->topics.end());
+  if (filter->except) params.add(nullptr);
+  params.add(std::span<const std::optional<std::string_view>>{topics});
+  if (!filter->except) params.add(nullptr);
+}
+
+/// From the start, or from the marks of an earlier claim.
+void add_marks(Params& params, const storage::QueueMarks* after) {
+  if (after == nullptr) {
+    params.add(nullptr).add(nullptr);
+    return;
+  }
+  std::vector<std::optional<WallTime>> times;
+  std::vector<Uuid> ids;
+  for (const auto& mark : *after) {
+    times.push_back(mark ? std::optional{mark->ready_at} : std::nullopt);
+    ids.push_back(mark ? mark->id : Uuid{});
+  }
+  params.add(std::span<const std::optional<WallTime>>{times}).add(std::span<const Uuid>{ids});
+}
+
+Params claim_params(const storage::ClaimOrder& order) {
+  Params params;
+  params.add(order.owner.uuid())
+      .add(std::int32_t{order.batch_size})
+      .add(std::int64_t{order.lease.count()})
+      .add(std::int32_t{order.max_attempts});
+  add_marks(params, order.after);
+  add_topics(params, order.topics);
+  params.add(order.max_bytes);
+  return params;
+}
+
+Params next_due_params(const storage::ClaimOrder& order) {
+  Params params;
+  add_topics(params, order.topics);
+  return params;
+}
+
+storage::ClaimedEntry read_entry(const Result& result, int row) {
+  using Column = sql::columns::claim;
+  storage::ClaimedEntry entry;
+  entry.claimed.message = read_message<Column>(result, row);
+  entry.claimed.claim = {entry.claimed.message.id, result.integer(row, Column::claim_epoch),
+                         storage::hint_at(result.integer(row, Column::row_at))};
+  entry.claimed.lease_until = result.time(row, Column::lease_until);
+  entry.ready_at = result.time(row, Column::ready_at);
+  entry.lost_leases = static_cast<int>(result.integer(row, Column::lost_leases));
+  return entry;
+}
+
+std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
+  using Column = sql::columns::claim;
+  // UPDATE … RETURNING answers in the order of the rows on disk.
+  std::vector<std::tuple<std::int64_t, WallTime, Uuid, int>> places;
+  places.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    places.emplace_back(-result.integer(row, Column::priority), result.time(row, Column::ready_at),
+                        result.uuid(row, Column::id), row);
+  }
+  std::ranges::sort(places);
+  std::vector<storage::ClaimedEntry> entries;
+  entries.reserve(places.size());
+  for (const auto& place : places) entries.push_back(read_entry(result, std::get<int>(place)));
+  return entries;
+}
+
+bool is_cut(const Result& claimed) {
+  using Column = sql::columns::claim;
+  for (int row = 0; row < claimed.rows(); ++row) {
+    if (claimed.boolean(row, Column::cut)) return true;
+  }
+  return false;
+}
+
+/// The answer of the statement next_due, which was asked before the claim.
+void note_next_due(const Result& asked, const storage::ClaimOrder& order,
+                   storage::Claimed& claimed) {
+  using Column = sql::columns::next_due;
+  if (!asked.is_null(0, Column::due_in))
+    claimed.next_due = std::chrono::microseconds{asked.integer(0, Column::due_in)};
+  // The claim has seen all that was there: messages of other topics need not be walked over again.
+  const bool saw_all =
+      claimed.entries.size() < static_cast<std::size_t>(order.batch_size) && !claimed.cut;
+  if (order.topics == nullptr || !saw_all || asked.is_null(0, Column::passed_to)) return;
+  for (auto& mark : claimed.passed) mark = {asked.time(0, Column::passed_to), Uuid{}};
+}
+
+}  // namespace
+
+storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
+                                      const storage::ClaimOrder& order) {
+  storage::Claimed claimed;
+  claimed.entries =
+      read_claimed(WriteSession::of(session).run(texts_, sql_.claim, claim_params(order)));
+  return claimed;
+}
+
+/// `acks` alone are the usual case: they take one statement.
+void QueueConsumer::add_acks(Calls& calls, const storage::WorkOrder& order,
+                             std::vector<Claim> acks) const {
+  const bool mixed = acks.size() < order.settlements.size();
+  const bool patient = !mixed && order.lock_patience.count() > 0;
+  std::ranges::sort(acks, {}, &Claim::id);
+  calls.push_back({patient ? &sql_.ack_step_patient : &sql_.ack,
+                   ack_params(order.owner, acks, order.keep_done, mixed)});
+  if (patient) {
+    calls.back().params.add(std::string_view{std::to_string(order.lock_patience.count())});
+  }
+}
+
+SessionCore::Call QueueConsumer::call_of(OwnerToken owner, const storage::Settlement& each) const {
+  using Kind = storage::Settlement::Kind;
+  const std::span<const Claim> claim{&each.claim, 1};
+  if (each.kind == Kind::abandon) {
+    return {&sql_.abandon, abandon_params(owner, claim, each.error, each.delay, each.max_attempts)};
+  }
+  SessionCore::Call call{each.kind == Kind::fail ? &sql_.fail : &sql_.snooze,
+                         claims_params(owner, claim)};
+  if (each.kind == Kind::fail) {
+    call.params.add(std::string_view{each.error}).add(std::int32_t{each.charge});
+  } else {
+    call.params.add(micros(each.delay));
+  }
+  return call;
+}
+
+/// Adds the calls that settle. Returns the index of the first call whose result is a count.
+std::size_t QueueConsumer::add_settlements(Calls& calls, const storage::WorkOrder& order) const {
+  using Kind = storage::Settlement::Kind;
+  const auto& settlements = order.settlements;
+  if (settlements.empty()) return calls.size();
+  std::vector<Claim> acks;
+  for (const auto& each : settlements) {
+    if (each.kind == Kind::ack) acks.push_back(each.claim);
+  }
+  const bool only_acks = acks.size() == settlements.size();
+  if (!only_acks && order.lock_patience.count() > 0) {
+    calls.push_back({&sql_.ack_step_lock_timeout, {}});
+    calls.back().params.add(std::string_view{std::to_string(order.lock_patience.count())});
+  }
+  // Settlements of several kinds lock all their messages first, in the order of their ids: every
+  // transaction locks in this order.
+  if (settlements.size() > 1 && !only_acks) {
+    std::vector<Claim> all;
+    for (const auto& each : settlements) all.push_back(each.claim);
+    calls.push_back({&sql_.ack_step_lock, claims_params(order.owner, all)});
+  }
+  const auto first = calls.size();
+  if (!acks.empty()) add_acks(calls, order, std::move(acks));
+  for (const auto& each : settlements) {
+    if (each.kind != Kind::ack) calls.push_back(call_of(order.owner, each));
+  }
+  return first;
+}
+
+storage::WorkAnswer QueueConsumer::work(storage::WriteSession& session,
+                                        const storage::WorkOrder& order) {
+  Calls calls;
+  const auto first = add_settlements(calls, order);
+  const auto settling = calls.size();
+  for (const auto& claim : order.claims) {
+    // Before the claim: what comes due between the two is in one answer at least.
+    if (claim.asks_next_due) calls.push_back({&sql_.next_due, next_due_params(claim)});
+    calls.push_back({&sql_.claim, claim_params(claim)});
+  }
+  storage::WorkAnswer answer;
+  if (calls.empty()) return answer;
+  const auto results = WriteSession::of(session).run_all(texts_, calls);
+  for (std::size_t i = first; i < settling; ++i) answer.settled += count_of(results[i]);
+  auto next = results.begin() + static_cast<std::ptrdiff_t>(settling);
+  for (const auto& claim : order.claims) {
+    storage::Claimed claimed;
+    const auto* asked = claim.asks_next_due ? &*next++ : nullptr;
+    claimed.cut = is_cut(*next);
+    claimed.entries = read_claimed(*next++);
+    if (asked != nullptr) note_next_due(*asked, claim, claimed);
+    answer.claimed.push_back(std::move(claimed));
+  }
+  return answer;
+}
+
+std::vector<Claim> QueueConsumer::settleable(storage::WriteSession& session, OwnerToken owner,
+                                             std::span<const Claim> claims) {
+  const auto result =
+      WriteSession::of(session).run(texts_, sql_.ack_step_settleable, claims_params(owner, claims));
+  std::set<Uuid> free;
+  for (int row = 0; row < result.rows(); ++row) free.insert(result.uuid(row, 0));
+  std::vector<Claim> found;
+  std::ranges::copy_if(claims, std::back_inserter(found),
+                       [&](const Claim& claim) { return free.contains(claim.id.uuid()); });
+  std::ranges::sort(found, {}, &Claim::id);
+  return found;
+}
+
+void QueueConsumer::absolve(storage::WriteSession& session, std::span<const MessageId> ids) {
+  std::vector<Uuid> uuids;
+  for (const auto& id : ids) uuids.push_back(id.uuid());
+  Params params;
+  params.add(std::span<const Uuid>{uuids});
+  WriteSession::of(session).run(texts_, sql_.absolve, params);
+}
+
+std::size_t QueueConsumer::ack(storage::WriteSession& session, OwnerToken owner,
+                               std::span<const Claim> claims, bool keep) {
+  return count_of(WriteSession::of(session).run(texts_, sql_.ack, ack_params(owner, claims, keep)));
+}
+
+std::size_t QueueConsumer::abandon(storage::WriteSession& session, OwnerToken owner,
+                                   std::span<const Claim> claims, std::string_view error,
+                                   std::optional<std::chrono::microseconds> delay,
+                                   int max_attempts) {
+  return count_of(WriteSession::of(session).run(
+      texts_, sql_.abandon, abandon_params(owner, claims, error, delay, max_attempts)));
+}
+
+std::size_t QueueConsumer::fail(storage::WriteSession& session, OwnerToken owner,
+                                std::span<const Claim> claims, std::string_view error, int charge) {
+  auto params = claims_params(owner, claims);
+  params.add(error).add(std::int32_t{charge});
+  return count_of(WriteSession::of(session).run(texts_, sql_.fail, params));
+}
+
+std::size_t QueueConsumer::snooze(storage::WriteSession& session, OwnerToken owner,
+                                  std::span<const Claim> claims,
+                                  std::optional<std::chrono::microseconds> delay) {
+  auto params = claims_params(owner, claims);
+  params.add(micros(delay));
+  return count_of(WriteSession::of(session).run(texts_, sql_.snooze, params));
+}
+
+std::vector<MessageId> QueueConsumer::renew(storage::WriteSession& session, OwnerToken owner,
+                                            std::span<const Claim> claims,
+                                            std::chrono::microseconds lease) {
+  auto params = claims_params(owner, claims);
+  params.add(std::int64_t{lease.count()});
+  const auto result = WriteSession::of(session).run(texts_, sql_.renew, params);
+  std::vector<MessageId> held;
+  held.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) held.emplace_back(result.uuid(row, 0));
+  return held;
+}
+
+std::size_t QueueConsumer::reap_expired(storage::WriteSession& session,
+                                        std::optional<int> max_attempts, int most,
+                                        std::optional<int> look_at) {
+  Params params;
+  params.add(max_attempts ? std::optional{std::int32_t{*max_attempts}} : std::nullopt);
+  params.add(std::int32_t{most});
+  params.add(look_at ? std::optional{std::int32_t{*look_at}} : std::nullopt);
+  return count_of(WriteSession::of(session).run(texts_, sql_.reap_expired, params));
+}
+
+std::size_t QueueConsumer::unpark(storage::WriteSession& session,
+                                  std::optional<std::string_view> topic, int most) {
+  Params params;
+  params.add(topic).add(std::int32_t{most});
+  return count_of(WriteSession::of(session).run(texts_, sql_.unpark, params));
+}
+
+}  // namespace dovetail::postgres

@@ -1,0 +1,45 @@
+// Counts, finds, replays and purges messages of one queue in PostgreSQL.
+#pragma once
+
+#include "postgres/session.hpp"
+#include "postgres/sql.hpp"
+#include "storage/queue_operator.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::postgres {
+
+class QueueOperator final : public storage::QueueOperator {
+ public:
+  QueueOperator(const storage::StatementTexts& texts, const sql::Queue& queue)
+      : texts_(texts), sql_(queue) {}
+
+  std::size_t replay(storage::WriteSession& session, std::optional<std::span<const MessageId>> ids,
+                     const DeadLetterFilter& filter, int most) override;
+  std::size_t purge_failed(storage::WriteSession& session,
+                           std::optional<std::span<const MessageId>> ids,
+                           const DeadLetterFilter& filter, int most) override;
+  std::size_t purge_done(storage::WriteSession& session, std::chrono::microseconds age,
+                         int most) override;
+  bool pause(storage::WriteSession& session, std::string_view topic) override;
+  bool resume(storage::WriteSession& session, std::string_view topic) override;
+  WallTime now(storage::ReadSession& session) override;
+  QueueCounts counts(storage::ReadSession& session) override;
+  bool has_work(storage::ReadSession& session, std::span<const std::string> topics) override;
+  std::vector<storage::DueTopic> due_topics(storage::ReadSession& session,
+                                            std::chrono::microseconds waiting,
+                                            int look_at) override;
+  std::optional<StoredMessage> find(storage::ReadSession& session, MessageId id) override;
+  std::vector<StoredMessage> dead_letters(storage::ReadSession& session,
+                                          const DeadLetterFilter& filter,
+                                          const DeadLetterPage& page) override;
+  DeadLetterSummary dead_letter_summary(storage::ReadSession& session,
+                                        const DeadLetterFilter& filter,
+                                        const DeadLetterSummaryLimits& limits) override;
+  std::vector<PausedTopic> paused(storage::ReadSession& session) override;
+
+ private:
+  const storage::StatementTexts& texts_;
+  const sql::Queue& sql_;
+};
+
+}  // namespace dovetail::postgres

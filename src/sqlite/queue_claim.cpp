@@ -1,0 +1,264 @@
+#include "sqlite/queue_claim.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/headers.hpp"
+#include "core/text.hpp"
+#include "sqlite/queue_rows.hpp"
+#include "storage/row_hint.hpp"
+
+namespace dovetail::sqlite {
+namespace {
+
+constexpr int set_aside_rounds = 100;
+/// A claim has seen every message whose time is this far in the past: no transaction stores a
+/// message with an earlier time.
+constexpr std::chrono::seconds late_by{1};
+constexpr std::int64_t scheduled_looked_at = 100;
+/// A claim of some topics examines this many messages of other topics one by one. Then it examines
+/// many of them with one statement.
+constexpr std::size_t nearby = 200;
+constexpr std::int64_t leap_rows = 50'000;
+constexpr std::string_view expired_error = "expired before it was handled";
+
+/// How many of the first rows follow one another without a gap.
+std::size_t run_length(std::span<const std::int64_t> rows) {
+  std::size_t count = 1;
+  while (count < rows.size() && rows[count] == rows[count - 1] + 1) ++count;
+  return count;
+}
+
+/// A topic that the claim takes. Null: it takes all topics. No topic is empty.
+std::optional<std::string_view> one_topic(const storage::TopicFilter* topics) {
+  if (topics == nullptr) return std::nullopt;
+  return topics->except || topics->topics.empty() ? "" : std::string_view{*topics->topics.begin()};
+}
+
+}  // namespace
+
+storage::Claimed QueueClaim::run() {
+  claimed_.entries.reserve(static_cast<std::size_t>(order_.batch_size));
+  for (auto cursor = context_.run(connection_, context_.sql.paused); cursor.step();)
+    paused_.insert(cursor.text(sql::columns::paused::topic));
+  for (auto lane = lane_below(context_, connection_, storage::highest_priority + 1);
+       lane && !full_ && !claimed_.unfinished; lane = lane_below(context_, connection_, *lane)) {
+    claim_lane(*lane);
+  }
+  if (order_.asks_next_due) claimed_.next_due = next_due();
+  return std::move(claimed_);
+}
+
+void QueueClaim::claim_lane(std::int64_t lane) {
+  const auto index = static_cast<std::size_t>(lane - storage::lowest_priority);
+  Place place{.lane = lane};
+  if (order_.after != nullptr && (*order_.after)[index]) place.from = *(*order_.after)[index];
+  // Bounded: a long row of paused messages is parked in several transactions. Each wakes the
+  // workers, because they watch the file for changes.
+  for (int rounds = 0;
+       rounds < set_aside_rounds && !place.is_end && !full_ && !claimed_.unfinished;) {
+    const auto most = static_cast<std::size_t>(order_.batch_size) - claimed_.entries.size();
+    auto rows = due_rows(place, most);
+    // Many messages of other topics stand in front.
+    const bool leaps = rows.empty() && order_.topics != nullptr && !place.is_end && !full_;
+    if (leaps) rows = due_rows_far_away(place, most);
+    if (!take(rows)) ++rounds;
+  }
+  if (order_.topics != nullptr) note_passed(place);
+}
+
+bool QueueClaim::take(std::vector<DueRow>& rows) {
+  auto& entries = claimed_.entries;
+  std::vector<std::int64_t> taken;
+  taken.reserve(rows.size());
+  for (auto& row : rows) {
+    if (!may_claim(row)) {
+      bytes_ -= static_cast<std::int64_t>(row.entry.claimed.message.payload.size());
+      continue;
+    }
+    row.entry.claimed.lease_until = now_ + order_.lease;
+    taken.push_back(row.seq);
+    entries.push_back(std::move(row.entry));
+  }
+  lease(taken);
+  full_ =
+      entries.size() == static_cast<std::size_t>(order_.batch_size) || (full_ && !entries.empty());
+  claimed_.cut = claimed_.cut && full_;
+  return taken.size() == rows.size();
+}
+
+void QueueClaim::note_passed(const Place& place) {
+  auto& passed = claimed_.passed[static_cast<std::size_t>(place.lane - storage::lowest_priority)];
+  if (claimed_.unfinished) {
+    passed = place.from;
+  } else if (place.is_end && !claimed_.cut) {
+    passed = {.ready_at = now_ - late_by, .id = {}, .row = 0};
+  }
+}
+
+bool QueueClaim::read_due(const Cursor& cursor, std::vector<DueRow>& rows) {
+  using Column = sql::columns::claim;
+  const auto size = static_cast<std::int64_t>(cursor.view(Column::payload).size());
+  if (bytes_ > 0 && bytes_ + size > order_.max_bytes) {
+    full_ = claimed_.cut = true;
+    return false;
+  }
+  bytes_ += size;
+  DueRow row;
+  row.entry.claimed.message = read_message<Column>(cursor);
+  row.seq = cursor.integer(Column::row_at);
+  row.entry.claimed.claim = {row.entry.claimed.message.id, cursor.integer(Column::claim_epoch) + 1,
+                             storage::hint_at(row.seq)};
+  row.entry.ready_at = cursor.time(Column::ready_at);
+  row.entry.lost_leases = static_cast<int>(cursor.integer(Column::lost_leases));
+  row.lost = cursor.integer(Column::lease_until) > 0;
+  rows.push_back(std::move(row));
+  return true;
+}
+
+std::vector<QueueClaim::DueRow> QueueClaim::due_rows(Place& place, std::size_t most) {
+  using Column = sql::columns::claim;
+  const auto* topics = order_.topics;
+  const auto rest = topics != nullptr && (topics->except || topics->topics.size() > 1)
+                        ? std::optional{core::to_json(topics->topics)}
+                        : std::nullopt;
+  std::vector<DueRow> rows;
+  rows.reserve(most);
+  auto cursor = context_.run(connection_, context_.sql.claim);
+  cursor.bind(place.lane).bind(now_).bind(place.from.ready_at).bind(place.from.row);
+  cursor.bind(one_topic(topics)).bind(core::view_of(rest));
+  cursor.bind(std::int64_t{topics != nullptr && topics->except ? 1 : 0});
+  for (std::size_t foreign = 0; rows.size() < most && foreign < nearby;) {
+    if (!cursor.step()) {
+      place.is_end = true;
+      break;
+    }
+    if (topics == nullptr || topics->takes(cursor.view(Column::topic))) {
+      if (!read_due(cursor, rows)) break;
+      continue;
+    }
+    ++foreign;
+    if (rows.empty())
+      place.from = {cursor.time(Column::ready_at), {}, cursor.integer(Column::row_at)};
+  }
+  return rows;
+}
+
+std::optional<storage::QueueMark> QueueClaim::leap_bound(const Place& place) {
+  using Column = sql::columns::claim_step_bound;
+  const auto rows = order_.look_at > 0 ? std::int64_t{order_.look_at} : leap_rows;
+  auto cursor = context_.run(connection_, context_.sql.claim_step_bound);
+  cursor.bind(place.lane).bind(now_).bind(place.from.ready_at).bind(place.from.row).bind(rows);
+  if (!cursor.step()) return std::nullopt;
+  return storage::QueueMark{cursor.time(Column::ready_at), {}, cursor.integer(Column::row_at)};
+}
+
+std::vector<std::int64_t> QueueClaim::leap(Place& place, std::size_t most) {
+  const auto stop = leap_bound(place);
+  const auto bound = stop.value_or(storage::QueueMark{
+      .ready_at = now_, .id = {}, .row = std::numeric_limits<std::int64_t>::max()});
+  const auto& filter = *order_.topics;
+  const auto topics = core::to_json(filter.topics);
+  std::vector<std::int64_t> found;
+  auto cursor = context_.run(connection_, context_.sql.claim_step_leap);
+  cursor.bind(place.lane)
+      .bind(bound.ready_at)
+      .bind(place.from.ready_at)
+      .bind(place.from.row)
+      .bind(bound.row);
+  cursor.bind(now_).bind(std::string_view{topics}).bind(std::int64_t{filter.except ? 1 : 0});
+  cursor.bind(static_cast<std::int64_t>(most));
+  while (cursor.step()) found.push_back(cursor.integer(0));
+  if (found.size() == most) return found;  // more may lie before the bound
+  place.from = bound;
+  place.is_end = !stop;
+  claimed_.unfinished = stop && order_.look_at > 0;
+  return found;
+}
+
+std::vector<QueueClaim::DueRow> QueueClaim::due_rows_far_away(Place& place, std::size_t most) {
+  const auto before = place;
+  const auto found = leap(place, most);
+  std::vector<DueRow> rows;
+  rows.reserve(found.size());
+  for (std::span<const std::int64_t> left = found; !left.empty() && !full_;) {
+    const auto count = run_length(left);
+    auto cursor = context_.run(connection_, context_.sql.claim_step_rows);
+    cursor.bind(left.front()).bind(left[count - 1]);
+    while (cursor.step() && read_due(cursor, rows)) {
+    }
+    left = left.subspan(count);
+  }
+  if (rows.size() < found.size()) {  // the rest is too large for now: the claim has not passed it
+    place = before;
+    claimed_.unfinished = false;
+  }
+  return rows;
+}
+
+bool QueueClaim::may_claim(DueRow& row) {
+  auto& message = row.entry.claimed.message;
+  if (message.expires_at && *message.expires_at <= now_) {
+    fail_row(context_, connection_, {.seq = row.seq, .charge = 0, .error = expired_error}, now_);
+    return false;
+  }
+  // A reaper has charged the lost leases that it took back.
+  const int charge = row.lost ? 1 : 0;
+  if ((row.lost || row.entry.lost_leases > 0) && message.attempts + charge >= order_.max_attempts) {
+    fail_row(context_, connection_,
+             {.seq = row.seq, .charge = charge, .error = lease_expired_error}, now_);
+    return false;
+  }
+  if (row.lost) {
+    context_.run(connection_, context_.sql.reap_expired_step_release).bind(row.seq).run();
+    ++message.attempts;
+    ++row.entry.lost_leases;
+  }
+  if (!paused_.empty() && paused_.contains(message.topic)) {
+    context_.run(connection_, context_.sql.claim_step_park).bind(row.seq).run();
+    return false;
+  }
+  return true;
+}
+
+void QueueClaim::lease(std::span<const std::int64_t> rows) {
+  const auto until = now_ + order_.lease;
+  while (!rows.empty()) {
+    const auto count = run_length(rows);
+    auto cursor = context_.run(connection_, context_.sql.claim_step_lease);
+    cursor.bind(order_.owner.uuid()).bind(until).bind(rows.front()).bind(rows[count - 1]).run();
+    rows = rows.subspan(count);
+  }
+}
+
+std::optional<std::chrono::microseconds> QueueClaim::next_due() {
+  using std::chrono::microseconds;
+  if (order_.topics == nullptr) {
+    auto cursor = context_.run(connection_, context_.sql.next_due);
+    cursor.bind(now_).step();
+    return cursor.is_null(0) ? std::nullopt : std::optional{microseconds{cursor.integer(0)}};
+  }
+  std::optional<microseconds> next;
+  for (auto lane = lane_below(context_, connection_, storage::highest_priority + 1); lane;
+       lane = lane_below(context_, connection_, *lane)) {
+    const auto in = next_due_in(*lane);
+    if (in) next = next ? std::min(*next, *in) : *in;
+  }
+  return next;
+}
+
+std::optional<std::chrono::microseconds> QueueClaim::next_due_in(std::int64_t lane) {
+  using Column = sql::columns::next_due_step_lane;
+  auto cursor = context_.run(connection_, context_.sql.next_due_step_lane);
+  cursor.bind(lane).bind(now_).bind(scheduled_looked_at);
+  for (std::int64_t seen = 1; cursor.step(); ++seen) {
+    // Behind this many messages of other topics the search ends: the worker looks again when the
+    // last of them is due.
+    if (!order_.topics->takes(cursor.view(Column::topic)) && seen < scheduled_looked_at) continue;
+    return std::chrono::microseconds{cursor.integer(Column::due_in)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace dovetail::sqlite
