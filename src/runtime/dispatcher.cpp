@@ -118,11 +118,12 @@ bool Dispatcher::stop(MonoTime deadline) {
 
 void Dispatcher::join_fetchers(MonoTime give_up_at) {
   if (fetchers_.threads.empty()) return;
-  const std::jthread limit([&](const std::stop_token& done) {
+  const auto cut_off = [&](const std::stop_token& done) {
     if (!clock().sleep_until(give_up_at, done)) return;
     state_.cut_off = true;
     state_.io.request_stop();
-  });
+  };
+  const auto limit = std::make_unique<std::jthread>(cut_off);  // GCC 12 warns of one on the stack
   for (auto& fetcher : fetchers_.threads) fetcher.join();
   fetchers_.threads.clear();
 }

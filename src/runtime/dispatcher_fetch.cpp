@@ -270,13 +270,13 @@ void Dispatcher::finish() {
     trip.finished = ledger_.take(true, clock().mono());
   }
   if (trip.finished.empty() || state_.cut_off) return;
-  const auto limit = std::make_unique<std::stop_source>();  // on the stack, GCC 12 warns in vain
+  std::stop_source limit;
   const std::jthread timer([&](const std::stop_token& done) {
-    if (clock().sleep_for(late_patience, done)) limit->request_stop();
+    if (clock().sleep_for(late_patience, done)) limit.request_stop();
   });
   try {
     source_->settle_and_claim(
-        {.settlements = settlements_of(trip.finished), .careful = true, .stop = limit->get_token()});
+        {.settlements = settlements_of(trip.finished), .careful = true, .stop = limit.get_token()});
   } catch (const std::exception& error) {
     scope_.log_error("round_trip_failed", error);
   }
