@@ -177,12 +177,4 @@ MetricsSnapshot Runtime::metrics() const {
   return registry != nullptr ? registry->snapshot() : MetricsSnapshot{};
 }
 
-std::vector<std::string> Runtime::service_names() const {
-  const std::lock_guard lock(start_mutex_);
-  std::vector<std::string> names;
-  names.reserve(services_.size());
-  for (const auto& service : services_) names.push_back(service->name());
-  return names;
-}
-
 }  // namespace dovetail::runtime

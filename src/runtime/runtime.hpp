@@ -1,7 +1,7 @@
 // Nodes, handlers, one worker pool, and the services of a process: what a Platform starts and
 // stops.
 //
-// Start order: listener and components, housekeeper, dispatchers, instance. Stop: every service is
+// Start order: instance, listener, components, housekeeper, dispatchers. Stop: every service is
 // asked to stop; then each is waited for, the dispatchers first, so that handlers have the whole
 // deadline. The instance keeps its row until the last handler has ended.
 //
@@ -48,9 +48,6 @@ class Runtime {
   /// Empty when the user's sink is not a MetricsRegistry.
   [[nodiscard]] MetricsSnapshot metrics() const;
 
-  /// The services of a started runtime, in the order of their start.
-  [[nodiscard]] std::vector<std::string> service_names() const;
-
  private:
   using Services = std::vector<std::unique_ptr<component::Service>>;
 
@@ -72,7 +69,7 @@ class Runtime {
   std::unique_ptr<Node> node_;
   std::map<std::string, HandlerRegistry, std::less<>> handlers_;  // by queue
   std::mutex stop_mutex_;                                         // taken before the other
-  mutable std::mutex start_mutex_;  // guards the handlers until the start, and the next two
+  std::mutex start_mutex_;  // guards the handlers until the start, and the next two
   std::unique_ptr<WorkerPool> pool_;
   Services services_;
 };

@@ -1,7 +1,6 @@
 // Where a dispatcher's work comes from: it leases messages, delivers them, and settles them.
 //
-// QueueSource leases the messages of a queue one by one. A source that leases whole streams or
-// partitions would be another class.
+// QueueSource is the one for queues. A dispatcher knows only this interface.
 //
 // Threads: from any.
 #pragma once
