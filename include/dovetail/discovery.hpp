@@ -1,0 +1,59 @@
+// Discovery: where a PlatformGroup gets its list of databases from.
+//
+//   group.discover(dovetail::query_discovery("postgresql://…/control",
+//                                            "select key, url, schema from tenants"));
+//
+// A discovery is a function, a query on a control database, or a TOML file.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace dovetail {
+
+/// A database of a group.
+struct DatabaseEntry {
+  std::string key{};     ///< 1 to 200 characters of UTF-8 without control characters; unique.
+  std::string url{};     ///< See platform.hpp.
+  std::string schema{};  ///< Empty: PlatformOptions::schema of GroupOptions::database.
+
+  friend bool operator==(const DatabaseEntry&, const DatabaseEntry&) = default;
+};
+
+class DatabaseDiscovery {
+ public:
+  virtual ~DatabaseDiscovery() = default;
+
+  /// Returns the complete list. The group calls it on a thread of its own. When it throws, the
+  /// group keeps its list, and says so in GroupStatus, a warning and a metric. `stop` fires when
+  /// the group stops.
+  [[nodiscard]] virtual std::vector<DatabaseEntry> find(const std::stop_token& stop) = 0;
+
+  /// Asked every second: true makes the group call find() before its refresh interval is over. Must
+  /// be cheap and must not throw.
+  [[nodiscard]] virtual bool has_changed() { return false; }
+};
+
+/// A discovery that calls a function.
+[[nodiscard]] std::shared_ptr<DatabaseDiscovery> function_discovery(
+    std::function<std::vector<DatabaseEntry>()> find);
+
+/// A discovery that runs `query` on a control database. The query returns the columns `key`, `url`
+/// and, if it wants, `schema`, in this order. A row with a null key or URL is an error. The control
+/// database needs no tables of Dovetail.
+[[nodiscard]] std::shared_ptr<DatabaseDiscovery> query_discovery(std::string url,
+                                                                 std::string query);
+
+/// A discovery that reads a TOML file:
+///
+///   [databases]
+///   tenant-a = "postgresql://…"
+///   tenant-b = { url = "sqlite:/var/lib/b.db", schema = "jobs" }
+///
+/// A change of the file takes effect within some seconds.
+[[nodiscard]] std::shared_ptr<DatabaseDiscovery> file_discovery(std::string path);
+
+}  // namespace dovetail

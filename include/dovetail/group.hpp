@@ -1,0 +1,196 @@
+// PlatformGroup: Dovetail on many databases, with one set of handlers, one pool of threads and one
+// budget of connections.
+//
+//   dovetail::PlatformGroup group({.max_connections = 32});
+//   group.add("tenant-a", "postgresql://…");
+//   group.discover(dovetail::file_discovery("tenants.toml"));       // or a query, or a function
+//   group.on("order.created", [](const Message& message, HandlerContext& ctx) {
+//     … ctx.database() …                                            // the key: "tenant-a"
+//   });
+//   group.start();
+//   group["tenant-a"].outbox().enqueue(transaction, {.topic = "order.created"});
+//
+// Every database has all components: outbox, inbox, joins, leases, timers, jobs. A group may mix
+// PostgreSQL and SQLite.
+//
+// Guarantees
+//   * A database that is down, hangs, or has the wrong schema does not delay the others. It has its
+//     own time limits and its own retries, and status() tells its last error.
+//   * A discovery that fails changes nothing: the group keeps its list. A bad entry does not spoil
+//     the others. An entry that has not changed keeps its Platform; one with another URL or schema
+//     is replaced.
+//   * A database that leaves the list is drained: it gets no new claims, its handlers end, and
+//   their
+//     results are stored. Then its connections are closed.
+//   * The group holds at most max_connections + max_listeners connections.
+//   * Logs, metrics and errors name a database by its key, and never contain secrets of its URL.
+//
+// How a database without work is watched: the group closes its connections and looks at it with one
+// query. The interval between two looks doubles from 0.5 s to `max_poll_interval`. A message that
+// this process enqueues is noticed at once, and so is one of another process while the database has
+// one of the `max_listeners` listeners.
+//
+// Threads: a PlatformGroup may be shared between threads.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dovetail/discovery.hpp"
+#include "dovetail/ids.hpp"
+#include "dovetail/platform.hpp"
+#include "dovetail/selection.hpp"
+
+namespace dovetail {
+
+struct GroupOptions {
+  std::shared_ptr<SelectionStrategy> selection{};  ///< Absent: round_robin().
+  /// The limit of all connections of the group, 4 to 10,000. A quarter, and at least two, are
+  /// reserved for the background services, so that handlers cannot prevent the renewal of leases.
+  std::size_t max_connections = 32;
+  /// How many databases are listened to, so that messages of other processes are noticed at once:
+  /// the ones with the latest work. Each takes a connection beside max_connections.
+  std::size_t max_listeners = 8;
+  /// The longest interval between two looks at a database without work: 0.5 s to 1 h.
+  std::chrono::milliseconds max_poll_interval{30'000};
+  /// The time limit of one background call to a database, 100 ms to 10 min. A database that exceeds
+  /// it counts as failing.
+  std::chrono::milliseconds call_timeout{10'000};
+  /// The options of each database. `worker.threads` is the number of threads of the group;
+  /// `max_connections` limits one database's share.
+  PlatformOptions database{};
+};
+
+struct DiscoverOptions {
+  std::chrono::milliseconds refresh = std::chrono::minutes{5};  ///< 100 ms to 24 h.
+};
+
+enum class GroupDatabaseState {
+  closed,   ///< Not opened yet.
+  idle,     ///< Open, without work.
+  working,  ///< Has messages, timers or jobs to do, or had some seconds ago.
+  failing,  ///< The last call failed; the group tries again.
+  leaving,  ///< Was removed; its handlers have not ended.
+};
+
+[[nodiscard]] std::string_view to_string(GroupDatabaseState state);
+
+struct GroupDatabaseStatus {
+  std::string key{};
+  std::string name{};  ///< As Platform::name(); empty before it is opened.
+  GroupDatabaseState state = GroupDatabaseState::closed;
+  int failures = 0;          ///< Failed calls in a row.
+  std::string last_error{};  ///< Of the last failed call; empty when the latest succeeded.
+};
+
+struct GroupStatus {
+  std::vector<GroupDatabaseStatus> databases{};  ///< In the order of the group.
+  int discovery_failures = 0;                    ///< In a row.
+  std::string discovery_error{};                 ///< Of the last discovery, if it failed.
+  std::vector<std::string> bad_entries{};        ///< What is wrong with entries that were left out.
+};
+
+/// The result of a migration of one database.
+struct GroupMigration {
+  std::string key{};
+  std::vector<SchemaChange> applied{};
+  std::string error{};  ///< Empty when it succeeded.
+};
+
+/// Which messages forward() moves, and where to.
+struct ForwardRule {
+  std::string topic{};  ///< Of the outbox.
+  std::string to{};     ///< The key of the database whose inbox gets them.
+  /// The topic in the inbox. Empty: the same.
+  std::string to_topic{};
+};
+
+class PlatformGroup {
+ public:
+  explicit PlatformGroup(GroupOptions options = {});
+  /// A group whose databases all come from a discovery. The first discovery is made at once, and
+  /// its errors are thrown.
+  explicit PlatformGroup(std::shared_ptr<DatabaseDiscovery> discovery, GroupOptions options = {},
+                         DiscoverOptions discover = {});
+  PlatformGroup(PlatformGroup&&) noexcept;
+  PlatformGroup& operator=(PlatformGroup&&) noexcept;
+  /// Stops; see Platform::~Platform().
+  ~PlatformGroup();
+
+  // --- the databases
+
+  /// Adds a database. Does not connect. Throws std::invalid_argument for a bad key, URL or schema,
+  /// and InvalidOperation for a key that exists.
+  void add(std::string_view key, std::string_view url, std::string_view schema = {});
+  /// Removes a database that add() added; see "drained" above. Does not wait for its handlers.
+  /// Returns false when there is none of this key. Throws InvalidOperation for one of the
+  /// discovery.
+  bool remove(std::string_view key);
+  /// Adds the databases that `discovery` finds, and repeats that while the group is started. Throws
+  /// InvalidOperation when the group has a discovery already. Does not call it yet.
+  void discover(std::shared_ptr<DatabaseDiscovery> discovery, DiscoverOptions options = {});
+  void discover(std::function<std::vector<DatabaseEntry>()> find, DiscoverOptions options = {});
+  /// Calls the discovery now and applies its list. Throws its error, and std::invalid_argument for
+  /// bad entries after the good ones were applied.
+  void refresh();
+
+  /// The Platform of a database, which is opened if need be. Its errors are those of
+  /// Platform::open(). Throws InvalidOperation for an unknown key. The reference is valid until the
+  /// database is removed or replaced; keep find() where that may happen.
+  ///
+  /// Handlers are registered with the group: on(), start() and stop() of this Platform throw
+  /// InvalidOperation.
+  [[nodiscard]] Platform& operator[](std::string_view key);
+  /// The same, for the key in the usual text form of the UUID.
+  [[nodiscard]] Platform& operator[](const Uuid& key);
+  /// The same, but shared: it may be used after the database was removed. Null for an unknown key.
+  [[nodiscard]] std::shared_ptr<Platform> find(std::string_view key);
+  /// In the order of the group, without those that leave.
+  [[nodiscard]] std::vector<std::string> keys() const;
+  [[nodiscard]] GroupStatus status() const;
+
+  /// Applies the pending migrations of each database, several at the same time, and returns one
+  /// result for each database, in the order of the group. A database that fails does not stop the
+  /// others. Databases that are up to date are left alone, so that a repeated call resumes.
+  /// `report`, if given, is called after each database, from one thread at a time.
+  std::vector<GroupMigration> migrate(
+      const std::function<void(const GroupMigration&)>& report = {});
+
+  // --- handlers, once for all databases; see Platform
+
+  void on(std::string_view topic, HandlerFunction function, HandlerOptions options = {});
+  void on(std::shared_ptr<Handler> handler);
+  void on_any(HandlerFunction function, HandlerOptions options = {});
+  void on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options = {});
+  void on_any_inbox(InboxHandlerFunction function, HandlerOptions options = {});
+
+  /// Moves messages of a topic from every other database's outbox into the inbox of the database
+  /// `to`, exactly once: the inbox deduplicates by the message's id, and the outbox's message is
+  /// acknowledged after the inbox's commit. Source of the inbox's message: "dovetail:" and the key
+  /// of its database. While the target is unknown or down, the message is retried like any other.
+  void forward(ForwardRule rule, HandlerOptions options = {});
+
+  // --- background services
+
+  /// Starts the threads of the group. Databases that cannot be opened are retried in the
+  /// background. Throws InvalidOperation when the group was started before.
+  void start();
+  /// As Platform::stop(), for all databases at the same time.
+  bool stop(std::optional<std::chrono::milliseconds> deadline = {});
+
+  /// The counters, gauges and timings of all databases; the label `store` is the key.
+  [[nodiscard]] MetricsSnapshot metrics() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dovetail
