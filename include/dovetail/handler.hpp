@@ -51,6 +51,10 @@ class HandlerContext {
   /// at shutdown. Return or throw soon after that. At shutdown, a throw charges no attempt.
   [[nodiscard]] virtual std::stop_token stop_token() const = 0;
 
+  /// The database that the message comes from: its key in a PlatformGroup, otherwise
+  /// Platform::name().
+  [[nodiscard]] virtual const std::string& database() const = 0;
+
   /// Increases with every claim of the message. Use it as a fencing token for other systems.
   [[nodiscard]] virtual std::int64_t epoch() const = 0;
 

@@ -40,6 +40,10 @@
 
 namespace dovetail {
 
+namespace runtime {
+struct PlatformAccess;
+}  // namespace runtime
+
 /// What a started Platform does with messages of topics that it has no handler for.
 enum class UnknownTopics {
   leave,    ///< Leaves them to other processes. It claims only topics that it handles.
@@ -184,6 +188,7 @@ class Platform {
   [[nodiscard]] MetricsSnapshot metrics() const;
 
  private:
+  friend struct runtime::PlatformAccess;
   struct State;
   explicit Platform(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

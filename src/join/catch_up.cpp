@@ -14,54 +14,50 @@ constexpr std::chrono::seconds commits_within{10};
 
 }  // namespace
 
-void CatchUp::start() {
-  if (!database_.store<storage::JoinStore>().may_lag()) return;
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-}
-
-void CatchUp::stop() {
-  if (!thread_.joinable()) return;
-  thread_.request_stop();
-  thread_.join();
-}
-
 component::ServiceHealth CatchUp::health() const {
   const std::lock_guard lock(mutex_);
   return health_;
 }
 
-void CatchUp::note_waiting() {
-  {
-    const std::lock_guard lock(mutex_);
-    look_until_ = database_.clock().mono() + commits_within;
-  }
-  wakes_.notify_all();
+void CatchUp::tell(std::function<void(MonoTime at)> wake) {
+  const std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
 }
 
-void CatchUp::run(const std::stop_token& stop) {
-  bool waiting = true;  // perhaps from before this process started
-  while (!stop.stop_requested()) {
-    if (!waiting) {
-      std::unique_lock lock(mutex_);
-      wakes_.wait(lock, stop, [this] { return look_until_ > database_.clock().mono(); });
-    }
-    if (!database_.clock().sleep_for(look_interval, stop)) return;
+void CatchUp::note_waiting() {
+  const std::lock_guard lock(mutex_);
+  const auto now = database_.clock().mono();
+  look_until_ = now + commits_within;
+  if (wake_) wake_(now + look_interval);
+}
+
+MonoTime CatchUp::step(const std::stop_token& stop) {
+  if (!database_.store<storage::JoinStore>().may_lag()) return MonoTime::max();
+  const auto expects_more = [this] {
+    const std::lock_guard lock(mutex_);
+    return look_until_ > database_.clock().mono();
+  };
+  if (waiting_ || expects_more()) {
     try {
-      waiting = catch_up(stop);
+      waiting_ = catch_up(stop);
       const std::lock_guard lock(mutex_);
       health_ = {.running = true};
     } catch (const std::exception& error) {
       const auto* known = dynamic_cast<const Error*>(&error);
-      waiting =
-          known == nullptr || known->kind() != ErrorKind::schema;  // somebody has removed the joins
-      if (!waiting || stop.stop_requested()) continue;
-      log_.write(LogLevel::warn, "join.catch_up_failed",
-                 {{"store", database_.name()}, {"error", error.what()}});
-      const std::lock_guard lock(mutex_);
-      ++health_.failures;
-      health_.last_error = error.what();
+      // Otherwise somebody has removed the joins.
+      waiting_ = known == nullptr || known->kind() != ErrorKind::schema;
+      if (waiting_ && !stop.stop_requested()) note_failure(error);
     }
   }
+  return waiting_ || expects_more() ? database_.clock().mono() + look_interval : MonoTime::max();
+}
+
+void CatchUp::note_failure(const std::exception& error) {
+  log_.write(LogLevel::warn, "join.catch_up_failed",
+             {{"store", database_.name()}, {"error", error.what()}});
+  const std::lock_guard lock(mutex_);
+  ++health_.failures;
+  health_.last_error = error.what();
 }
 
 bool CatchUp::catch_up(const std::stop_token& stop) {

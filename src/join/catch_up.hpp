@@ -2,15 +2,13 @@
 //
 // The end of a join cannot wake a waiting message that another transaction has locked, and an ack
 // in a transaction with an old snapshot cannot count every step. The database notes both cases.
-// While messages wait for joins, this thread looks for such notes every second. Otherwise it makes
-// no query.
+// While messages wait for joins, a look for such notes is made every second. Otherwise none is.
 //
-// Threads: note_waiting() and run_once() from any; start() and stop() once.
+// Threads: note_waiting() and run_once() from any; the rest from one thread at a time.
 #pragma once
 
-#include <condition_variable>
+#include <functional>
 #include <mutex>
-#include <thread>
 
 #include "component/service.hpp"
 #include "dovetail/join.hpp"
@@ -23,10 +21,10 @@ class CatchUp {
   CatchUp(storage::Database& database, Logger log, Metrics metrics)
       : database_(database), log_(std::move(log)), metrics_(std::move(metrics)) {}
 
-  void start();
-  /// Does not wait for the thread.
-  void request_stop() { thread_.request_stop(); }
-  void stop();
+  /// Makes the look that is due. Returns when the next one is; MonoTime::max() when none is.
+  MonoTime step(const std::stop_token& stop);
+  /// `wake` is called when a look will be due then. Empty: nobody is told.
+  void tell(std::function<void(MonoTime at)> wake);
 
   [[nodiscard]] component::ServiceHealth health() const;
 
@@ -37,7 +35,7 @@ class CatchUp {
   void run_once(const std::stop_token& stop);
 
  private:
-  void run(const std::stop_token& stop);
+  void note_failure(const std::exception& error);
   /// Returns whether messages wait for joins.
   bool catch_up(const std::stop_token& stop);
   void log_ended(const std::stop_token& stop);
@@ -46,10 +44,10 @@ class CatchUp {
   Logger log_;
   Metrics metrics_;
   mutable std::mutex mutex_;
-  std::condition_variable_any wakes_;
-  MonoTime look_until_{};  // guarded by the mutex, as the next one
+  MonoTime look_until_{};  // guarded by the mutex, as the next two
   component::ServiceHealth health_;
-  std::jthread thread_;  // last: it uses the rest
+  std::function<void(MonoTime at)> wake_;
+  bool waiting_ = true;  // messages wait for joins, perhaps from before this process started
 };
 
 }  // namespace dovetail::join

@@ -1,5 +1,6 @@
 #include "join/component.hpp"
 
+#include "component/stepped_service.hpp"
 #include "join/wait_handler.hpp"
 #include "outbox/component.hpp"
 
@@ -7,23 +8,23 @@ namespace dovetail::join {
 namespace {
 
 /// The catch-up belongs to the component, because handlers tell it of waiting messages at any time.
-class CatchUpService final : public component::Service {
+class CatchUpService final : public component::SteppedService {
  public:
-  explicit CatchUpService(CatchUp& catch_up) : catch_up_(catch_up) {}
+  CatchUpService(Clock& clock, CatchUp& catch_up) : SteppedService(clock), catch_up_(catch_up) {}
   CatchUpService(const CatchUpService&) = delete;
   CatchUpService& operator=(const CatchUpService&) = delete;
-  ~CatchUpService() override { catch_up_.stop(); }
+  ~CatchUpService() override { CatchUpService::stop(MonoTime{}); }
 
   [[nodiscard]] std::string name() const override { return "joins"; }
-  void start() override { catch_up_.start(); }
-  void request_stop() override { catch_up_.request_stop(); }
-  bool stop(MonoTime /*deadline*/) override {
-    catch_up_.stop();
-    return true;
-  }
+  MonoTime step(const std::stop_token& stop) override { return catch_up_.step(stop); }
   [[nodiscard]] component::ServiceHealth health() const override { return catch_up_.health(); }
 
  private:
+  void subscribe() override {
+    catch_up_.tell([this](MonoTime at) { wake_by(at); });
+  }
+  void unsubscribe() override { catch_up_.tell({}); }
+
   CatchUp& catch_up_;
 };
 
@@ -50,7 +51,7 @@ std::vector<component::Chore> Component::chores() {
 std::vector<std::unique_ptr<component::Service>> Component::services(
     storage::Listener& /*listener*/) {
   std::vector<std::unique_ptr<component::Service>> services;
-  services.push_back(std::make_unique<CatchUpService>(catch_up_));
+  services.push_back(std::make_unique<CatchUpService>(database_.clock(), catch_up_));
   return services;
 }
 

@@ -42,12 +42,6 @@ std::size_t ClaimPlanner::window_left(const Load& load) const {
   return full ? 0 : window_ - std::min(window_, held);
 }
 
-bool ClaimPlanner::claims_now(const Load& load, MonoTime now) const {
-  return window_left(load) > 0 && std::ranges::any_of(subscriptions_, [&](const auto& each) {
-           return each.room(batch_) > 0 && each.is_due(now);
-         });
-}
-
 /// Handlers that take their time, and return, are no reason to hold fewer messages.
 void ClaimPlanner::grow(const Load& load, MonoTime now) {
   if (load.held < window_ || load.running == 0 || suspect_) {
@@ -58,20 +52,27 @@ void ClaimPlanner::grow(const Load& load, MonoTime now) {
   }
 }
 
-std::optional<TripPlan> ClaimPlanner::plan(const Load& load, MonoTime now) {
+TripNeeds ClaimPlanner::needs(const Load& load, MonoTime now) {
   grow(load, now);
-  if (is_failing(now)) return std::nullopt;
-  const auto ready = startable();
-  const bool claims = claims_now(load, now);
-  const bool settles =
-      load.finished > 0 && (ready == 0 || load.finished >= batch_ || load.stopping ||
-                            now >= load.first_finished + settle_delay);
-  const bool retries = load.retry_aside <= now;
-  if (!claims && !settles && !retries && !load.absolves) return std::nullopt;
+  if (is_failing(now)) return {};
+  TripNeeds needs;
+  needs.settles =
+      load.absolves || load.retry_aside <= now ||
+      (load.finished > 0 && (startable() == 0 || load.finished >= batch_ || load.stopping ||
+                             now >= load.first_finished + settle_delay));
+  needs.is_due = !load.stopping && std::ranges::any_of(subscriptions_, [&](const auto& each) {
+    return each.room(batch_) > 0 && each.is_due(now);
+  });
+  needs.has_room = window_left(load) > 0;
+  return needs;
+}
+
+std::optional<TripPlan> ClaimPlanner::plan(const Load& load, const TripNeeds& needs, MonoTime now) {
+  if (!needs.settles && !needs.claims()) return std::nullopt;
   TripPlan trip;
   trip.number = ++trips_;
-  trip.ran_dry = ready == 0;
-  if (claims) plan_claims(trip, load, now);
+  trip.ran_dry = startable() == 0;
+  if (needs.claims()) plan_claims(trip, load, now);
   return trip;
 }
 

@@ -43,6 +43,15 @@ struct TripClaim {
   PlannedClaim plan;
 };
 
+/// Why a dispatcher would make a round trip at a moment.
+struct TripNeeds {
+  bool settles = false;   ///< There are settlements that should not wait any longer.
+  bool is_due = false;    ///< A claim is due.
+  bool has_room = false;  ///< False: it has to wait until handlers end.
+
+  [[nodiscard]] bool claims() const { return is_due && has_room; }
+};
+
 /// A round trip: it settles all that is finished, and makes these claims.
 struct TripPlan {
   std::uint64_t number = 0;  ///< In the order of their starts.
@@ -58,7 +67,13 @@ class ClaimPlanner {
   // --- decisions
 
   /// The round trip to make now; nothing when there is no reason for one.
-  [[nodiscard]] std::optional<TripPlan> plan(const Load& load, MonoTime now);
+  [[nodiscard]] std::optional<TripPlan> plan(const Load& load, MonoTime now) {
+    return plan(load, needs(load, now), now);
+  }
+  /// The same, when the needs are known. A caller may take needs away.
+  [[nodiscard]] std::optional<TripPlan> plan(const Load& load, const TripNeeds& needs,
+                                             MonoTime now);
+  [[nodiscard]] TripNeeds needs(const Load& load, MonoTime now);
   /// When to ask again, unless an event comes earlier.
   [[nodiscard]] MonoTime next_wake(const Load& load, MonoTime now) const;
   /// True during the pause after a failed round trip.
@@ -109,7 +124,6 @@ class ClaimPlanner {
 
  private:
   [[nodiscard]] std::size_t window_left(const Load& load) const;
-  [[nodiscard]] bool claims_now(const Load& load, MonoTime now) const;
   void grow(const Load& load, MonoTime now);
   void plan_claims(TripPlan& trip, const Load& load, MonoTime now);
 

@@ -57,12 +57,12 @@ Dispatcher::Bells::Bells(Dispatcher& dispatcher)
                [&dispatcher] {
                  const std::lock_guard lock(dispatcher.ledger_.mutex);
                  dispatcher.planner_.ring();
-                 dispatcher.fetchers_.wakes.notify_one();
+                 dispatcher.wake_fetcher();
                }),
       listener(dispatcher.listener_, [&dispatcher] {
         const std::lock_guard lock(dispatcher.ledger_.mutex);
         dispatcher.planner_.look_by(dispatcher.clock().mono() + dispatcher.options_.poll_interval);
-        dispatcher.fetchers_.wakes.notify_one();
+        dispatcher.wake_fetcher();
       }) {}
 
 void Dispatcher::start() {
@@ -71,6 +71,23 @@ void Dispatcher::start() {
   const int fetchers = scope_.database.transactions_exclude_writers() ? 1 : options_.fetchers;
   for (int i = 0; i < fetchers; ++i) fetchers_.threads.emplace_back([this] { fetch(); });
   keeper_.start();
+}
+
+void Dispatcher::begin(Wakes wakes) {
+  keeper_.begin(std::move(wakes.timekeeper));
+  fetchers_.wake_other = std::move(wakes.fetcher);
+  bells_.emplace(*this);
+  state_.health.running = true;
+}
+
+void Dispatcher::wake_fetcher() {
+  if (fetchers_.wake_other) return fetchers_.wake_other();
+  fetchers_.wakes.notify_one();
+}
+
+void Dispatcher::wake_all_fetchers() {
+  if (fetchers_.wake_other) return fetchers_.wake_other();
+  fetchers_.wakes.notify_all();
 }
 
 void Dispatcher::request_stop() {
@@ -84,8 +101,8 @@ void Dispatcher::request_stop() {
       delivery->shutting_down = true;
       told.push_back(delivery);
     }
-    fetchers_.wakes.notify_all();
-    if (!fetchers_.threads.empty()) {
+    wake_all_fetchers();
+    if (state_.health.running) {
       scope_.log.write(LogLevel::info, scope_.event("stopping"),
                        {{"store", scope_.database.name()},
                         {"running", told.size()},
@@ -105,7 +122,7 @@ bool Dispatcher::stop(MonoTime deadline) {
     }
     drained = ledger_.running == 0;
     state_.closed = true;
-    fetchers_.wakes.notify_all();
+    wake_all_fetchers();
   }
   keeper_.request_stop();
   // The fetchers settle what is left and end; they have at least a moment for that.
@@ -160,7 +177,7 @@ bool Dispatcher::begin(const DeliveryPtr& delivery) {
   // The fetchers look whether to claim: when there is room for a batch, and when nothing is left.
   if (subscription.waiting == planner_.batch() || planner_.startable() == 0 ||
       subscription.limited() != nullptr) {
-    fetchers_.wakes.notify_one();
+    wake_fetcher();
   }
   delivery->running = true;
   delivery->started = now;
@@ -194,7 +211,7 @@ void Dispatcher::end(const DeliveryPtr& delivery, std::optional<storage::Settlem
   }
   if (delivery->lease_lost) ledger_.absolved.push_back(delivery->claimed.claim.id);
   // Without a settlement nothing else tells the fetchers that there is room again.
-  if (!settles || was_full || delivery->given_up) fetchers_.wakes.notify_one();
+  if (!settles || was_full || delivery->given_up) wake_fetcher();
   if (ledger_.running == 0) state_.handler_ended.notify_all();
 }
 
@@ -204,7 +221,7 @@ void Dispatcher::settle_later(Finished finished) {
   const bool first = ledger_.finished() == 0;
   ledger_.finish(std::move(finished), clock().mono());
   if (first || planner_.startable() == 0 || ledger_.finished() >= planner_.batch()) {
-    fetchers_.wakes.notify_one();
+    wake_fetcher();
   }
 }
 
@@ -243,7 +260,7 @@ void Dispatcher::give_up(const DeliveryPtr& delivery) {
   }
   pool_.replace(delivery);
   if (pool_.live_threads() == 0) give_back_waiting();
-  fetchers_.wakes.notify_one();  // there is room again
+  wake_fetcher();  // there is room again
 }
 
 Load Dispatcher::load() const {

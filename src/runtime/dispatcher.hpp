@@ -11,10 +11,13 @@
 //   * WorkerPool: which delivery a thread begins.
 //   * LeaseKeeper: renewals and stop tokens.
 //
-// Threads: start() once; stop() from one thread at a time.
+// A dispatcher of a group has no threads: the group calls visit(), renew_leases() and keep_time().
+//
+// Threads: start() once; stop() from one thread at a time; visit() from one thread at a time.
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -54,12 +57,35 @@ class Dispatcher final : public component::Service,
   void finish() override;
   [[nodiscard]] component::ServiceHealth health() const override;
 
+  // --- for a runner with threads for many dispatchers
+
+  /// Both are called with the ledger's mutex held.
+  struct Wakes {
+    std::function<void()> fetcher;                ///< There may be a reason for a visit.
+    std::function<void(MonoTime at)> timekeeper;  ///< keep_time() may be due then.
+  };
+  /// Instead of start(). stop() then stores nothing: visits do, until stop() returns; then
+  /// finish().
+  void begin(Wakes wakes);
+  struct Assessment {
+    TripNeeds needs;
+    MonoTime wake{};      ///< When to assess again, unless a wake-up comes earlier.
+    bool is_idle = true;  ///< Holds no messages, and has no settlements to make.
+    bool failing = false;
+  };
+  [[nodiscard]] Assessment assess();
+  /// Makes the round trip that is due. Returns how many messages it has claimed.
+  std::size_t visit(bool may_claim, const std::stop_token& stop);
+  MonoTime renew_leases(const std::stop_token& stop) { return keeper_.renew(stop); }
+  MonoTime keep_time() { return keeper_.keep_time(); }
+
  private:
   struct Trip {
     TripPlan plan;
     std::vector<Finished> finished;
     std::vector<MessageId> absolved;
     bool careful = false;
+    std::stop_token stop;
   };
   /// How far the dispatcher has come. The first three are the steps of its end.
   struct State {
@@ -80,23 +106,28 @@ class Dispatcher final : public component::Service,
   struct Fetchers {
     std::condition_variable_any wakes;
     std::vector<std::jthread> threads;
+    std::function<void()> wake_other;  // the threads of a runner, instead of these
   };
 
   // --- the fetchers
   void fetch();
   std::optional<Trip> next_trip();
-  void make(Trip trip);
+  /// Under the ledger's mutex.
+  [[nodiscard]] std::optional<Trip> trip_for(const Load& load, const TripNeeds& needs,
+                                             MonoTime now);
+  /// Returns how many messages were claimed.
+  std::size_t make(Trip trip);
   /// Sets the gauges. Called after each round trip.
   void report_load() const;
   [[nodiscard]] WorkResult travel(const Trip& trip);
   [[nodiscard]] std::vector<storage::ClaimOrder> orders_of(const TripPlan& plan) const;
   void note_settled(const Trip& trip, std::size_t settled);
   void note_failure(Trip& trip, const std::exception& error);
-  void settle_one_by_one(std::vector<Finished> finished);
+  void settle_one_by_one(std::vector<Finished> finished, const std::stop_token& stop);
   void take_in(const TripClaim& claim, storage::Claimed claimed, MonoTime sent_at);
   void hold(const DeliveryPtr& delivery, MonoTime sent_at, std::vector<DeliveryPtr>& held);
   void isolate_suspect(const std::vector<DeliveryPtr>& deliveries);
-  void absolve(const std::vector<MessageId>& ids);
+  void absolve(const std::vector<MessageId>& ids, const std::stop_token& stop);
   void join_fetchers(MonoTime give_up_at);
 
   // --- the handlers
@@ -112,6 +143,8 @@ class Dispatcher final : public component::Service,
   void give_back_waiting();
   void drop(const DeliveryPtr& delivery);
   [[nodiscard]] Load load() const;
+  void wake_fetcher();
+  void wake_all_fetchers();
 
   [[nodiscard]] Clock& clock() const { return scope_.database.clock(); }
 

@@ -56,13 +56,9 @@ std::optional<Dispatcher::Trip> Dispatcher::next_trip() {
   for (;;) {
     const auto now = clock().mono();
     const auto load = this->load();
-    if (auto plan = planner_.plan(load, now)) {
-      Trip trip{.plan = std::move(*plan),
-                .finished = {},
-                .absolved = std::exchange(ledger_.absolved, {}),
-                .careful = !ledger_.aside().empty()};
-      trip.finished = ledger_.take(state_.stopping, now);
-      if (trip.plan.claims.empty()) fetchers_.wakes.notify_one();  // another fetcher keeps watch
+    if (auto trip = trip_for(load, planner_.needs(load, now), now)) {
+      if (trip->plan.claims.empty()) wake_fetcher();  // another fetcher keeps watch
+      trip->stop = state_.io.get_token();
       return trip;
     }
     const bool failing = planner_.is_failing(now);
@@ -73,16 +69,56 @@ std::optional<Dispatcher::Trip> Dispatcher::next_trip() {
   }
 }
 
+std::optional<Dispatcher::Trip> Dispatcher::trip_for(const Load& load, const TripNeeds& needs,
+                                                     MonoTime now) {
+  auto plan = planner_.plan(load, needs, now);
+  if (!plan) return std::nullopt;
+  Trip trip{.plan = std::move(*plan),
+            .finished = {},
+            .absolved = std::exchange(ledger_.absolved, {}),
+            .careful = !ledger_.aside().empty(),
+            .stop = {}};
+  trip.finished = ledger_.take(state_.stopping, now);
+  return trip;
+}
+
+Dispatcher::Assessment Dispatcher::assess() {
+  const std::lock_guard lock(ledger_.mutex);
+  const auto now = clock().mono();
+  const auto load = this->load();
+  Assessment assessment{.needs = planner_.needs(load, now),
+                        .wake = planner_.next_wake(load, now),
+                        .failing = planner_.is_failing(now)};
+  assessment.is_idle = load.held == 0 && ledger_.running == 0 && load.finished == 0 &&
+                       ledger_.aside().empty() && !load.absolves;
+  return assessment;
+}
+
+std::size_t Dispatcher::visit(bool may_claim, const std::stop_token& stop) {
+  std::optional<Trip> trip;
+  {
+    const std::lock_guard lock(ledger_.mutex);
+    const auto now = clock().mono();
+    const auto load = this->load();
+    auto needs = planner_.needs(load, now);
+    needs.is_due = needs.is_due && may_claim;
+    trip = trip_for(load, needs, now);
+  }
+  if (!trip) return 0;
+  trip->stop = stop;
+  return make(std::move(*trip));
+}
+
 /// One round trip. Settlements that it could not make are kept for the next.
-void Dispatcher::make(Trip trip) {
-  absolve(trip.absolved);
+std::size_t Dispatcher::make(Trip trip) {
+  absolve(trip.absolved, trip.stop);
   const auto sent_at = clock().mono();
   WorkResult result;
   try {
     result = travel(trip);
   } catch (const std::exception& error) {
     note_failure(trip, error);
-    return;
+    return 0;
   }
   scope_.metrics.time(scope_.event("round_trip"), clock().mono() - sent_at,
                       {{"store", scope_.database.name()}});
@@ -91,10 +127,13 @@ void Dispatcher::make(Trip trip) {
     ledger_.put_aside(trip.finished, *result.settleable, clock().mono());
   }
   note_settled(trip, result.settled);
+  std::size_t claimed = 0;
   for (std::size_t i = 0; i < trip.plan.claims.size(); ++i) {
+    claimed += result.claimed[i].entries.size();
     take_in(trip.plan.claims[i], std::move(result.claimed[i]), sent_at);
   }
   report_load();
+  return claimed;
 }
 
 void Dispatcher::report_load() const {
@@ -114,7 +153,7 @@ WorkResult Dispatcher::travel(const Trip& trip) {
   return source_->settle_and_claim({.settlements = settlements_of(trip.finished),
                                     .claims = orders_of(trip.plan),
                                     .careful = trip.careful,
-                                    .stop = state_.io.get_token()});
+                                    .stop = trip.stop});
 }
 
 std::vector<storage::ClaimOrder> Dispatcher::orders_of(const TripPlan& plan) const {
@@ -160,7 +199,7 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
 
 void Dispatcher::note_failure(Trip& trip, const std::exception& error) {
   scope_.log_error("round_trip_failed", error);
-  if (!is_environmental(error)) settle_one_by_one(std::exchange(trip.finished, {}));
+  if (!is_environmental(error)) settle_one_by_one(std::exchange(trip.finished, {}), trip.stop);
   const std::lock_guard lock(ledger_.mutex);
   const auto now = clock().mono();
   ++state_.health.failures;
@@ -170,11 +209,12 @@ void Dispatcher::note_failure(Trip& trip, const std::exception& error) {
 }
 
 /// The database refuses one of them for what it is: it must not keep the others from being settled.
-void Dispatcher::settle_one_by_one(std::vector<Finished> finished) {
+void Dispatcher::settle_one_by_one(std::vector<Finished> finished, const std::stop_token& stop) {
   for (auto& each : finished) {
     const auto id = each.settlement.claim.id;
     Trip single;
     single.careful = true;
+    single.stop = stop;
     single.finished.push_back(std::move(each));
     try {
       const auto result = travel(single);
@@ -196,10 +236,10 @@ void Dispatcher::settle_one_by_one(std::vector<Finished> finished) {
   }
 }
 
-void Dispatcher::absolve(const std::vector<MessageId>& ids) {
+void Dispatcher::absolve(const std::vector<MessageId>& ids, const std::stop_token& stop) {
   if (ids.empty()) return;
   try {
-    source_->absolve(ids, state_.io.get_token());
+    source_->absolve(ids, stop);
   } catch (const std::exception& error) {
     scope_.log_error("absolve_failed", error);
   }

@@ -19,7 +19,7 @@ std::unique_ptr<RegisteredHandler> HandlerRegistry::checked(HandlerFunction func
   if (attempts < 1 || attempts > 1'000) throw std::out_of_range("max_attempts must be 1 to 1000");
   has_limits_ = has_limits_ || options.concurrency > 0;
   return std::make_unique<RegisteredHandler>(
-      RegisteredHandler{std::move(function), std::move(options), attempts});
+      RegisteredHandler{std::move(function), std::move(options), attempts, nullptr});
 }
 
 void HandlerRegistry::add(std::string_view topic, HandlerFunction function,
@@ -37,6 +37,17 @@ void HandlerRegistry::add(std::string_view topic, HandlerFunction function,
 void HandlerRegistry::add_fallback(HandlerFunction function, HandlerOptions options) {
   if (fallback_) throw InvalidOperation("there is a handler for all other topics already");
   fallback_ = checked(std::move(function), std::move(options));
+}
+
+void HandlerRegistry::add_all(const HandlerRegistry& others,
+                              const std::function<HandlerFunction(HandlerFunction)>& wrap) {
+  for (const auto& [topic, handler] : others.handlers_) {
+    add(topic, wrap(handler->function), handler->options);
+    handlers_.find(topic)->second->shared_limit = handler.get();
+  }
+  if (!others.fallback_) return;
+  add_fallback(wrap(others.fallback_->function), others.fallback_->options);
+  fallback_->shared_limit = others.fallback_.get();
 }
 
 const RegisteredHandler* HandlerRegistry::find(std::string_view topic) const {

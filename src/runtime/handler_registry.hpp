@@ -1,6 +1,7 @@
 // Which handler a topic has.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,10 @@ struct RegisteredHandler {
   HandlerFunction function;
   HandlerOptions options;
   int max_attempts = 0;
+  /// Handlers with the same key share their limit of concurrency. Null: it is its own.
+  const void* shared_limit = nullptr;
+
+  [[nodiscard]] const void* limit_key() const { return shared_limit ? shared_limit : this; }
 };
 
 class HandlerRegistry {
@@ -27,6 +32,10 @@ class HandlerRegistry {
   void add(std::string_view topic, HandlerFunction function, HandlerOptions options);
   /// The handler of every topic that has none of its own.
   void add_fallback(HandlerFunction function, HandlerOptions options);
+  /// Adds the handlers of another registry, which must live as long as this one: they share its
+  /// limits of concurrency.
+  void add_all(const HandlerRegistry& others,
+               const std::function<HandlerFunction(HandlerFunction)>& wrap);
 
   [[nodiscard]] const RegisteredHandler* find(std::string_view topic) const;
   [[nodiscard]] bool empty() const { return handlers_.empty() && !fallback_; }

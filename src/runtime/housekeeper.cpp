@@ -1,6 +1,7 @@
 #include "runtime/housekeeper.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/random.hpp"
 #include "dovetail/error.hpp"
@@ -55,42 +56,36 @@ std::vector<component::Chore> queue_chores(storage::Database& database,
 
 Housekeeper::Housekeeper(storage::Database& database, std::vector<component::Chore> chores,
                          milliseconds interval, Logger log, Metrics metrics)
-    : database_(database),
+    : SteppedService(database.clock()),
+      database_(database),
       interval_(std::clamp(interval, shortest_interval, longest_interval)),
       log_(std::move(log)),
       metrics_(std::move(metrics)) {
   for (auto& chore : chores) entries_.push_back({.chore = std::move(chore)});
 }
 
-void Housekeeper::start() {
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-}
-
-bool Housekeeper::stop(MonoTime /*deadline*/) {
-  thread_ = {};  // joins; the stop token ends the chore under way
-  return true;
-}
-
 component::ServiceHealth Housekeeper::health() const {
   const std::lock_guard lock(mutex_);
   const auto worst = std::ranges::max_element(entries_, {}, &Entry::failures);
-  if (worst == entries_.end()) return {.running = thread_.joinable()};
-  return {
-      .running = thread_.joinable(), .failures = worst->failures, .last_error = worst->last_error};
+  if (worst == entries_.end()) return {.running = is_running()};
+  return {.running = is_running(), .failures = worst->failures, .last_error = worst->last_error};
 }
 
-void Housekeeper::run(const std::stop_token& stop) {
-  auto& clock = database_.clock();
-  const auto first = clock.mono() + pause_after({});  // not all processes at the same moment
-  for (auto& entry : entries_) entry.due = first;
-  while (!entries_.empty()) {
-    const auto next = std::ranges::min_element(entries_, {}, &Entry::due);
-    if (!clock.sleep_until(next->due, stop)) return;
-    const auto begun = clock.mono();
-    do_chore(*next, stop);
-    const auto ended = clock.mono();
-    next->due = ended + pause_after(ended - begun);
+/// Does one chore, so that a caller with other work is not kept from it for long.
+MonoTime Housekeeper::step(const std::stop_token& stop) {
+  if (entries_.empty()) return MonoTime::max();
+  if (!std::exchange(begun_, true)) {
+    const auto first = clock().mono() + pause_after({});  // not all processes at the same moment
+    for (auto& entry : entries_) entry.due = first;
   }
+  const auto earliest = [this] { return std::ranges::min_element(entries_, {}, &Entry::due); };
+  const auto next = earliest();
+  const auto begun = clock().mono();
+  if (next->due > begun) return next->due;
+  do_chore(*next, stop);
+  const auto ended = clock().mono();
+  next->due = ended + pause_after(ended - begun);
+  return earliest()->due;
 }
 
 MonoDuration Housekeeper::pause_after(MonoDuration took) const {

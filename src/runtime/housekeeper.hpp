@@ -3,29 +3,27 @@
 // Each chore has a time of its own. A chore that takes long is done less often: it may take one
 // part in 50 of the time. A chore that fails is logged and tried again at its next time.
 //
-// Threads: start() once; stop() from one; health() from any.
+// Threads: health() from any; the rest from one thread at a time.
 #pragma once
 
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "component/component.hpp"
+#include "component/stepped_service.hpp"
 
 namespace dovetail::runtime {
 
-class Housekeeper final : public component::Service {
+class Housekeeper final : public component::SteppedService {
  public:
   Housekeeper(storage::Database& database, std::vector<component::Chore> chores,
               std::chrono::milliseconds interval, Logger log, Metrics metrics);
   Housekeeper(const Housekeeper&) = delete;
   Housekeeper& operator=(const Housekeeper&) = delete;
-  ~Housekeeper() override = default;
+  ~Housekeeper() override { Housekeeper::stop(MonoTime{}); }
 
   [[nodiscard]] std::string name() const override { return "housekeeper"; }
-  void start() override;
-  void request_stop() override { thread_.request_stop(); }
-  bool stop(MonoTime deadline) override;
+  MonoTime step(const std::stop_token& stop) override;
   /// The chore with the most failures in a row.
   [[nodiscard]] component::ServiceHealth health() const override;
 
@@ -37,7 +35,6 @@ class Housekeeper final : public component::Service {
     std::string last_error{};
   };
 
-  void run(const std::stop_token& stop);
   void do_chore(Entry& entry, const std::stop_token& stop);
   void note_failure(Entry& entry, const std::exception& error);
   [[nodiscard]] MonoDuration pause_after(MonoDuration took) const;
@@ -47,8 +44,8 @@ class Housekeeper final : public component::Service {
   const Logger log_;
   const Metrics metrics_;
   std::vector<Entry> entries_;
+  bool begun_ = false;
   mutable std::mutex mutex_;
-  std::jthread thread_;  // last: it uses the rest
 };
 
 /// The chores of a queue: reaps expired leases, deletes old history, and lets messages of resumed

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/host.hpp"
 #include "dovetail/version.hpp"
@@ -25,7 +26,8 @@ std::int64_t milliseconds_of(std::chrono::microseconds time) {
 
 Instance::Instance(storage::Database& database, const std::vector<InstanceQueue>& queues,
                    InstanceOptions options, Logger log, Metrics metrics)
-    : database_(database),
+    : SteppedService(database.clock()),
+      database_(database),
       options_(options),
       log_(std::move(log)),
       metrics_(std::move(metrics)),
@@ -36,32 +38,35 @@ Instance::Instance(storage::Database& database, const std::vector<InstanceQueue>
              .handlers = storage::handlers_json(queues),
              .started_at = std::nullopt} {}
 
-Instance::~Instance() {
-  leave();
-  if (thread_.joinable()) thread_.join();
-}
-
-void Instance::start() {
-  thread_ = std::thread([this] { run(); });
-}
-
-void Instance::drain() {
-  std::lock_guard lock(mutex_);
+void Instance::request_stop() {
   draining_ = true;
-  wakes_.notify_all();
+  wake_by(MonoTime::min());
+}
+
+Instance::~Instance() {
+  Instance::stop(MonoTime{});
+  SteppedService::stop(MonoTime{});
+}
+
+bool Instance::stop(MonoTime /*deadline*/) {
+  leave();
+  std::unique_lock lock(mutex_);
+  const auto give_up_at = clock().mono() + options_.patience;
+  while (begun_ && !left_ && clock().mono() < give_up_at) {
+    clock().wait_until(left_changed_, lock, give_up_at);
+  }
+  if (begun_ && !left_) io_.request_stop();
+  return true;
 }
 
 void Instance::leave() {
-  if (!thread_.joinable()) return;
-  std::unique_lock lock(mutex_);
   leaving_ = true;
-  wakes_.notify_all();
-  auto& clock = database_.clock();
-  const auto give_up_at = clock.mono() + options_.patience;
-  while (!ended_ && clock.mono() < give_up_at) clock.wait_until(wakes_, lock, give_up_at);
-  if (ended_) return;
-  lock.unlock();
-  io_.request_stop();
+  wake_by(MonoTime::min());
+}
+
+void Instance::subscribe() {
+  const std::lock_guard lock(mutex_);
+  begun_ = true;
 }
 
 component::ServiceHealth Instance::health() const {
@@ -69,37 +74,27 @@ component::ServiceHealth Instance::health() const {
   return health_;
 }
 
-void Instance::run() {
-  auto beat_at = database_.clock().mono();
-  auto look_at = beat_at + options_.look_interval;
-  InstanceState state{};
-  while (wait_for_work(std::min<MonoTime>(beat_at, look_at), state)) {
-    const auto now = database_.clock().mono();
-    if (now >= beat_at || state != told_) {
-      beat(state);
-      beat_at = database_.clock().mono() + options_.heartbeat;
-    }
-    if (now >= look_at) {
-      look();
-      const auto ended = database_.clock().mono();
-      look_at = ended + std::max<MonoDuration>(options_.look_interval, (ended - now) * look_share);
-    }
+MonoTime Instance::step(const std::stop_token& /*stop*/) {
+  if (leaving_) {
+    remove();
+    const std::lock_guard lock(mutex_);
+    left_ = true;
+    left_changed_.notify_all();
+    return MonoTime::max();
   }
-  remove();
-  std::lock_guard lock(mutex_);
-  ended_ = true;
-  wakes_.notify_all();
-}
-
-bool Instance::wait_for_work(MonoTime until, InstanceState& state) {
-  std::unique_lock lock(mutex_);
-  auto& clock = database_.clock();
-  const auto has_news = [this] {
-    return leaving_ || (draining_ && told_ != InstanceState::draining);
-  };
-  while (!has_news() && clock.mono() < until) clock.wait_until(wakes_, lock, until);
-  state = draining_ ? InstanceState::draining : InstanceState::running;
-  return !leaving_;
+  const auto now = clock().mono();
+  if (look_at_ == MonoTime::max()) look_at_ = now + options_.look_interval;
+  const auto state = draining_ ? InstanceState::draining : InstanceState::running;
+  if (now >= beat_at_ || state != told_) {
+    beat(state);
+    beat_at_ = clock().mono() + options_.heartbeat;
+  }
+  if (now >= look_at_) {
+    look();
+    const auto ended = clock().mono();
+    look_at_ = ended + std::max<MonoDuration>(options_.look_interval, (ended - now) * look_share);
+  }
+  return std::min(beat_at_, look_at_);
 }
 
 void Instance::beat(InstanceState state) {

@@ -21,6 +21,7 @@ class Context final : public HandlerContext {
   Context(const QueueScope& scope, Delivery& delivery) : scope_(scope), delivery_(delivery) {}
 
   [[nodiscard]] std::stop_token stop_token() const override { return delivery_.stop.get_token(); }
+  [[nodiscard]] const std::string& database() const override { return scope_.database.name(); }
   [[nodiscard]] std::int64_t epoch() const override { return delivery_.claimed.claim.epoch; }
   [[nodiscard]] Transaction& transaction() override {
     if (!lent_) {

@@ -19,8 +19,15 @@ void tell_to_stop(std::vector<DeliveryPtr> deliveries) {
 }
 
 void LeaseKeeper::start() {
-  renewer_ = std::jthread([this](const std::stop_token& stop) { renew(stop); });
-  timekeeper_ = std::jthread([this] { keep_time(); });
+  renewer_ = std::jthread([this](const std::stop_token& stop) {
+    while (scope_.database.clock().sleep_for(lease_ / 6, stop)) renew(io_.get_token());
+  });
+  timekeeper_ = std::jthread([this] { run_timekeeper(); });
+}
+
+void LeaseKeeper::begin(Wake wake) {
+  const std::lock_guard lock(ledger_.mutex);
+  wake_ = std::move(wake);
 }
 
 void LeaseKeeper::request_stop() {
@@ -46,6 +53,7 @@ MonoDuration LeaseKeeper::safety_margin() const {
 void LeaseKeeper::watch(MonoTime deadline) {
   if (deadline >= next_deadline_) return;
   next_deadline_ = deadline;
+  if (wake_) return wake_(deadline);
   wakes_.notify_one();
 }
 
@@ -79,20 +87,20 @@ std::vector<Claim> LeaseKeeper::claims_to_renew(MonoTime now) {
   return claims;
 }
 
-void LeaseKeeper::renew(const std::stop_token& stop) {
+MonoTime LeaseKeeper::renew(const std::stop_token& stop) {
   auto& clock = scope_.database.clock();
-  while (clock.sleep_for(lease_ / 6, stop)) {
-    const auto sent_at = clock.mono();
-    const auto claims = claims_to_renew(sent_at);
-    if (claims.empty()) continue;
+  const auto sent_at = clock.mono();
+  const auto claims = claims_to_renew(sent_at);
+  if (!claims.empty()) {
     try {
-      const auto held = source_.renew(claims, lease_, io_.get_token());
+      const auto held = source_.renew(claims, lease_, stop);
       scope_.count_event("renewed", held.size());
       note_renewal(claims, held, sent_at);
     } catch (const std::exception& error) {
       scope_.log_error("renewal_failed", error);
     }
   }
+  return clock.mono() + lease_ / 6;
 }
 
 void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vector<MessageId>& held,
@@ -174,19 +182,26 @@ void LeaseKeeper::report_stop(const Delivery& delivery, std::string_view what) c
                        {{"store", scope_.database.name()}, {"topic", message.topic}});
 }
 
-void LeaseKeeper::keep_time() {
+MonoTime LeaseKeeper::keep_time() {
+  std::vector<Stop> due;
+  MonoTime next{};
+  {
+    const std::lock_guard lock(ledger_.mutex);
+    next_deadline_ = MonoTime::max();
+    next = find_stops(scope_.database.clock().mono(), due);
+    next_deadline_ = std::min(next_deadline_, next);
+  }
+  fire(due);
+  return next;
+}
+
+void LeaseKeeper::run_timekeeper() {
   auto& clock = scope_.database.clock();
   std::unique_lock lock(ledger_.mutex);
   while (!closed_) {
-    next_deadline_ = MonoTime::max();
-    std::vector<Stop> due;
-    const auto next = find_stops(clock.mono(), due);
-    if (!due.empty()) {
-      lock.unlock();
-      fire(due);
-      lock.lock();
-    }
-    next_deadline_ = std::min(next_deadline_, next);
+    lock.unlock();
+    const auto next = keep_time();
+    lock.lock();
     while (!closed_ && next_deadline_ >= next && clock.mono() < next) {
       clock.wait_until(wakes_, lock, next);
     }

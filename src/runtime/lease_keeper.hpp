@@ -12,6 +12,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -43,7 +44,20 @@ class LeaseKeeper {
               std::chrono::milliseconds lease)
       : holder_(holder), source_(source), ledger_(ledger), scope_(scope), lease_(lease) {}
 
+  /// Starts the two threads.
   void start();
+
+  // Instead of start(), for a runner with threads for many keepers:
+
+  using Wake = std::function<void(MonoTime at)>;
+  /// `wake` is called, with the ledger's mutex held, when a stop may be due earlier than
+  /// keep_time() said.
+  void begin(Wake wake);
+  /// Renews the leases that are due. Returns when to call it again.
+  MonoTime renew(const std::stop_token& stop);
+  /// Fires the stop tokens that are due. Returns when to call it again.
+  MonoTime keep_time();
+
   /// Returns at once.
   void request_stop();
   /// Waits for the threads. A renewal under way is cancelled.
@@ -63,8 +77,7 @@ class LeaseKeeper {
     Reason reason;
   };
 
-  void renew(const std::stop_token& stop);
-  void keep_time();
+  void run_timekeeper();
   std::vector<Claim> claims_to_renew(MonoTime now);
   void note_renewal(const std::vector<Claim>& asked, const std::vector<MessageId>& held,
                     MonoTime sent_at);
@@ -81,6 +94,7 @@ class LeaseKeeper {
   std::condition_variable_any wakes_;         // of the timekeeper, with the ledger's mutex
   MonoTime next_deadline_ = MonoTime::max();  // the earliest stop that is known
   bool closed_ = false;
+  Wake wake_;
   std::stop_source io_;
   std::jthread renewer_;
   std::jthread timekeeper_;

@@ -33,12 +33,14 @@ class ListenerService final : public component::Service {
 
 }  // namespace
 
-Node::Node(std::unique_ptr<storage::Database> database, const PlatformOptions& options,
-           const Logger& log, const Metrics& metrics)
-    : database_(std::move(database)),
-      clock_check_(*database_, log, metrics),
-      listener_(*database_, log) {
-  const component::Environment environment{*database_, options, log, metrics, components_};
+Node::Node(std::unique_ptr<storage::Database> database, PlatformOptions options)
+    : options_(std::move(options)),
+      log_(options_.log_sink),
+      metrics_(options_.metrics),
+      database_(std::move(database)),
+      clock_check_(*database_, log_, metrics_),
+      listener_(*database_, log_) {
+  const component::Environment environment{*database_, options_, log_, metrics_, components_};
   for (const auto factory : component_factories()) components_.add(factory(environment));
 }
 
@@ -64,9 +66,12 @@ std::vector<component::Chore> Node::chores() {
   return all;
 }
 
-std::vector<std::unique_ptr<component::Service>> Node::services() {
+std::unique_ptr<component::Service> Node::listener_service() {
+  return std::make_unique<ListenerService>(listener_);
+}
+
+std::vector<std::unique_ptr<component::Service>> Node::component_services() {
   std::vector<std::unique_ptr<component::Service>> all;
-  all.push_back(std::make_unique<ListenerService>(listener_));
   for (const auto& component : components_.all()) {
     std::ranges::move(component->services(listener_), std::back_inserter(all));
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "component/component.hpp"
+#include "core/owner_process.hpp"
 #include "runtime/clock_check.hpp"
 #include "storage/listener.hpp"
 
@@ -12,9 +13,13 @@ namespace dovetail::runtime {
 
 class Node {
  public:
-  Node(std::unique_ptr<storage::Database> database, const PlatformOptions& options,
-       const Logger& log, const Metrics& metrics);
+  /// The options have a log sink and a metrics sink.
+  Node(std::unique_ptr<storage::Database> database, PlatformOptions options);
 
+  [[nodiscard]] const PlatformOptions& options() const { return options_; }
+  [[nodiscard]] const Logger& log() const { return log_; }
+  [[nodiscard]] const Metrics& metrics() const { return metrics_; }
+  [[nodiscard]] const core::OwnerProcess& process() const { return process_; }
   [[nodiscard]] storage::Database& database() { return *database_; }
   [[nodiscard]] storage::Listener& listener() { return listener_; }
   [[nodiscard]] ClockCheck& clock_check() { return clock_check_; }
@@ -29,10 +34,16 @@ class Node {
 
   [[nodiscard]] std::vector<component::Queue> queues();
   [[nodiscard]] std::vector<component::Chore> chores();
-  /// The services of the components, and the listener. Made anew for each start.
-  [[nodiscard]] std::vector<std::unique_ptr<component::Service>> services();
+  /// The services of the components. Made anew for each start.
+  [[nodiscard]] std::vector<std::unique_ptr<component::Service>> component_services();
+  /// The listener as a service.
+  [[nodiscard]] std::unique_ptr<component::Service> listener_service();
 
  private:
+  const PlatformOptions options_;
+  const Logger log_;
+  const Metrics metrics_;
+  const core::OwnerProcess process_;
   std::unique_ptr<storage::Database> database_;
   ClockCheck clock_check_;
   storage::Listener listener_;

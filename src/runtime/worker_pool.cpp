@@ -78,6 +78,12 @@ bool WorkerPool::withdraw(const Client& client, const DeliveryPtr& delivery) {
   return false;
 }
 
+void WorkerPool::remove(const Client& client) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(lines_, [&](const Line& line) { return line.client == &client; });
+  turn_ = 0;
+}
+
 void WorkerPool::run() {
   for (Turn turn; next(turn);) {
     if (turn.client->begin(turn.delivery)) turn.client->handle(turn.delivery);
@@ -87,7 +93,7 @@ void WorkerPool::run() {
 bool WorkerPool::may_start(const Delivery& delivery) const {
   const auto limit = delivery.handler->options.concurrency;
   if (limit == 0) return true;
-  const auto busy = running_.find(delivery.handler);
+  const auto busy = running_.find(delivery.handler->limit_key());
   return busy == running_.end() || busy->second < limit;
 }
 
@@ -111,7 +117,8 @@ bool WorkerPool::find_turn(Turn& turn) {
     turn = {line.client, std::move(*found)};
     line.waiting.erase(found);
     turn_ = (turn_ + i + 1) % lines_.size();
-    if (turn.delivery->handler->options.concurrency > 0) ++running_[turn.delivery->handler];
+    if (turn.delivery->handler->options.concurrency > 0)
+      ++running_[turn.delivery->handler->limit_key()];
     return true;
   }
   return false;
@@ -122,7 +129,8 @@ bool WorkerPool::end_turn(const Turn& turn) {
   auto& delivery = *turn.delivery;
   if (!delivery.hangs) {
     if (delivery.handler->options.concurrency > 0) {
-      if (--running_[delivery.handler] == 0) running_.erase(delivery.handler);
+      if (--running_[delivery.handler->limit_key()] == 0)
+        running_.erase(delivery.handler->limit_key());
       wakes_.notify_one();  // this thread may take another delivery first
     }
     return true;
@@ -149,7 +157,8 @@ void WorkerPool::replace(const DeliveryPtr& delivery) {
     const std::lock_guard lock(mutex_);
     delivery->hangs = true;
     if (delivery->handler->options.concurrency > 0) {
-      if (--running_[delivery->handler] == 0) running_.erase(delivery->handler);
+      if (--running_[delivery->handler->limit_key()] == 0)
+        running_.erase(delivery->handler->limit_key());
     }
     --live_;
     try {

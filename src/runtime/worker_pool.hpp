@@ -54,6 +54,8 @@ class WorkerPool {
   [[nodiscard]] std::vector<DeliveryPtr> withdraw(const Client& client);
   /// False when a thread has begun it.
   bool withdraw(const Client& client, const DeliveryPtr& delivery);
+  /// The client has no deliveries any more, and goes.
+  void remove(const Client& client);
   /// The handler of this delivery hangs: another thread takes the place of its thread.
   void replace(const DeliveryPtr& delivery);
 
@@ -86,8 +88,8 @@ class WorkerPool {
   std::condition_variable wakes_;
   bool closed_ = false;
   std::vector<Line> lines_;
-  std::size_t turn_ = 0;                                       // the line that is served next
-  std::unordered_map<const RegisteredHandler*, int> running_;  // of handlers with a limit
+  std::size_t turn_ = 0;                          // the line that is served next
+  std::unordered_map<const void*, int> running_;  // of handlers with a limit, by limit_key()
   std::atomic<int> live_{0};
   int replacements_ = 0;
   std::vector<DeliveryPtr> unreplaced_;  // they hang, and their threads were not replaced

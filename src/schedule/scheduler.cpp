@@ -30,31 +30,17 @@ bool is_due(const std::optional<std::chrono::microseconds>& in) {
 
 }  // namespace
 
-void Scheduler::start() {
-  const auto look = [this] {
-    std::lock_guard lock(mutex_);
-    rung_ = true;
-    wakes_.notify_one();
-  };
+void Scheduler::subscribe() {
+  const auto look = [this] { wake_by(clock().mono() + least_pause); };
   timers_bell_.emplace(database_.bell(storage::queue_names::timers), look);
   jobs_bell_.emplace(database_.bell(storage::queue_names::jobs), look);
   hearing_.emplace(listener_, look);  // without it, we have to look more often
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
-void Scheduler::request_stop() {
-  thread_.request_stop();
-  const std::lock_guard lock(mutex_);
-  wakes_.notify_all();
-}
-
-bool Scheduler::stop(MonoTime /*deadline*/) {
-  request_stop();
-  thread_ = {};  // joins
+void Scheduler::unsubscribe() {
   timers_bell_.reset();
   jobs_bell_.reset();
   hearing_.reset();
-  return true;
 }
 
 component::ServiceHealth Scheduler::health() const {
@@ -62,26 +48,24 @@ component::ServiceHealth Scheduler::health() const {
   return health_;
 }
 
-void Scheduler::run(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    MonoDuration pause{};
-    try {
-      pause = look(stop);
-      const std::lock_guard lock(mutex_);
-      health_ = {.running = true};
-    } catch (const std::exception& error) {
-      if (stop.stop_requested()) return;
-      metrics_.count("schedule.failed", 1, {{"store", database_.name()}});
-      log_.write(LogLevel::error, "schedule.failed",
-                 {{"store", database_.name()}, {"error", error.what()}});
-      const ExponentialBackoff backoff{
-          .initial = milliseconds{100}, .cap = milliseconds{5'000}, .jitter = 0.5};
-      const std::lock_guard lock(mutex_);
-      pause = backoff.delay(std::min(health_.failures++, 20), core::random_unit());
-      health_.last_error = error.what();
-    }
-    wait(pause, stop);
+MonoTime Scheduler::step(const std::stop_token& stop) {
+  MonoDuration pause{};
+  try {
+    pause = look(stop);
+    const std::lock_guard lock(mutex_);
+    health_ = {.running = true};
+  } catch (const std::exception& error) {
+    if (stop.stop_requested()) return MonoTime::max();
+    metrics_.count("schedule.failed", 1, {{"store", database_.name()}});
+    log_.write(LogLevel::error, "schedule.failed",
+               {{"store", database_.name()}, {"error", error.what()}});
+    const ExponentialBackoff backoff{
+        .initial = milliseconds{100}, .cap = milliseconds{5'000}, .jitter = 0.5};
+    const std::lock_guard lock(mutex_);
+    pause = backoff.delay(std::min(health_.failures++, 20), core::random_unit());
+    health_.last_error = error.what();
   }
+  return clock().mono() + pause;
 }
 
 storage::NextDue Scheduler::next_due(const std::stop_token& stop) {
@@ -142,10 +126,6 @@ void Scheduler::let_workers_follow(const std::stop_token& stop) {
 }
 
 MonoDuration Scheduler::look(const std::stop_token& stop) {
-  {
-    std::lock_guard lock(mutex_);
-    rung_ = false;
-  }
   auto asked_at = clock().mono();
   auto next = next_due(stop);
   const auto done = work_on(next, stop);
@@ -170,20 +150,6 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
   }
   fruitless_ = undone ? std::min(fruitless_ + 1, 8) : 0;
   return pause;
-}
-
-void Scheduler::wait(MonoDuration pause, const std::stop_token& stop) {
-  const MonoTime until = clock().mono() + pause;
-  std::unique_lock lock(mutex_);
-  while (!rung_ && !stop.stop_requested() && clock().mono() < until) {
-    clock().wait_until(wakes_, lock, until);
-  }
-  if (!rung_) return;
-  // Many rings are one look.
-  const auto together = std::min<MonoTime>(until, clock().mono() + least_pause);
-  while (!stop.stop_requested() && clock().mono() < together) {
-    clock().wait_until(wakes_, lock, together);
-  }
 }
 
 }  // namespace dovetail::schedule

@@ -4,13 +4,11 @@
 // Threads: start() and stop() from one.
 #pragma once
 
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
-#include "component/service.hpp"
+#include "component/stepped_service.hpp"
 #include "dovetail/platform.hpp"
 #include "dovetail/schedule.hpp"
 #include "storage/database.hpp"
@@ -19,11 +17,12 @@
 
 namespace dovetail::schedule {
 
-class Scheduler final : public component::Service {
+class Scheduler final : public component::SteppedService {
  public:
   Scheduler(storage::Database& database, Timers& timers, Jobs& jobs, storage::Listener& listener,
             const WorkerOptions& options, Logger log, Metrics metrics)
-      : database_(database),
+      : SteppedService(database.clock()),
+        database_(database),
         timers_(timers),
         jobs_(jobs),
         listener_(listener),
@@ -36,13 +35,12 @@ class Scheduler final : public component::Service {
   ~Scheduler() override { Scheduler::stop(MonoTime{}); }
 
   [[nodiscard]] std::string name() const override { return "scheduler"; }
-  void start() override;
-  void request_stop() override;
-  bool stop(MonoTime deadline) override;
+  MonoTime step(const std::stop_token& stop) override;
   [[nodiscard]] component::ServiceHealth health() const override;
 
  private:
-  void run(const std::stop_token& stop);
+  void subscribe() override;
+  void unsubscribe() override;
   /// One round trip.
   storage::NextDue next_due(const std::stop_token& stop);
   /// Fires timers and plans jobs that are due; returns how many.
@@ -51,8 +49,6 @@ class Scheduler final : public component::Service {
   void let_workers_follow(const std::stop_token& stop);
   /// Does what is due, and answers how long until there is more.
   MonoDuration look(const std::stop_token& stop);
-  void wait(MonoDuration pause, const std::stop_token& stop);
-  [[nodiscard]] Clock& clock() const { return database_.clock(); }
 
   storage::Database& database_;
   Timers& timers_;
@@ -64,15 +60,12 @@ class Scheduler final : public component::Service {
   const Metrics metrics_;
 
   mutable std::mutex mutex_;
-  std::condition_variable_any wakes_;
-  bool rung_ = false;  // guarded by the mutex, as the next one
   component::ServiceHealth health_;
   int portion_ = 100;  // timers to fire in the next transaction
   int fruitless_ = 0;  // looks in a row that found something due, and could not do it
   std::optional<storage::Doorbell::Subscription> timers_bell_;
   std::optional<storage::Doorbell::Subscription> jobs_bell_;
   std::optional<storage::Listener::Subscription> hearing_;
-  std::jthread thread_;
 };
 
 }  // namespace dovetail::schedule

@@ -200,7 +200,7 @@ TEST_P(InstanceContract, AFailureIsLoggedOnceAndRetried) {
   backend.sql(backend.is_postgres() ? "alter table " + backend.table("away") + " rename to instance"
                                     : "alter table " + table + "_away rename to " + table);
   ASSERT_TRUE(eventually([&] { return log->count("instance.heartbeat_recovered") == 1; }));
-  instance->leave();
+  instance->stop(MonoTime{});
   EXPECT_THAT(instances().list(), IsEmpty());
 }
 
@@ -211,8 +211,8 @@ TEST_P(InstanceContract, LeavingDoesNotWaitForADatabaseThatDoesNotAnswer) {
   other.execute(backend.is_postgres()
                     ? "begin; lock table " + backend.table("instance") + " in access exclusive mode"
                     : "begin immediate");
-  instance->drain();
-  instance->leave();  // the lock is held until it has returned
+  instance->request_stop();
+  instance->stop(MonoTime{});  // the lock is held until it has returned
   other.execute("rollback");
 }
 

@@ -1,0 +1,66 @@
+// A service that works in steps: each step does the work that is due, and returns when the next one
+// is.
+//
+// start() makes the steps on a thread of the service's own. A runner with threads for many services
+// calls begin(), step() and end() instead.
+//
+// Threads: wake_by() from any; the rest from one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "component/service.hpp"
+
+namespace dovetail::component {
+
+class SteppedService : public Service {
+ public:
+  explicit SteppedService(Clock& clock) : clock_(clock) {}
+  SteppedService(const SteppedService&) = delete;
+  SteppedService& operator=(const SteppedService&) = delete;
+
+  void start() override;
+  void request_stop() override;
+  bool stop(MonoTime deadline) override;
+
+  // --- for a runner that makes the steps
+
+  using Wake = std::function<void(MonoTime at)>;
+
+  /// Called before the first step. The service calls `wake` when a step is due earlier than the
+  /// last step said.
+  void begin(Wake wake);
+  /// Does the work that is due. Does not throw. Returns when to call it again; MonoTime::max(): not
+  /// before wake_by(). The first step is due at once.
+  virtual MonoTime step(const std::stop_token& stop) = 0;
+  /// Called after the last step.
+  void end();
+
+ protected:
+  /// The next step is due then at the latest.
+  void wake_by(MonoTime time);
+  /// Subscribes to the events that make a step due.
+  virtual void subscribe() {}
+  virtual void unsubscribe() {}
+  [[nodiscard]] Clock& clock() const { return clock_; }
+  /// Between begin() and end().
+  [[nodiscard]] bool is_running() const { return running_; }
+
+ private:
+  void run(const std::stop_token& stop);
+
+  Clock& clock_;
+  std::mutex mutex_;
+  std::condition_variable_any wakes_;
+  MonoTime wake_at_ = MonoTime::max();
+  Wake wake_;
+  std::atomic<bool> running_{false};
+  std::jthread thread_;
+};
+
+}  // namespace dovetail::component

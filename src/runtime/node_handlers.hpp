@@ -1,0 +1,40 @@
+// The handlers of one node, by queue: those of its components, and those of the user.
+//
+// Threads: the caller's lock guards it until the handlers are used.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "runtime/handler_registry.hpp"
+#include "runtime/node.hpp"
+
+namespace dovetail::runtime {
+
+class NodeHandlers {
+ public:
+  /// Adds the components' handlers.
+  explicit NodeHandlers(Node& node);
+
+  void add(std::string_view queue, std::string_view topic, HandlerFunction function,
+           HandlerOptions options);
+  void add_fallback(std::string_view queue, HandlerFunction function, HandlerOptions options);
+  /// Adds the handlers of another registry. They share its limits of concurrency.
+  void add_all(std::string_view queue, const HandlerRegistry& others);
+
+  /// Throws std::out_of_range for a queue without handlers.
+  [[nodiscard]] const HandlerRegistry& of(std::string_view queue) const;
+
+ private:
+  [[nodiscard]] HandlerRegistry& registry(std::string_view queue);
+  /// Components take part in the calls of the outbox's handlers.
+  [[nodiscard]] HandlerFunction wrapped(std::string_view queue, HandlerFunction function) const;
+  void add_component_handlers();
+
+  Node& node_;
+  std::map<std::string, HandlerRegistry, std::less<>> registries_;
+};
+
+}  // namespace dovetail::runtime

@@ -1,0 +1,25 @@
+// Opens databases and nodes as PlatformOptions say.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "dovetail/platform.hpp"
+#include "runtime/node.hpp"
+
+namespace dovetail::runtime {
+
+/// Checks the options, and does not connect.
+[[nodiscard]] std::unique_ptr<storage::Database> open_database(std::string_view url,
+                                                               const PlatformOptions& options);
+
+/// Opens a database, deploys its schema if the options say so, and verifies it.
+[[nodiscard]] std::shared_ptr<Node> open_node(std::string_view url, PlatformOptions options);
+
+struct PlatformAccess {
+  /// In a group, the Platform has no handlers and no services of its own.
+  [[nodiscard]] static Platform platform_of(std::shared_ptr<Node> node, bool in_group);
+};
+
+}  // namespace dovetail::runtime
