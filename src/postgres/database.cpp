@@ -123,7 +123,7 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
 Database::Database(std::string_view url, storage::DatabaseOptions options)
     : options_(std::move(options)),
       settings_(url, !options_.pooled),
-      name_(settings_.describe()),
+      name_(options_.label.empty() ? settings_.describe() : options_.label),
       connect_timeout_(settings_.connect_timeout(options_.connect_timeout)),
       texts_(sql::statements(), quoted(options_.schema)),
       pool_({.max_size = options_.max_connections,

@@ -34,6 +34,11 @@ class Database final : public storage::Database {
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return false; }
   void cancel_calls() override { closing_.request_stop(); }
+  void close_idle() override {
+    process_.require();
+    pool_.close_idle();
+    service_pool_.close_idle();
+  }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;

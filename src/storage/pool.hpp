@@ -97,6 +97,13 @@ class Pool {
     }
   }
 
+  /// Closes the connections that nobody uses.
+  void close_idle() {
+    std::vector<std::unique_ptr<Connection>> closed;  // outside the lock: closing may take time
+    const std::lock_guard lock(mutex_);
+    closed.swap(idle_);
+  }
+
  private:
   /// Waits for a place; answers an idle connection, or nothing when the caller has to open one.
   std::unique_ptr<Connection> take_slot(TimePoint give_up_at, const std::stop_token& stop) {
@@ -135,7 +142,10 @@ class Pool {
         options_.metrics.count("storage.connect_failed", 1, {{"store", options_.store}});
         // The first failure says what is wrong; those that follow say the same.
         log_.write(tries == 0 ? LogLevel::warn : LogLevel::debug, "storage.reconnect",
-                   {{"code", error.native_code()}, {"tries", tries + 1}, {"error", error.what()}});
+                   {{"store", options_.store},
+                    {"code", error.native_code()},
+                    {"tries", tries + 1},
+                    {"error", error.what()}});
         if (!clock_->sleep_for(pause, stop)) throw;
       }
     }
