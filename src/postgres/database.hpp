@@ -62,7 +62,10 @@ class Database final : public storage::Database {
   [[nodiscard]] std::unique_ptr<Connection> connect(const std::stop_token& stop,
                                                     TimePoint give_up_at);
   /// Makes the first connection, within connect_timeout. Throws InvalidOperation in a forked child.
-  void require_connected(const std::stop_token& stop);
+  void require_connected(storage::Pool<Connection>& pool, const std::stop_token& stop);
+  [[nodiscard]] storage::Pool<Connection>& pool_for(bool service) {
+    return service ? service_pool_ : pool_;
+  }
   [[nodiscard]] std::stop_token or_closing(const std::stop_token& stop) const {
     return stop.stop_possible() ? stop : closing_.get_token();
   }

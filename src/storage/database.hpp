@@ -11,6 +11,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
+#include "storage/connection_budget.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/registry.hpp"
 #include "storage/session.hpp"
@@ -34,6 +35,9 @@ struct DatabaseOptions {
   Metrics metrics{};
   /// What logs, metrics and errors call the database. Empty: its URL without secrets.
   std::string label{};
+  /// Shared with other databases; see connection_budget.hpp. Absent: none. SQLite does not use it:
+  /// its connections are open files.
+  std::shared_ptr<ConnectionBudget> budget{};
 };
 
 struct WriteOptions {
