@@ -151,6 +151,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       joins_(texts_),
       leases_(texts_),
       instances_(texts_),
+      glance_(texts_),
       migrations_(texts_, quoted(options_.schema)),
       notifier_(options_.log, name_,
                 [this](const Notifier::Queues& queues, const std::stop_token& stop) {
@@ -166,6 +167,7 @@ void Database::register_stores() {
   registry().add<storage::JoinStore>(joins_);
   registry().add<storage::LeaseStore>(leases_);
   registry().add<storage::InstanceStore>(instances_);
+  registry().add<storage::GlanceStore>(glance_);
   registry().add<storage::MigrationStore>(migrations_);
   registry().add_queue(storage::queue_names::outbox, outbox_.roles());
   registry().add_queue(storage::queue_names::inbox, inbox_queue_.roles());

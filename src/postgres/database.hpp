@@ -7,6 +7,7 @@
 #include <string>
 
 #include "postgres/connection.hpp"
+#include "postgres/glance_store.hpp"
 #include "postgres/inbox_store.hpp"
 #include "postgres/instance_store.hpp"
 #include "postgres/job_store.hpp"
@@ -90,6 +91,7 @@ class Database final : public storage::Database {
   JoinStore joins_;
   LeaseStore leases_;
   InstanceStore instances_;
+  GlanceStore glance_;
   MigrationStore migrations_;
   Notifier notifier_;
 };

@@ -152,6 +152,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       joins_(texts_, options_.clock, bell(storage::queue_names::outbox)),
       leases_(texts_, options_.clock),
       instances_(texts_, options_.clock),
+      glance_(texts_, options_.clock),
       migrations_(texts_, options_.schema) {
   outbox_.watch(joins_);
   outbox_.watch(jobs_);
@@ -166,6 +167,7 @@ void Database::register_stores() {
   registry().add<storage::JoinStore>(joins_);
   registry().add<storage::LeaseStore>(leases_);
   registry().add<storage::InstanceStore>(instances_);
+  registry().add<storage::GlanceStore>(glance_);
   registry().add<storage::MigrationStore>(migrations_);
   registry().add_queue(storage::queue_names::outbox, outbox_.roles());
   registry().add_queue(storage::queue_names::inbox, inbox_queue_.roles());

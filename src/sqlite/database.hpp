@@ -7,6 +7,7 @@
 
 #include "core/owner_process.hpp"
 #include "sqlite/connection.hpp"
+#include "sqlite/glance_store.hpp"
 #include "sqlite/inbox_store.hpp"
 #include "sqlite/instance_store.hpp"
 #include "sqlite/job_store.hpp"
@@ -69,6 +70,7 @@ class Database final : public storage::Database {
   JoinStore joins_;
   LeaseStore leases_;
   InstanceStore instances_;
+  GlanceStore glance_;
   MigrationStore migrations_;
 };
 
