@@ -62,7 +62,7 @@ class SelectionStrategy {
 /// room, no other is claimed from.
 [[nodiscard]] std::shared_ptr<SelectionStrategy> drain_first();
 
-/// The database that has used the least handler time lately, so that one busy database cannot
+/// The database from which the fewest messages were claimed lately, so that one busy database cannot
 /// starve the others. Databases that have waited long go first among equals.
 [[nodiscard]] std::shared_ptr<SelectionStrategy> fair();
 

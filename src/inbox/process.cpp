@@ -121,7 +121,7 @@ ProcessOutcome Inbox::run_try(const storage::InboxKey& key, const storage::Inbox
   auto outcome = ProcessOutcome::in_progress;
   try {
     storage::run_with_retry(
-        database_->clock(), log_, {}, {.repeatable = true},
+        database_->clock(), log_, {.store = database_->name()}, {.repeatable = true},
         [&](const storage::Attempt&) { outcome = process_once(key, fence, handler); });
   } catch (const PermanentFailure& failure) {
     end_try(key, fence, TryEnd::dead, failure.what());

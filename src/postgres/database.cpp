@@ -123,20 +123,23 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
 Database::Database(std::string_view url, storage::DatabaseOptions options)
     : options_(std::move(options)),
       settings_(url, !options_.pooled),
-      name_(settings_.describe()),
+      name_(options_.label.empty() ? settings_.describe() : options_.label),
       connect_timeout_(settings_.connect_timeout(options_.connect_timeout)),
       texts_(sql::statements(), quoted(options_.schema)),
       pool_({.max_size = options_.max_connections,
              .patience = slot_patience(options_),
              .metrics = options_.metrics,
-             .store = name_},
+             .store = name_,
+             .budget = options_.budget},
             options_.clock, options_.log,
             [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
       service_pool_(
           {.max_size = options_.service_connections,
            .patience = slot_patience(options_),
            .metrics = options_.metrics,
-           .store = name_},
+           .store = name_,
+           .budget = options_.budget,
+           .use = storage::ConnectionBudget::Use::service},
           options_.clock, options_.log,
           [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
       outbox_(texts_, sql::outbox),
@@ -148,6 +151,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       joins_(texts_),
       leases_(texts_),
       instances_(texts_),
+      glance_(texts_),
       migrations_(texts_, quoted(options_.schema)),
       notifier_(options_.log, name_,
                 [this](const Notifier::Queues& queues, const std::stop_token& stop) {
@@ -163,6 +167,7 @@ void Database::register_stores() {
   registry().add<storage::JoinStore>(joins_);
   registry().add<storage::LeaseStore>(leases_);
   registry().add<storage::InstanceStore>(instances_);
+  registry().add<storage::GlanceStore>(glance_);
   registry().add<storage::MigrationStore>(migrations_);
   registry().add_queue(storage::queue_names::outbox, outbox_.roles());
   registry().add_queue(storage::queue_names::inbox, inbox_queue_.roles());
@@ -183,10 +188,10 @@ std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimeP
   return connection;
 }
 
-void Database::require_connected(const std::stop_token& stop) {
+void Database::require_connected(storage::Pool<Connection>& pool, const std::stop_token& stop) {
   process_.require();
   if (connected_) return;
-  const auto first = pool_.acquire(stop, std::chrono::steady_clock::now() + connect_timeout_);
+  const auto first = pool.acquire(stop, std::chrono::steady_clock::now() + connect_timeout_);
 }
 
 storage::RetryPolicy Database::retry_policy() const {
@@ -195,12 +200,13 @@ storage::RetryPolicy Database::retry_policy() const {
 
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto stop = or_closing(options.stop);
-  require_connected(stop);
+  auto& pool = pool_for(options.service);
+  require_connected(pool, stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
   storage::run_with_retry(
       *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop},
       [&](const storage::Attempt&) {
-        auto connection = (options.service ? service_pool_ : pool_).acquire(stop, give_up_at);
+        auto connection = pool.acquire(stop, give_up_at);
         ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
         body(session);
         try {
@@ -214,7 +220,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
 void Database::write(const storage::WriteOptions& given, const WriteBody& body) {
   auto options = given;
   options.stop = or_closing(given.stop);
-  require_connected(options.stop);
+  require_connected(pool_for(options.service), options.stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
   storage::run_with_retry(
       *options_.clock, options_.log, retry_policy(), options,
@@ -223,7 +229,7 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
 
 void Database::write_once(const storage::WriteOptions& options, const WriteBody& body,
                           const storage::Attempt& attempt, TimePoint give_up_at) {
-  auto connection = (options.service ? service_pool_ : pool_).acquire(options.stop, give_up_at);
+  auto connection = pool_for(options.service).acquire(options.stop, give_up_at);
   // Behind a pooler the isolation level of a lone statement is the server's default; BEGIN says
   // which one we need.
   const auto scope =
@@ -251,7 +257,7 @@ void Database::write_once(const storage::WriteOptions& options, const WriteBody&
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
   const auto stop = closing_.get_token();
-  require_connected(stop);
+  require_connected(pool_, stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
   return std::make_unique<OwnedTransaction>(*this, pool_.acquire(stop, give_up_at),
                                             !options_.pooled, stop);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "postgres/connection.hpp"
+#include "postgres/glance_store.hpp"
 #include "postgres/inbox_store.hpp"
 #include "postgres/instance_store.hpp"
 #include "postgres/job_store.hpp"
@@ -34,6 +35,11 @@ class Database final : public storage::Database {
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return false; }
   void cancel_calls() override { closing_.request_stop(); }
+  void close_idle() override {
+    process_.require();
+    pool_.close_idle();
+    service_pool_.close_idle();
+  }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
@@ -57,7 +63,10 @@ class Database final : public storage::Database {
   [[nodiscard]] std::unique_ptr<Connection> connect(const std::stop_token& stop,
                                                     TimePoint give_up_at);
   /// Makes the first connection, within connect_timeout. Throws InvalidOperation in a forked child.
-  void require_connected(const std::stop_token& stop);
+  void require_connected(storage::Pool<Connection>& pool, const std::stop_token& stop);
+  [[nodiscard]] storage::Pool<Connection>& pool_for(bool service) {
+    return service ? service_pool_ : pool_;
+  }
   [[nodiscard]] std::stop_token or_closing(const std::stop_token& stop) const {
     return stop.stop_possible() ? stop : closing_.get_token();
   }
@@ -82,6 +91,7 @@ class Database final : public storage::Database {
   JoinStore joins_;
   LeaseStore leases_;
   InstanceStore instances_;
+  GlanceStore glance_;
   MigrationStore migrations_;
   Notifier notifier_;
 };

@@ -49,27 +49,27 @@ const std::string& checked(const std::string& schema) {
 /// A transaction that holds the writer's turn.
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
-  OwnedTransaction(Database& database, Writer& writer)
+  OwnedTransaction(Database& database, std::shared_ptr<Writer> writer)
       : database_(database),
-        hold_(std::make_unique<Writer::Hold>(writer)),
-        session_(hold_->connection()) {}
+        turn_(std::make_unique<Turn>(std::move(writer))),
+        session_(turn_->hold.connection()) {}
   storage::WriteSession& session() override {
     require_open();
     if (failed()) throw InvalidOperation("a statement of this transaction failed: roll it back");
-    hold_->note_user();
+    turn_->hold.note_user();
     return session_;
   }
   void commit() override {
     require_open();
     const bool spoilt = failed();
     {
-      const auto hold = std::move(hold_);
+      const auto turn = std::move(turn_);
       if (spoilt) {
-        hold->rollback();
+        turn->hold.rollback();
         throw InvalidOperation(
             "a statement of this transaction failed: it was rolled back instead of committed");
       }
-      hold->commit();
+      turn->hold.commit();
     }
     database_.wake(session_.wake_ups());
     for (const auto& call : std::exchange(after_commit_, {})) call();
@@ -79,18 +79,24 @@ class OwnedTransaction final : public storage::TransactionHandle {
   }
   void rollback() override {
     require_open();
-    hold_.reset();
+    turn_.reset();
   }
 
  private:
+  struct Turn {
+    explicit Turn(std::shared_ptr<Writer> held) : writer(std::move(held)), hold(*writer) {}
+    std::shared_ptr<Writer> writer;
+    Writer::Hold hold;
+  };
   void require_open() const {
-    if (!hold_) throw InvalidOperation("the transaction has ended already");
+    if (!turn_) throw InvalidOperation("the transaction has ended already");
   }
   [[nodiscard]] bool failed() const {
-    return hold_->connection().failed() || !hold_->connection().in_transaction();
+    const auto& connection = turn_->hold.connection();
+    return connection.failed() || !connection.in_transaction();
   }
   Database& database_;
-  std::unique_ptr<Writer::Hold> hold_;
+  std::unique_ptr<Turn> turn_;
   WriteSession session_;
   std::vector<std::function<void()>> after_commit_;
 };
@@ -130,7 +136,7 @@ constexpr int most_attempts = 3;
 Database::Database(std::string_view url, storage::DatabaseOptions options)
     : options_(std::move(options)),
       path_(path_of(url)),
-      name_("sqlite:" + path_),
+      name_(options_.label.empty() ? "sqlite:" + path_ : options_.label),
       texts_(sql::statements(), checked(options_.schema)),
       readers_({.max_size = options_.max_connections, .metrics = options_.metrics, .store = name_},
                options_.clock, options_.log,
@@ -146,6 +152,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       joins_(texts_, options_.clock, bell(storage::queue_names::outbox)),
       leases_(texts_, options_.clock),
       instances_(texts_, options_.clock),
+      glance_(texts_, options_.clock),
       migrations_(texts_, options_.schema) {
   outbox_.watch(joins_);
   outbox_.watch(jobs_);
@@ -160,6 +167,7 @@ void Database::register_stores() {
   registry().add<storage::JoinStore>(joins_);
   registry().add<storage::LeaseStore>(leases_);
   registry().add<storage::InstanceStore>(instances_);
+  registry().add<storage::GlanceStore>(glance_);
   registry().add<storage::MigrationStore>(migrations_);
   registry().add_queue(storage::queue_names::outbox, outbox_.roles());
   registry().add_queue(storage::queue_names::inbox, inbox_queue_.roles());
@@ -170,13 +178,22 @@ bool Database::exists() const {
   return std::filesystem::exists(path_);
 }
 
-Writer& Database::writer() {
+std::shared_ptr<Writer> Database::writer() {
   std::lock_guard lock(writer_mutex_);
   if (!writer_) {
     require_directory(path_);
-    writer_ = std::make_unique<Writer>(path_, options_.busy_timeout, options_.log);
+    writer_ = std::make_shared<Writer>(path_, options_.busy_timeout, options_.log, name_);
   }
-  return *writer_;
+  return writer_;
+}
+
+void Database::close_idle() {
+  process_.require();
+  readers_.close_idle();
+  const std::lock_guard lock(writer_mutex_);  // copies of the writer are only made under it
+  if (!writer_ || writer_.use_count() > 1) return;
+  closed_writers_steps_ += writer_->commit_steps();
+  writer_.reset();
 }
 
 storage::RetryPolicy Database::retry_policy() const {
@@ -207,7 +224,7 @@ void Database::write(const storage::WriteOptions& options, const WriteBody& body
     if (options.stop.stop_requested())
       throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
     std::vector<storage::WakeUp> wake_ups;
-    writer().submit([&](Connection& connection) {
+    writer()->submit([&](Connection& connection) {
       WriteSession session(connection);
       body(session, attempt);
       wake_ups = session.wake_ups();
@@ -250,7 +267,7 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
 
 std::uint64_t Database::own_commit_steps() {
   const std::lock_guard lock(writer_mutex_);
-  return writer_ ? writer_->commit_steps() : 0;
+  return closed_writers_steps_ + (writer_ ? writer_->commit_steps() : 0);
 }
 
 void Database::watch(const std::stop_token& stop, const std::function<void(bool)>& connected) {

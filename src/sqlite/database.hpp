@@ -7,6 +7,7 @@
 
 #include "core/owner_process.hpp"
 #include "sqlite/connection.hpp"
+#include "sqlite/glance_store.hpp"
 #include "sqlite/inbox_store.hpp"
 #include "sqlite/instance_store.hpp"
 #include "sqlite/job_store.hpp"
@@ -33,6 +34,7 @@ class Database final : public storage::Database {
   void read(const ReadBody& body, const storage::ReadOptions& options) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return true; }
+  void close_idle() override;
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
@@ -44,8 +46,9 @@ class Database final : public storage::Database {
   void register_stores();
   [[nodiscard]] std::uint64_t own_commit_steps();
   void watch(const std::stop_token& stop, const std::function<void(bool)>& connected);
-  /// Opened when first written to: looking at a database never creates it.
-  Writer& writer();
+  /// Opened when first written to: looking at a database never creates it. Keep the copy while you
+  /// use it: close_idle() closes a writer that nobody else has.
+  std::shared_ptr<Writer> writer();
   /// Throws InvalidOperation in a forked child.
   [[nodiscard]] storage::RetryPolicy retry_policy() const;
 
@@ -56,7 +59,8 @@ class Database final : public storage::Database {
   storage::StatementTexts texts_;
   storage::Pool<Connection> readers_;
   std::mutex writer_mutex_;
-  std::unique_ptr<Writer> writer_;
+  std::shared_ptr<Writer> writer_;
+  std::uint64_t closed_writers_steps_ = 0;
   QueueStore outbox_;
   QueueStore inbox_queue_;
   QueueStore timer_queue_;
@@ -66,6 +70,7 @@ class Database final : public storage::Database {
   JoinStore joins_;
   LeaseStore leases_;
   InstanceStore instances_;
+  GlanceStore glance_;
   MigrationStore migrations_;
 };
 

@@ -71,8 +71,10 @@ std::exception_ptr own_copy(const std::exception_ptr& shared) {
 
 }  // namespace
 
-Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log)
+Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log,
+               std::string store)
     : path_(path),
+      store_(std::move(store)),
       busy_timeout_(busy_timeout),
       log_(std::move(log)),
       file_lock_(path + "-lock"),
@@ -373,7 +375,7 @@ void Writer::checkpoint() noexcept try {
 } catch (const std::exception& error) {
   rollback_if_open();
   log_.write(LogLevel::warn, "sqlite.checkpoint_failed",
-             {{"store", path_}, {"error", error.what()}});
+             {{"store", store_}, {"error", error.what()}});
 }
 
 Writer::Hold::Hold(Writer& writer) : writer_(writer) {

@@ -39,8 +39,10 @@ class Writer {
  public:
   using Body = std::function<void(Connection&)>;
 
-  /// Opens the file for writing, creating it if need be, and puts it into WAL mode.
-  Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log);
+  /// Opens the file for writing, creating it if need be, and puts it into WAL mode. `store` is the
+  /// database's name in logs.
+  Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log,
+         std::string store);
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
@@ -104,6 +106,7 @@ class Writer {
 
   core::OwnerProcess process_;
   const std::string path_;
+  const std::string store_;
   const std::chrono::milliseconds busy_timeout_;
   const Logger log_;
   FileLock file_lock_;

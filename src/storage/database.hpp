@@ -11,6 +11,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
+#include "storage/connection_budget.hpp"
 #include "storage/doorbell.hpp"
 #include "storage/registry.hpp"
 #include "storage/session.hpp"
@@ -32,6 +33,11 @@ struct DatabaseOptions {
   std::shared_ptr<Clock> clock{};
   Logger log{};
   Metrics metrics{};
+  /// What logs, metrics and errors call the database. Empty: its URL without secrets.
+  std::string label{};
+  /// Shared with other databases; see connection_budget.hpp. Absent: none. SQLite does not use it:
+  /// its connections are open files.
+  std::shared_ptr<ConnectionBudget> budget{};
 };
 
 struct WriteOptions {
@@ -85,6 +91,10 @@ class Database {
   /// Ends calls that carry no stop token of their own, those under way and those to come: the
   /// database is about to be closed. An engine whose calls have time limits anyway does nothing.
   virtual void cancel_calls() {}
+
+  /// Closes the connections that nobody uses at the moment. Calls under way keep theirs, and the
+  /// next call opens one. The connection of listen() stays.
+  virtual void close_idle() = 0;
 
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;

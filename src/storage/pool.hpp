@@ -7,6 +7,8 @@
 //   * A connection that broke is thrown away when it is returned; the next borrower gets a new one.
 //   * Opening is tried again with full-jitter backoff while the failure is transient, up to
 //   `patience`.
+//   * With a budget, each connection has a permit of it. A connection that is given back while
+//     callers of other pools wait for a permit is closed.
 //
 // Time limits of waiting for a connection and of opening one are limits of I/O: they use the
 // system's clock. Pauses between attempts use the injected one.
@@ -31,6 +33,7 @@
 #include "dovetail/error.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
+#include "storage/connection_budget.hpp"
 
 namespace dovetail::storage {
 
@@ -39,7 +42,9 @@ struct PoolOptions {
   std::chrono::milliseconds patience{30'000};
   FullJitterBackoff backoff{};
   Metrics metrics{};
-  std::string store{};  ///< The label of the counters.
+  std::string store{};                         ///< The label of the counters.
+  std::shared_ptr<ConnectionBudget> budget{};  ///< Absent: max_size is the only limit.
+  ConnectionBudget::Use use = ConnectionBudget::Use::ordinary;
 };
 
 /// `Connection` has `bool usable() const`: false once it may not be handed to anybody else.
@@ -47,6 +52,15 @@ template <class Connection>
 class Pool {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
+
+ private:
+  struct Entry {
+    ConnectionBudget::Permit permit{};  // first: it is released after the connection is closed
+    std::unique_ptr<Connection> connection{};
+    TimePoint idle_since{};
+  };
+
+ public:
   /// Opens a connection, if that takes no longer than to the time given.
   using Open =
       std::function<std::unique_ptr<Connection>(const std::stop_token&, TimePoint give_up_at)>;
@@ -57,26 +71,32 @@ class Pool {
         log_(std::move(log)),
         open_(std::move(open)) {
     if (options_.max_size == 0) throw std::invalid_argument("max_connections must be at least 1");
+    if (options_.budget) {
+      seat_ = std::make_unique<ConnectionBudget::Seat>(options_.budget, options_.use,
+                                                       [this] { return close_oldest_idle(); });
+    }
   }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
-  ~Pool() { DOVETAIL_ASSERT(in_use_ == 0); }
+  ~Pool() {
+    DOVETAIL_ASSERT(in_use_ == 0);
+    if (seat_) seat_->leave();  // from here on, no other pool closes our connections
+  }
 
   class Lease {
    public:
-    Lease(Pool& pool, std::unique_ptr<Connection> connection)
-        : pool_(&pool), connection_(std::move(connection)) {}
+    Lease(Pool& pool, Entry entry) : pool_(&pool), entry_(std::move(entry)) {}
     Lease(Lease&&) noexcept = default;
     Lease& operator=(Lease&&) = delete;
     ~Lease() {
-      if (connection_) pool_->give_back(std::move(connection_));
+      if (entry_.connection) pool_->give_back(std::move(entry_));
     }
-    Connection& operator*() const { return *connection_; }
-    Connection* operator->() const { return connection_.get(); }
+    Connection& operator*() const { return *entry_.connection; }
+    Connection* operator->() const { return entry_.connection.get(); }
 
    private:
     Pool* pool_;
-    std::unique_ptr<Connection> connection_;
+    Entry entry_;
   };
 
   /// Throws Error (transient) when all connections stay in use for as long as `patience`, or the
@@ -86,20 +106,30 @@ class Pool {
   }
   /// The same; opening is not tried again after `give_up_at`.
   [[nodiscard]] Lease acquire(const std::stop_token& stop, TimePoint give_up_at) {
-    if (auto idle = take_slot(std::chrono::steady_clock::now() + options_.patience, stop)) {
+    const auto patient_until = std::chrono::steady_clock::now() + options_.patience;
+    if (auto idle = take_slot(patient_until, stop); idle.connection) {
       return Lease{*this, std::move(idle)};
     }
     try {
-      return Lease{*this, open_with_backoff(give_up_at, stop)};
+      return Lease{*this, open_with_backoff(patient_until, give_up_at, stop)};
     } catch (...) {
-      give_back(nullptr);
+      give_back({});
       throw;
     }
   }
 
+  /// Closes the connections that nobody uses.
+  void close_idle() {
+    std::deque<Entry> closed;  // outside the lock: closing may take time
+    const std::lock_guard lock(mutex_);
+    closed.swap(idle_);
+    note_idle();
+  }
+
  private:
   /// Waits for a place; answers an idle connection, or nothing when the caller has to open one.
-  std::unique_ptr<Connection> take_slot(TimePoint give_up_at, const std::stop_token& stop) {
+  Entry take_slot(TimePoint give_up_at, const std::stop_token& stop) {
+    std::vector<Entry> broken;  // closed outside the lock
     std::unique_lock lock(mutex_);
     const auto ticket = next_ticket_++;
     waiting_.push_back(ticket);
@@ -115,27 +145,36 @@ class Pool {
     }
     ++in_use_;
     while (!idle_.empty()) {
-      auto connection = std::move(idle_.back());
+      auto entry = std::move(idle_.back());
       idle_.pop_back();
-      if (connection->usable()) return connection;
+      note_idle();
+      if (entry.connection->usable()) return entry;
+      broken.push_back(std::move(entry));
       ++broken_;
     }
-    return nullptr;
+    return {};
   }
 
-  std::unique_ptr<Connection> open_with_backoff(TimePoint give_up_at, const std::stop_token& stop) {
+  Entry open_with_backoff(TimePoint patient_until, TimePoint give_up_at,
+                          const std::stop_token& stop) {
     for (int tries = 0;; ++tries) {
+      Entry entry;
+      if (seat_) entry.permit = seat_->acquire(patient_until, stop);
       try {
-        auto connection = open_(stop, give_up_at);
+        entry.connection = open_(stop, give_up_at);
         note_opened(tries);
-        return connection;
+        return entry;
       } catch (const Error& error) {
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
         options_.metrics.count("storage.connect_failed", 1, {{"store", options_.store}});
         // The first failure says what is wrong; those that follow say the same.
         log_.write(tries == 0 ? LogLevel::warn : LogLevel::debug, "storage.reconnect",
-                   {{"code", error.native_code()}, {"tries", tries + 1}, {"error", error.what()}});
+                   {{"store", options_.store},
+                    {"code", error.native_code()},
+                    {"tries", tries + 1},
+                    {"error", error.what()}});
+        entry = {};  // no permit is held during the pause
         if (!clock_->sleep_for(pause, stop)) throw;
       }
     }
@@ -154,21 +193,45 @@ class Pool {
     }
   }
 
-  void give_back(std::unique_ptr<Connection> connection) {
+  /// The entry has no connection when opening one failed.
+  void give_back(Entry entry) {
     if (!process_.is_this_one()) {  // a forked child: the connection is the parent's, and so may be
                                     // the mutex
-      [[maybe_unused]] const auto* leaked = connection.release();
+      [[maybe_unused]] const auto* leaked = entry.connection.release();
       return;
     }
-    const bool broke = connection && !connection->usable();
-    if (broke) connection.reset();
+    const bool broke = entry.connection && !entry.connection->usable();
+    if (broke || (seat_ && entry.connection && seat_->is_wanted())) entry = {};
+    const bool stays = entry.connection != nullptr;
     {
       std::lock_guard lock(mutex_);
       --in_use_;
       if (broke) ++broken_;
-      if (connection) idle_.push_back(std::move(connection));
+      if (stays) {
+        entry.idle_since = std::chrono::steady_clock::now();
+        idle_.push_back(std::move(entry));
+        note_idle();
+      }
     }
     freed_.notify_all();
+    if (seat_ && stays) seat_->serve_waiting();  // a caller may have come just before it was idle
+  }
+
+  /// For the budget: false when there is none.
+  bool close_oldest_idle() {
+    Entry oldest;
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return false;
+    oldest = std::move(idle_.front());
+    idle_.pop_front();
+    note_idle();
+    return true;
+  }
+
+  /// Under the mutex, whenever the idle connections have changed.
+  void note_idle() {
+    if (!seat_) return;
+    seat_->note_idle(idle_.empty() ? std::nullopt : std::optional{idle_.front().idle_since});
   }
 
   PoolOptions options_;
@@ -181,8 +244,9 @@ class Pool {
   std::deque<std::uint64_t> waiting_;
   std::uint64_t next_ticket_ = 0;
   std::size_t in_use_ = 0;
-  std::size_t broken_ = 0;  // and not replaced yet
-  std::vector<std::unique_ptr<Connection>> idle_;
+  std::size_t broken_ = 0;                        // and not replaced yet
+  std::unique_ptr<ConnectionBudget::Seat> seat_;  // absent without a budget
+  std::deque<Entry> idle_;                        // the least recently used one first
 };
 
 }  // namespace dovetail::storage

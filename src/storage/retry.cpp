@@ -21,7 +21,8 @@ void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy,
           give_up.remaining() <= pause)
         throw;
       log.write(LogLevel::warn, "storage.retry",
-                {{"kind", to_string(error.kind())},
+                {{"store", policy.store},
+                 {"kind", to_string(error.kind())},
                  {"code", error.native_code()},
                  {"statement", error.statement()},
                  {"tries", attempt.number}});

@@ -49,5 +49,32 @@ TEST_F(PostgresConnections, AStartedPlatformHoldsNoMoreThanDocumented) {
   platform.stop();
 }
 
+TEST_F(PostgresConnections, DatabasesShareTheConnectionsOfABudget) {
+  const storage::DatabaseOptions options{
+      .connect_timeout = std::chrono::milliseconds{200},
+      .retry_for = std::chrono::milliseconds{0},
+      .budget = std::make_shared<storage::ConnectionBudget>(3, 1)};
+  const auto first = backend.open_database(options);
+  const auto second = backend.open_database(options);
+  const auto third = backend.open_database(options);
+  const auto look = [](storage::ReadSession& session) { (void)session.query("select 1", {}); };
+  first->read(look);
+  first->read(look, {.service = true});
+  second->read(look);
+  third->read(look);  // an idle connection of another database was closed for it
+  const auto held = first->begin();
+  const auto also_held = second->begin();
+  EXPECT_NO_THROW(third->read(look, {.service = true}));
+  try {
+    third->read(look);
+    FAIL() << "there are no more than three connections";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::transient);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("all 3 connections of the group are in use"));
+  }
+  // The first connection of a database, too, is a service's when a service asks for it.
+  EXPECT_NO_THROW(backend.open_database(options)->read(look, {.service = true}));
+}
+
 }  // namespace
 }  // namespace dovetail::testing

@@ -30,7 +30,7 @@ class SqliteDriver : public ::testing::Test {
   }
   std::unique_ptr<Writer> open_writer(std::chrono::milliseconds patience = std::chrono::seconds{
                                           10}) const {
-    auto writer = std::make_unique<Writer>(path, patience, Logger{});
+    auto writer = std::make_unique<Writer>(path, patience, Logger{}, path);
     writer->submit([](Connection& connection) {
       connection.script("t", "create table if not exists t (id integer primary key, fill blob)");
     });
@@ -230,7 +230,7 @@ TEST_F(SqliteDriver, SeveralProcessesShareOneFile) {
   std::vector<ChildProcess> children;
   for (int process = 0; process < 4; ++process) {
     children.emplace_back([&, process] {
-      Writer writer(path, std::chrono::seconds{30}, Logger{});
+      Writer writer(path, std::chrono::seconds{30}, Logger{}, path);
       std::vector<std::jthread> threads;
       for (int thread = 0; thread < 3; ++thread) {
         threads.emplace_back([&, thread] {

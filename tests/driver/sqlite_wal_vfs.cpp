@@ -55,7 +55,7 @@ class SqliteWalVfs : public ::testing::Test {
 };
 
 TEST_F(SqliteWalVfs, WhatWasRolledBackDoesNotReachTheFileAfterOthersHaveWritten) {
-  Writer writer(path, std::chrono::seconds{10}, Logger{});
+  Writer writer(path, std::chrono::seconds{10}, Logger{}, path);
   const auto write = [&](const std::string& sql) {
     writer.submit([&](Connection& connection) { connection.script("test", sql); });
   };

@@ -34,6 +34,7 @@ const std::map<std::string, Folders>& allowed() {
       {"schedule", below_users_of_outbox},
       {"observe", {"core"}},
       {"runtime", below_runtime},
+      {"group", {"core", "storage", "component", "runtime"}},
       {"json", {}},
       {"cli", {"core", "storage", "runtime", "json"}},
   };

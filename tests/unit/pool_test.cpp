@@ -2,13 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <memory>
@@ -20,6 +17,7 @@
 #include <vector>
 
 #include "dovetail/testing/manual_clock.hpp"
+#include "support/start_waiting.hpp"
 #include "unit/error_kinds.hpp"
 #include "unit/recording_sink.hpp"
 
@@ -29,6 +27,7 @@ using namespace dovetail;
 using namespace std::chrono_literals;
 using dovetail::testing::ManualClock;
 using dovetail::testing::RecordingSink;
+using dovetail::testing::start_waiting;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
@@ -199,6 +198,17 @@ TEST_F(PoolTest, PassesOverBrokenIdleConnectionsToAUsableOne) {
   EXPECT_EQ(census.alive, 1);
 }
 
+TEST_F(PoolTest, CloseIdleClosesConnectionsThatNobodyUses) {
+  auto pool = make({});
+  const auto used = pool.acquire();
+  { const auto idle = pool.acquire(); }
+  pool.close_idle();
+  EXPECT_EQ(census.alive, 1);
+  EXPECT_TRUE(used->usable());
+  const auto fresh = pool.acquire();
+  EXPECT_EQ(census.opened, 3);
+}
+
 TEST_F(PoolTest, AMovedLeaseGivesItsPlaceBackOnce) {
   auto pool = make({.max_size = 1, .patience = 0ms});
   {
@@ -224,22 +234,6 @@ TEST_F(PoolTest, GoesOnAfterSomebodyGaveUpWaiting) {
     EXPECT_EQ(kind_of_failure(pool), ErrorKind::transient);
   }
   EXPECT_NO_THROW(pool.acquire());
-}
-
-/// Starts a thread that runs `body`, and returns once that thread waits inside it.
-std::jthread start_waiting(std::function<void()> body) {
-  std::promise<long> started;
-  auto id = started.get_future();
-  std::jthread thread([&started, body = std::move(body)] {
-    started.set_value(::syscall(SYS_gettid));
-    body();
-  });
-  const auto status = "/proc/self/task/" + std::to_string(id.get()) + "/stat";
-  for (std::string line; line.find(") S ") == std::string::npos;
-       std::getline(std::ifstream{status}, line)) {
-    std::this_thread::yield();
-  }
-  return thread;
 }
 
 TEST_F(PoolTest, ServesThoseWhoWaitInTurn) {

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "storage/glance_store.hpp"
+#include "storage/statement.hpp"
+
+namespace dovetail::postgres {
+
+class GlanceStore final : public storage::GlanceStore {
+ public:
+  explicit GlanceStore(const storage::StatementTexts& texts) : texts_(texts) {}
+
+  storage::Glance look(storage::ReadSession& session) override;
+
+ private:
+  const storage::StatementTexts& texts_;
+};
+
+}  // namespace dovetail::postgres

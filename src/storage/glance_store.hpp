@@ -1,0 +1,30 @@
+// Whether there is something to do in a database, and when: one statement that is cheap on an idle
+// database, however many finished messages it has.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "storage/session.hpp"
+
+namespace dovetail::storage {
+
+/// How long until there is something to do; zero or negative when there is, absent when nothing
+/// waits.
+struct Glance {
+  /// Until a message is due, or the lease of a message in progress expires. Messages of paused
+  /// topics count until a claim has put them aside.
+  std::optional<std::chrono::microseconds> outbox{};
+  std::optional<std::chrono::microseconds> inbox{};
+  std::optional<std::chrono::microseconds> timers{};  ///< That nobody holds.
+  std::optional<std::chrono::microseconds> jobs{};
+};
+
+class GlanceStore {
+ public:
+  virtual ~GlanceStore() = default;
+
+  virtual Glance look(ReadSession& session) = 0;
+};
+
+}  // namespace dovetail::storage

@@ -1,0 +1,262 @@
+#include "storage/connection_budget.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "storage/pool.hpp"
+#include "support/start_waiting.hpp"
+
+namespace dovetail::storage {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::start_waiting;
+using Use = ConnectionBudget::Use;
+
+/// Counts the connections of all pools.
+struct OpenConnections {
+  std::atomic<int> opened = 0;
+  std::atomic<int> alive = 0;
+  std::atomic<int> most = 0;
+};
+
+class CountedConnection {
+ public:
+  explicit CountedConnection(OpenConnections& all) : all_(all) {
+    ++all_.opened;
+    const int now = ++all_.alive;
+    for (int seen = all_.most; seen < now && !all_.most.compare_exchange_weak(seen, now);) {
+    }
+  }
+  CountedConnection(const CountedConnection&) = delete;
+  CountedConnection& operator=(const CountedConnection&) = delete;
+  ~CountedConnection() { --all_.alive; }
+  [[nodiscard]] bool usable() const { return usable_; }
+  void break_off() { usable_ = false; }
+
+ private:
+  OpenConnections& all_;
+  bool usable_ = true;
+};
+
+using CountedPool = Pool<CountedConnection>;
+
+class ConnectionBudgetTest : public ::testing::Test {
+ protected:
+  void use_budget(std::size_t limit, std::size_t reserved = 0) {
+    budget = std::make_shared<ConnectionBudget>(limit, reserved);
+  }
+  std::unique_ptr<CountedPool> pool(std::chrono::milliseconds patience = 1h,
+                                    Use use = Use::ordinary) {
+    const PoolOptions options{.max_size = 100, .patience = patience, .budget = budget, .use = use};
+    return std::make_unique<CountedPool>(options, system_clock(), Logger{},
+                                         [this](const std::stop_token&, auto) {
+                                           if (failing) throw std::runtime_error("no server");
+                                           return std::make_unique<CountedConnection>(all);
+                                         });
+  }
+  static Error failure_of(CountedPool& pool, const std::stop_token& stop = {}) {
+    try {
+      const auto lease = pool.acquire(stop);
+    } catch (const Error& error) {
+      return error;
+    }
+    throw std::logic_error("there was a connection");
+  }
+
+  OpenConnections all;
+  std::atomic<bool> failing = false;
+  std::shared_ptr<ConnectionBudget> budget;
+};
+
+TEST_F(ConnectionBudgetTest, RefusesABudgetWithoutOrdinaryConnections) {
+  EXPECT_THROW(ConnectionBudget(0, 0), std::invalid_argument);
+  EXPECT_THROW(ConnectionBudget(2, 2), std::invalid_argument);
+  EXPECT_THROW(ConnectionBudget(2, 3), std::invalid_argument);
+}
+
+TEST_F(ConnectionBudgetTest, ACallerThatFindsAllInUseGetsATransientErrorWithTheLimit) {
+  use_budget(3, 1);
+  const auto a = pool(0ms);
+  const auto b = pool(1ms);
+  const auto first = a->acquire();
+  const auto second = b->acquire();
+  const auto error = failure_of(*b);
+  EXPECT_EQ(error.kind(), ErrorKind::transient);
+  EXPECT_THAT(error.what(), HasSubstr("all 3 connections of the group are in use"));
+  EXPECT_EQ(all.alive, 2);
+}
+
+TEST_F(ConnectionBudgetTest, AStopEndsTheWait) {
+  use_budget(1);
+  const auto a = pool();
+  const auto held = a->acquire();
+  std::stop_source stop;
+  std::optional<Error> error;
+  {
+    const auto waiting = start_waiting([&] { error = failure_of(*a, stop.get_token()); });
+    stop.request_stop();
+  }
+  EXPECT_EQ(error->kind(), ErrorKind::cancelled);
+}
+
+TEST_F(ConnectionBudgetTest, IdleConnectionsOfOtherPoolsAreClosedLeastRecentlyUsedFirst) {
+  use_budget(3);
+  const auto a = pool();
+  const auto b = pool();
+  const auto c = pool();
+  std::optional held_by_a{a->acquire()};
+  const auto* of_b = &*b->acquire();
+  held_by_a.reset();
+  const auto held_by_c = c->acquire();
+  // All three exist. The pool b was used before a.
+  const auto another = c->acquire();
+  EXPECT_EQ(all.alive, 3);
+  EXPECT_EQ(all.opened, 4);
+  const auto again = a->acquire();  // its connection was idle all the time
+  EXPECT_EQ(all.opened, 4);
+  EXPECT_NE(&*again, of_b);
+}
+
+TEST_F(ConnectionBudgetTest, AConnectionThatIsGivenBackWhileOthersWaitIsClosed) {
+  use_budget(1);
+  const auto a = pool();
+  const auto b = pool();
+  std::optional held{a->acquire()};
+  {
+    const auto waiting = start_waiting([&] { const auto lease = b->acquire(); });
+    held.reset();
+  }
+  EXPECT_EQ(all.opened, 2);
+  EXPECT_EQ(all.most, 1);
+}
+
+TEST_F(ConnectionBudgetTest, CallersOfAllPoolsAreServedInTurn) {
+  use_budget(1);
+  std::vector<std::unique_ptr<CountedPool>> pools;
+  for (int i = 0; i < 5; ++i) pools.push_back(pool());
+  std::vector<int> served;  // written only by the holder of the one connection
+  {
+    std::optional held{pools[0]->acquire()};
+    std::vector<std::jthread> waiting;
+    for (int i = 0; i < 5; ++i) {
+      waiting.push_back(start_waiting([&, i] {
+        const auto lease = pools[static_cast<std::size_t>(i)]->acquire();
+        served.push_back(i);
+      }));
+    }
+    held.reset();
+  }
+  EXPECT_THAT(served, ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(all.most, 1);
+}
+
+TEST_F(ConnectionBudgetTest, ServicePoolsHaveTheirPermitsWhileOthersHoldAllOfTheirs) {
+  use_budget(4, 1);
+  const auto handlers = pool(0ms);
+  const auto service = pool(0ms, Use::service);
+  const auto first = handlers->acquire();
+  const auto second = handlers->acquire();
+  const auto third = handlers->acquire();
+  EXPECT_EQ(failure_of(*handlers).kind(), ErrorKind::transient);
+  { const auto lease = service->acquire(); }
+  // The idle connection of the service does not help the handlers: it stays.
+  EXPECT_EQ(failure_of(*handlers).kind(), ErrorKind::transient);
+  EXPECT_EQ(all.alive, 4);
+}
+
+TEST_F(ConnectionBudgetTest, AHandlerThatWaitsDoesNotDelayAService) {
+  use_budget(2, 1);
+  const auto handlers = pool();
+  const auto service = pool(0ms, Use::service);
+  std::optional held{handlers->acquire()};
+  const auto waiting = start_waiting([&] { const auto lease = handlers->acquire(); });
+  EXPECT_NO_THROW(service->acquire());
+  held.reset();
+}
+
+TEST_F(ConnectionBudgetTest, ServicePoolsMayUseConnectionsThatAreNotReserved) {
+  use_budget(4, 1);
+  const auto handlers = pool(0ms);
+  const auto service = pool(0ms, Use::service);
+  { const auto idle = handlers->acquire(); }
+  std::vector<CountedPool::Lease> leases;
+  for (int i = 0; i < 4; ++i) leases.push_back(service->acquire());
+  EXPECT_EQ(all.alive, 4);
+  EXPECT_EQ(failure_of(*handlers).kind(), ErrorKind::transient);
+}
+
+TEST_F(ConnectionBudgetTest, ConnectionsThatEndGiveTheirPermitsBack) {
+  use_budget(1);
+  auto a = pool(0ms);
+  const auto b = pool(0ms);
+  a->acquire()->break_off();
+  EXPECT_NO_THROW(b->acquire());
+  b->close_idle();
+  EXPECT_NO_THROW(a->acquire());
+  a.reset();
+  EXPECT_NO_THROW(b->acquire());
+  b->close_idle();
+  failing = true;
+  EXPECT_THROW(b->acquire(), std::runtime_error);
+  failing = false;
+  EXPECT_NO_THROW(b->acquire());
+}
+
+TEST_F(ConnectionBudgetTest, TwentyPoolsShareFiveConnectionsAndNobodyStarves) {
+  use_budget(5, 1);
+  std::vector<std::unique_ptr<CountedPool>> pools;
+  for (int i = 0; i < 20; ++i) {
+    pools.push_back(pool(1h, i % 4 == 0 ? Use::service : Use::ordinary));
+  }
+  std::atomic<int> served = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t thread = 0; thread < 24; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (std::size_t i = 0; i < 200; ++i) {
+          auto& mine = *pools[(thread + (i % 3) * 7) % pools.size()];
+          const auto lease = mine.acquire();  // throws, and ends the test, after an hour
+          if ((i + thread) % 11 == 0) lease->break_off();
+          if (i % 5 == 0) std::this_thread::yield();
+          ++served;
+        }
+      });
+    }
+    threads.emplace_back([&] {
+      while (served < 2'000) {
+        for (const auto& each : pools) each->close_idle();
+        std::this_thread::yield();
+      }
+    });
+  }
+  EXPECT_EQ(served, 24 * 200);
+  EXPECT_LE(all.most, 5);
+  EXPECT_GT(all.opened, 20);
+}
+
+TEST_F(ConnectionBudgetTest, APoolMayEndWhileOthersCloseItsIdleConnections) {
+  use_budget(2);
+  const auto steady = pool();
+  for (int i = 0; i < 200; ++i) {
+    auto passing = pool();
+    { const auto lease = passing->acquire(); }
+    const std::jthread other([&] {
+      const auto first = steady->acquire();
+      const auto second = steady->acquire();
+    });
+    passing.reset();
+  }
+  EXPECT_LE(all.most, 2);
+}
+
+}  // namespace
+}  // namespace dovetail::storage
