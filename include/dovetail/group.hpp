@@ -84,7 +84,6 @@ enum class GroupDatabaseState {
 
 struct GroupDatabaseStatus {
   std::string key{};
-  std::string name{};  ///< As Platform::name(); empty before it is opened.
   GroupDatabaseState state = GroupDatabaseState::closed;
   int failures = 0;          ///< Failed calls in a row.
   std::string last_error{};  ///< Of the last failed call; empty when the latest succeeded.
@@ -171,10 +170,10 @@ class PlatformGroup {
   void on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options = {});
   void on_any_inbox(InboxHandlerFunction function, HandlerOptions options = {});
 
-  /// Moves messages of a topic from every other database's outbox into the inbox of the database
-  /// `to`, exactly once: the inbox deduplicates by the message's id, and the outbox's message is
-  /// acknowledged after the inbox's commit. Source of the inbox's message: "dovetail:" and the key
-  /// of its database. While the target is unknown or down, the message is retried like any other.
+  /// Moves messages of a topic from the outbox of every database into the inbox of the database
+  /// `to`, exactly once: the inbox deduplicates by the first database's key and the message's id,
+  /// and the outbox's message is acknowledged after the inbox's commit. The inbox's message has the
+  /// source "dovetail". While the target is unknown or down, the message is retried like any other.
   void forward(ForwardRule rule, HandlerOptions options = {});
 
   // --- background services

@@ -50,6 +50,7 @@ Dispatcher::Dispatcher(QueueScope scope, std::unique_ptr<WorkSource> source,
 Dispatcher::~Dispatcher() {
   state_.io.request_stop();
   stop(clock().mono());
+  pool_.remove(*this);
 }
 
 Dispatcher::Bells::Bells(Dispatcher& dispatcher)

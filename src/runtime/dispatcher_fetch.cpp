@@ -21,7 +21,7 @@ constexpr int looked_at_once = 50'000;
 constexpr milliseconds late_patience{1'000};
 /// How often a closed dispatcher looks whether it may give up.
 constexpr milliseconds closing_look{50};
-constexpr milliseconds longest_delay = std::chrono::hours{24 * 365};
+constexpr milliseconds longest_settle_delay = std::chrono::hours{24 * 365};
 
 /// The error is due to the database's state, not to what was sent: another try may succeed.
 bool is_environmental(const std::exception& error) {
@@ -192,7 +192,7 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
     if (kind == Kind::ack || kind == Kind::fail) continue;
     if (!begun) each.subscription->came_back(each.priority, each.place);
     const auto in = std::min<std::chrono::microseconds>(
-        delay.value_or(std::chrono::microseconds{0}), longest_delay);
+        delay.value_or(std::chrono::microseconds{0}), longest_settle_delay);
     each.subscription->comes_due(clock().mono() + in + milliseconds{1});
   }
 }

@@ -89,8 +89,8 @@ MonoTime Housekeeper::step(const std::stop_token& stop) {
 }
 
 MonoDuration Housekeeper::pause_after(MonoDuration took) const {
-  const auto usual =
-      std::chrono::duration_cast<MonoDuration>(interval_ * (0.75 + 0.5 * core::random_unit()));
+  const auto usual = std::chrono::duration_cast<MonoDuration>(interval_.load() *
+                                                              (0.75 + 0.5 * core::random_unit()));
   return std::max(usual, std::min<MonoDuration>(took * time_share, longest_pause));
 }
 

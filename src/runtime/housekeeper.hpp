@@ -6,6 +6,7 @@
 // Threads: health() from any; the rest from one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -24,6 +25,8 @@ class Housekeeper final : public component::SteppedService {
 
   [[nodiscard]] std::string name() const override { return "housekeeper"; }
   MonoTime step(const std::stop_token& stop) override;
+  /// The usual time between two runs of a chore, from the next run of each on.
+  void set_interval(std::chrono::milliseconds interval) { interval_ = interval; }
   /// The chore with the most failures in a row.
   [[nodiscard]] component::ServiceHealth health() const override;
 
@@ -40,7 +43,7 @@ class Housekeeper final : public component::SteppedService {
   [[nodiscard]] MonoDuration pause_after(MonoDuration took) const;
 
   storage::Database& database_;
-  const std::chrono::milliseconds interval_;
+  std::atomic<std::chrono::milliseconds> interval_;
   const Logger log_;
   const Metrics metrics_;
   std::vector<Entry> entries_;

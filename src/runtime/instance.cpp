@@ -64,6 +64,14 @@ void Instance::leave() {
   wake_by(MonoTime::min());
 }
 
+void Instance::leave_now() {
+  const auto limit = std::make_unique<std::jthread>([this](const std::stop_token& done) {
+    if (clock().sleep_for(options_.patience, done)) io_.request_stop();
+  });
+  leaving_ = true;
+  step({});
+}
+
 void Instance::subscribe() {
   const std::lock_guard lock(mutex_);
   begun_ = true;

@@ -61,6 +61,8 @@ class Instance final : public component::SteppedService {
   bool stop(MonoTime deadline) override;
   /// The next step removes the row, and is the last one.
   void leave();
+  /// Removes the row within `patience`, for a runner that makes no more steps.
+  void leave_now();
   /// Other processes may take the messages of an instance that has left.
   [[nodiscard]] bool outlives_handlers() const override { return true; }
   [[nodiscard]] component::ServiceHealth health() const override;

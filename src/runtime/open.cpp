@@ -23,7 +23,7 @@ void require_time_limits(const PlatformOptions& options) {
 }  // namespace
 
 std::unique_ptr<storage::Database> open_database(std::string_view url,
-                                                 const PlatformOptions& options) {
+                                                 const PlatformOptions& options, GroupPlace place) {
   require_time_limits(options);
   return open_database(
       url, storage::DatabaseOptions{
@@ -36,17 +36,23 @@ std::unique_ptr<storage::Database> open_database(std::string_view url,
                .retry_for = options.retry_for,
                .clock = options.clock ? options.clock : system_clock(),
                .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)},
-               .metrics = Metrics{options.metrics}});
+               .metrics = Metrics{options.metrics},
+               .label = std::move(place.label),
+               .budget = std::move(place.budget)});
+}
+
+void prepare_schema(storage::Database& database, const PlatformOptions& options) {
+  if (options.deploy_schema && !storage::pending_migrations(database).empty()) {
+    storage::migrate(database);
+  }
+  storage::verify_schema(database);
 }
 
 std::shared_ptr<Node> open_node(std::string_view url, PlatformOptions options) {
   if (!options.log_sink) options.log_sink = spdlog_log_sink(LogLevel::warn);
   if (!options.metrics) options.metrics = std::make_shared<MetricsRegistry>();
   auto database = open_database(url, options);
-  if (options.deploy_schema && !storage::pending_migrations(*database).empty()) {
-    storage::migrate(*database);
-  }
-  storage::verify_schema(*database);
+  prepare_schema(*database, options);
   auto node = std::make_shared<Node>(std::move(database), std::move(options));
   node->clock_check().try_run();
   return node;

@@ -10,11 +10,21 @@
 
 namespace dovetail::runtime {
 
+/// What a database of a group has beside its PlatformOptions.
+struct GroupPlace {
+  std::string label{};  ///< Its name in logs. Empty: the address.
+  std::shared_ptr<storage::ConnectionBudget> budget{};
+};
+
 /// Checks the options, and does not connect.
 [[nodiscard]] std::unique_ptr<storage::Database> open_database(std::string_view url,
-                                                               const PlatformOptions& options);
+                                                               const PlatformOptions& options,
+                                                               GroupPlace place = {});
 
-/// Opens a database, deploys its schema if the options say so, and verifies it.
+/// Deploys the schema if the options say so, and verifies it.
+void prepare_schema(storage::Database& database, const PlatformOptions& options);
+
+/// Opens a database and prepares its schema.
 [[nodiscard]] std::shared_ptr<Node> open_node(std::string_view url, PlatformOptions options);
 
 struct PlatformAccess {

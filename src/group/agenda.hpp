@@ -1,0 +1,83 @@
+// Threads that make the steps of many tasks. A step does the work that is due and returns when the
+// next one is.
+//
+// A task that hangs does not delay the others: while a step takes longer than a second, another
+// thread takes the place of its thread. A step that takes longer than `step_limit` is told to stop.
+//
+// Threads: from any.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "dovetail/clock.hpp"
+
+namespace dovetail::group {
+
+struct AgendaOptions {
+  int threads = 4;
+  /// The time limit of a step. Zero: none.
+  std::chrono::milliseconds step_limit{0};
+  /// How many steps that hang are replaced by further threads.
+  int most_replacements = 64;
+};
+
+class Agenda {
+ public:
+  /// Does not throw. Returns MonoTime::max() when it is to be called only after wake_by().
+  using Step = std::function<MonoTime(const std::stop_token& stop)>;
+  class Task;
+  using TaskPtr = std::shared_ptr<Task>;
+
+  Agenda(Clock& clock, AgendaOptions options) : clock_(clock), options_(options) {}
+  Agenda(const Agenda&) = delete;
+  Agenda& operator=(const Agenda&) = delete;
+  /// Stops.
+  ~Agenda();
+
+  void start();
+  /// Tells the steps under way to stop, and waits for them. No step begins after it.
+  void stop();
+
+  [[nodiscard]] TaskPtr add(Step step, MonoTime first);
+  /// Makes a step at `time` at the latest.
+  void wake_by(const TaskPtr& task, MonoTime time);
+  /// Waits for a step under way.
+  void wait_for_step(const TaskPtr& task);
+  /// No step begins after it. Does not wait for one under way.
+  void cancel(const TaskPtr& task);
+  /// Cancels the task, tells a step under way to stop, and waits for it. Must not be called by the
+  /// task's own step.
+  void remove(const TaskPtr& task);
+
+ private:
+  void run();
+  void oversee(const std::stop_token& stop);
+  /// Counts the steps that hang, and tells those to stop that have used up their time.
+  [[nodiscard]] int count_hanging(MonoTime now);
+  void add_thread();
+  [[nodiscard]] TaskPtr next_due(MonoTime now, MonoTime& wake) const;
+  void make_step(std::unique_lock<std::mutex>& lock, const TaskPtr& task);
+
+  Clock& clock_;
+  const AgendaOptions options_;
+  std::mutex mutex_;
+  std::condition_variable_any wakes_;
+  std::condition_variable_any step_ended_;
+  bool stopping_ = false;
+  std::vector<TaskPtr> tasks_;
+  int needed_ = 0;   // threads that should exist
+  int threads_ = 0;  // that exist
+  std::list<std::thread> workers_;
+  std::vector<std::thread::id> exited_;
+  std::jthread overseer_;
+};
+
+}  // namespace dovetail::group

@@ -1,0 +1,50 @@
+#include "group/listeners.hpp"
+
+#include <algorithm>
+
+namespace dovetail::group {
+
+void Listeners::want(storage::Listener& listener) {
+  // While the listener of a database that hangs is stopped, the others do without.
+  const std::unique_lock changing(change_, std::try_to_lock);
+  if (!changing.owns_lock()) return;
+  storage::Listener* loser = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto own = std::ranges::find(seats_, &listener, &Seat::listener);
+    if (own != seats_.end()) {
+      own->spare = false;
+      seats_.splice(seats_.begin(), seats_, own);
+      return;
+    }
+    if (seats_.size() >= most_) {
+      const auto last =
+          std::find_if(seats_.rbegin(), seats_.rend(), [](const Seat& seat) { return seat.spare; });
+      if (last == seats_.rend()) return;
+      loser = last->listener;
+      seats_.erase(std::next(last).base());
+    }
+    seats_.push_front({.listener = &listener, .spare = false});
+  }
+  if (loser != nullptr) loser->stop();
+  listener.start();
+}
+
+void Listeners::spare(storage::Listener& listener) {
+  const std::lock_guard lock(mutex_);
+  const auto own = std::ranges::find(seats_, &listener, &Seat::listener);
+  if (own != seats_.end()) own->spare = true;
+}
+
+void Listeners::remove(storage::Listener& listener) {
+  const std::lock_guard changing(change_);
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::erase_if(seats_, [&](const Seat& seat) { return seat.listener == &listener; }) == 0) {
+      return;
+    }
+  }
+  listener.stop();
+}
+
+}  // namespace dovetail::group

@@ -1,0 +1,363 @@
+#include "group/member.hpp"
+
+#include <algorithm>
+
+#include "core/random.hpp"
+#include "dovetail/backoff.hpp"
+#include "dovetail/error.hpp"
+#include "storage/queue_names.hpp"
+
+namespace dovetail::group {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds shortest_interval{500};
+/// How long a database without work keeps its dispatchers.
+constexpr milliseconds linger{5'000};
+/// The same, when a glance found something that this process could not take.
+constexpr milliseconds short_linger{1'000};
+constexpr milliseconds check_interval{1'000};
+constexpr milliseconds leave_interval{20};
+constexpr milliseconds heartbeat{30'000};
+constexpr milliseconds unhandled_look{300'000};
+constexpr milliseconds idle_chores{600'000};
+constexpr milliseconds busy_chores{30'000};
+
+MonoDuration spread(MonoDuration interval) {
+  return std::chrono::duration_cast<MonoDuration>(interval * (0.8 + 0.2 * core::random_unit()));
+}
+
+}  // namespace
+
+/// Rings when this process, or another one that is listened to, has stored something to do.
+struct Member::Bells {
+  Bells(storage::Database& database, const std::function<void()>& ring)
+      : outbox(database.bell(storage::queue_names::outbox), ring),
+        inbox(database.bell(storage::queue_names::inbox), ring),
+        timers(database.bell(storage::queue_names::timers), ring),
+        jobs(database.bell(storage::queue_names::jobs), ring) {}
+
+  storage::Doorbell::Subscription outbox;
+  storage::Doorbell::Subscription inbox;
+  storage::Doorbell::Subscription timers;
+  storage::Doorbell::Subscription jobs;
+};
+
+Member::Member(const GroupContext& group, DatabaseEntry entry, std::size_t place)
+    : group_(group), entry_(std::move(entry)), place_(place), interval_(shortest_interval) {}
+
+Member::~Member() {
+  end();
+}
+
+std::shared_ptr<runtime::Node> Member::node() const {
+  const std::lock_guard lock(mutex_);
+  return node_;
+}
+
+std::shared_ptr<Work> Member::work() const {
+  const std::lock_guard lock(mutex_);
+  return work_;
+}
+
+// --- opening
+
+PlatformOptions Member::platform_options() const {
+  auto options = group_.options.database;
+  if (!entry_.schema.empty()) options.schema = entry_.schema;
+  options.max_connections = std::min(options.max_connections, group_.options.max_connections);
+  options.worker.fetchers = 1;
+  return options;
+}
+
+std::shared_ptr<Platform> Member::platform() {
+  static_cast<void>(opened({}));
+  const std::lock_guard lock(mutex_);
+  return platform_;
+}
+
+runtime::Node& Member::opened(const std::stop_token& stop) {
+  const std::lock_guard one_at_a_time(opening_);
+  if (const auto known = node()) return *known;
+  auto options = platform_options();
+  auto database = runtime::open_database(entry_.url, options, {entry_.key, group_.budget});
+  {
+    const std::stop_callback cancel(stop, [&database] { database->cancel_calls(); });
+    runtime::prepare_schema(*database, options);
+  }
+  if (stop.stop_requested()) {
+    throw Error({ErrorKind::cancelled, "", "open"}, "opening the database took too long");
+  }
+  auto node = std::make_shared<runtime::Node>(std::move(database), std::move(options));
+  auto platform =
+      std::make_shared<Platform>(runtime::PlatformAccess::platform_of(node, /*in_group=*/true));
+  const std::lock_guard lock(mutex_);
+  node_ = std::move(node);
+  platform_ = std::move(platform);
+  return *node_;
+}
+
+GroupDatabaseStatus Member::status() const {
+  const std::lock_guard lock(mutex_);
+  GroupDatabaseStatus status{.key = entry_.key, .failures = failures_, .last_error = last_error_};
+  if (work_ && failures_ == 0) {
+    const auto health = work_->health();
+    status.failures = health.failures;
+    if (health.failures > 0) status.last_error = health.last_error;
+  }
+  using State = GroupDatabaseState;
+  status.state = leaving_              ? State::leaving
+                 : status.failures > 0 ? State::failing
+                 : work_               ? State::working
+                 : node_               ? State::idle
+                                       : State::closed;
+  return status;
+}
+
+// --- steps
+
+void Member::start(const GroupThreads& threads) {
+  threads_.emplace(threads);
+  const std::lock_guard lock(mutex_);
+  task_ = group_.care.add([this](const std::stop_token& stop) { return step(stop); }, now());
+}
+
+void Member::leave() {
+  leaving_ = true;
+  if (!task_) {
+    left_ = true;
+    return;
+  }
+  group_.care.wake_by(task_, now());
+}
+
+MonoTime Member::step(const std::stop_token& stop) {
+  try {
+    if (leaving_) return leave_step();
+    return look_after(stop);
+  } catch (const std::exception& error) {
+    return note_failure(error);
+  }
+}
+
+MonoTime Member::look_after(const std::stop_token& stop) {
+  if (!services_) begin_services(opened(stop));
+  const auto services_due = services_->run_due(group_.clock, stop);
+  MonoTime next{};
+  if (work()) {
+    next = look_after_work(stop);
+  } else if (rung_.exchange(false)) {
+    woken_by_glance_ = false;
+    wake_up();
+    next = now() + check_interval;
+  } else {
+    if (now() >= look_at_) {
+      const auto due = glance(stop);
+      woken_by_glance_ = due && *due <= MonoDuration{};
+      look_at_ = now() + std::min(spread(interval_), due.value_or(interval_));
+      interval_ = std::min<MonoDuration>(interval_ * 2, group_.options.max_poll_interval);
+      if (woken_by_glance_) wake_up();
+    }
+    next = woken_by_glance_ ? now() + short_linger : look_at_;
+  }
+  note_success();
+  return std::min(next, services_due);
+}
+
+void Member::begin_services(runtime::Node& node) {
+  handlers_ = std::make_unique<runtime::NodeHandlers>(node);
+  handlers_->add_all("outbox", group_.outbox_handlers);
+  handlers_->add_all("inbox", group_.inbox_handlers);
+  for (const auto& component : node.components()) component->check_start();
+  const auto wake = [this](MonoTime at) { group_.care.wake_by(task_, at); };
+  services_ = std::make_unique<StepList>(wake);
+  auto instance = runtime::make_instance(node, *handlers_,
+                                         {.heartbeat = heartbeat, .look_interval = unhandled_look});
+  auto housekeeper = std::make_unique<runtime::Housekeeper>(
+      node.database(), node.chores(), node.options().worker.lease, node.log(), node.metrics());
+  housekeeper->set_interval(idle_chores);
+  instance_ = instance.get();
+  housekeeper_ = housekeeper.get();
+  services_->add(std::move(instance));
+  services_->add(std::move(housekeeper));
+  bells_ = std::make_unique<Bells>(node.database(), [this] {
+    rung_ = true;
+    group_.care.wake_by(task_, now());
+  });
+  look_at_ =
+      now() + std::chrono::duration_cast<MonoDuration>(shortest_interval * core::random_unit());
+  interval_ = shortest_interval;
+}
+
+/// How long until there is something to do for this process, as far as one query can tell.
+std::optional<MonoDuration> Member::glance(const std::stop_token& stop) {
+  auto& database = node()->database();
+  storage::Glance seen;
+  database.read(
+      [&](storage::ReadSession& session) {
+        seen = database.store<storage::GlanceStore>().look(session);
+      },
+      {.service = true, .stop = stop});
+  if (group_.inbox_handlers.empty()) seen.inbox.reset();
+  if (!node()->options().schedule.fire_timers) seen.timers.reset();
+  std::optional<MonoDuration> earliest;
+  for (const auto& due : {seen.outbox, seen.inbox, seen.timers, seen.jobs}) {
+    if (!due) continue;
+    const auto in = std::chrono::duration_cast<MonoDuration>(std::clamp<std::chrono::microseconds>(
+        *due, std::chrono::microseconds{0}, std::chrono::hours{1}));
+    earliest = std::min(earliest.value_or(in), in);
+  }
+  return earliest;
+}
+
+// --- work
+
+void Member::wake_up() {
+  auto& node = *this->node();
+  if (stopping_) return;
+  group_.listeners.want(node.listener());
+  housekeeper_->set_interval(busy_chores);
+  auto work = std::make_shared<Work>(*threads_, node, *handlers_, entry_.key, place_);
+  work_task_ = group_.care.add(
+      [this](const std::stop_token& stop) { return work_services_->run_due(group_.clock, stop); },
+      MonoTime::max());
+  work_services_ =
+      std::make_unique<StepList>([this](MonoTime at) { group_.care.wake_by(work_task_, at); });
+  for (auto& service : node.component_services()) {
+    if (dynamic_cast<component::SteppedService*>(service.get()) == nullptr) {
+      throw std::logic_error("the service " + service->name() + " does not work in steps");
+    }
+    work_services_->add(std::unique_ptr<component::SteppedService>(
+        static_cast<component::SteppedService*>(service.release())));
+  }
+  group_.care.wake_by(work_task_, now());
+  work->start();
+  const std::lock_guard lock(mutex_);
+  work_ = std::move(work);
+  if (stopping_) work_->request_stop();
+}
+
+MonoTime Member::look_after_work(const std::stop_token& stop) {
+  const auto work = this->work();
+  rung_ = false;
+  group_.listeners.want(node()->listener());
+  const auto patience = woken_by_glance_ && !work->has_claimed() ? short_linger : linger;
+  const auto idle_since = work->last_claim();
+  if (!work->is_idle() || now() - idle_since < patience) return now() + check_interval;
+  const auto due = glance(stop);
+  const bool comes_soon = due && *due > MonoDuration{} && *due < patience;
+  if (comes_soon || !work->try_pause()) return now() + check_interval;
+  sleep();
+  return rung_ ? now() : look_at_;
+}
+
+void Member::sleep() {
+  if (work()->has_claimed()) interval_ = shortest_interval;
+  end_work();
+  auto& node = *this->node();
+  housekeeper_->set_interval(idle_chores);
+  group_.listeners.spare(node.listener());
+  node.database().close_idle();
+  look_at_ = now() + spread(interval_);
+  interval_ = std::min<MonoDuration>(interval_ * 2, group_.options.max_poll_interval);
+  woken_by_glance_ = false;
+}
+
+void Member::end_work() {
+  std::shared_ptr<Work> work;
+  {
+    const std::lock_guard lock(mutex_);
+    work.swap(work_);
+  }
+  if (work_task_) group_.care.remove(work_task_);
+  work_services_.reset();
+  work_task_ = {};
+}
+
+// --- failures
+
+MonoTime Member::note_failure(const std::exception& error) {
+  if (stopping_) return MonoTime::max();
+  group_.metrics.count("group.database_failed", 1, {{"store", entry_.key}});
+  const ExponentialBackoff backoff{
+      .initial = milliseconds{1'000}, .cap = group_.options.max_poll_interval, .jitter = 0.5};
+  bool news = false;
+  int failures = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    news = failures_ == 0 || last_error_ != error.what();
+    failures = failures_++;
+    last_error_ = error.what();
+  }
+  if (news) {
+    group_.log.write(LogLevel::warn, "group.database_failed",
+                     {{"store", entry_.key}, {"error", error.what()}});
+  }
+  return now() + backoff.delay(std::min(failures, 20), core::random_unit());
+}
+
+void Member::note_success() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failures_ == 0) return;
+    failures_ = 0;
+    last_error_.clear();
+  }
+  group_.log.write(LogLevel::info, "group.database_recovered", {{"store", entry_.key}});
+}
+
+// --- the end
+
+MonoTime Member::leave_step() {
+  if (const auto work = this->work()) {
+    work->request_stop();
+    if (!work->is_idle()) return now() + leave_interval;
+  }
+  end_work();
+  finish(now() + check_interval);
+  left_ = true;
+  return MonoTime::max();
+}
+
+void Member::request_stop() {
+  stopping_ = true;
+  if (const auto work = this->work()) work->request_stop();
+}
+
+bool Member::stop(MonoTime deadline) {
+  const auto work = this->work();
+  return !work || work->stop(deadline);
+}
+
+void Member::finish(MonoTime give_up_at) {
+  if (const auto work = this->work()) work->finish();
+  const auto node = this->node();
+  if (!node || !services_) return;
+  bool failing = false;
+  {
+    const std::lock_guard lock(mutex_);
+    failing = failures_ > 0;
+  }
+  if (!failing && now() < give_up_at) {
+    instance_->leave_now();
+  }
+  bells_.reset();
+  services_.reset();
+  group_.listeners.remove(node->listener());
+  node->database().close_idle();
+}
+
+void Member::cancel_calls() {
+  if (const auto node = this->node()) node->database().cancel_calls();
+}
+
+void Member::end() {
+  if (task_) group_.care.remove(task_);
+  end_work();
+  bells_.reset();
+  services_.reset();
+  if (const auto node = this->node()) group_.listeners.remove(node->listener());
+}
+
+}  // namespace dovetail::group

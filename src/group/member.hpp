@@ -1,0 +1,126 @@
+// One database of a group, from its first look to its end.
+//
+// A task of the group's agenda makes its steps. While the database has nothing to do, a step is a
+// glance: one query that tells when there will be something. Then the database gets dispatchers and
+// a scheduler (Work), until it has had nothing to do for some seconds. A database that fails is
+// tried again after a growing pause.
+//
+// Threads: from any, unless a method says otherwise.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dovetail/group.hpp"
+#include "group/agenda.hpp"
+#include "group/listeners.hpp"
+#include "group/step_list.hpp"
+#include "group/work.hpp"
+#include "runtime/housekeeper.hpp"
+#include "runtime/open.hpp"
+#include "storage/connection_budget.hpp"
+#include "storage/glance_store.hpp"
+
+namespace dovetail::group {
+
+/// What all databases of a group share.
+struct GroupContext {
+  const GroupOptions& options;
+  const std::shared_ptr<storage::ConnectionBudget> budget;
+  const runtime::HandlerRegistry& outbox_handlers;
+  const runtime::HandlerRegistry& inbox_handlers;
+  Logger log;
+  Metrics metrics;
+  Clock& clock;
+  Agenda& care;
+  Listeners& listeners;
+};
+
+class Member {
+ public:
+  Member(const GroupContext& group, DatabaseEntry entry, std::size_t place);
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+  /// No task may run any more; see end().
+  ~Member();
+
+  [[nodiscard]] const DatabaseEntry& entry() const { return entry_; }
+  [[nodiscard]] std::size_t place() const { return place_; }
+  /// Opens the database if need be. Throws what Platform::open() throws.
+  [[nodiscard]] std::shared_ptr<Platform> platform();
+  [[nodiscard]] GroupDatabaseStatus status() const;
+
+  /// Begins to look after the database, with these threads.
+  void start(const GroupThreads& threads);
+  /// No new claims; ends in the background.
+  void leave();
+  [[nodiscard]] bool has_left() const { return left_; }
+
+  // --- the end of the group; the agenda makes no more steps, except for the first one
+
+  void request_stop();
+  bool stop(MonoTime deadline);
+  /// Stores the last results and leaves the table of instances.
+  void finish(MonoTime give_up_at);
+  /// Ends the calls of handlers that are left.
+  void cancel_calls();
+  /// Removes its tasks. No handler may run any more.
+  void end();
+
+ private:
+  struct Bells;
+
+  MonoTime step(const std::stop_token& stop);
+  MonoTime look_after(const std::stop_token& stop);
+  MonoTime look_after_work(const std::stop_token& stop);
+  MonoTime leave_step();
+  [[nodiscard]] std::shared_ptr<runtime::Node> node() const;
+  [[nodiscard]] runtime::Node& opened(const std::stop_token& stop);
+  [[nodiscard]] PlatformOptions platform_options() const;
+  void begin_services(runtime::Node& node);
+  [[nodiscard]] std::optional<MonoDuration> glance(const std::stop_token& stop);
+  void wake_up();
+  void sleep();
+  void end_work();
+  MonoTime note_failure(const std::exception& error);
+  void note_success();
+  [[nodiscard]] MonoTime now() const { return group_.clock.mono(); }
+  [[nodiscard]] std::shared_ptr<Work> work() const;
+
+  const GroupContext& group_;
+  const DatabaseEntry entry_;
+  const std::size_t place_;
+  std::optional<GroupThreads> threads_;
+  Agenda::TaskPtr task_;
+
+  std::mutex opening_;        // held while the database is opened
+  mutable std::mutex mutex_;  // guards the next ones
+  std::shared_ptr<runtime::Node> node_;
+  std::shared_ptr<Platform> platform_;
+  std::shared_ptr<Work> work_;
+  int failures_ = 0;
+  std::string last_error_;
+
+  std::atomic<bool> rung_{false};
+  std::atomic<bool> leaving_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> left_{false};
+
+  // Of the steps.
+  std::unique_ptr<runtime::NodeHandlers> handlers_;
+  std::unique_ptr<Bells> bells_;
+  runtime::Instance* instance_ = nullptr;
+  runtime::Housekeeper* housekeeper_ = nullptr;
+  std::unique_ptr<StepList> services_;       // at all times
+  std::unique_ptr<StepList> work_services_;  // while there is work
+  Agenda::TaskPtr work_task_;
+  MonoDuration interval_;
+  MonoTime look_at_{};
+  bool woken_by_glance_ = false;
+};
+
+}  // namespace dovetail::group

@@ -1,0 +1,116 @@
+#include "group/roster.hpp"
+
+#include <algorithm>
+
+#include "dovetail/error.hpp"
+
+namespace dovetail::group {
+namespace {
+
+template <class Rows>
+auto row_of(Rows& rows, std::string_view key) {
+  return std::ranges::find_if(rows,
+                              [&](const auto& row) { return row.member->entry().key == key; });
+}
+
+}  // namespace
+
+void Roster::insert(DatabaseEntry entry, bool discovered) {
+  auto member = std::make_shared<Member>(group_, std::move(entry), next_place_++);
+  if (threads_) member->start(*threads_);
+  rows_.push_back({std::move(member), discovered});
+}
+
+void Roster::let_go(const Row& row) {
+  row.member->leave();
+  leaving_.push_back(row.member);
+}
+
+void Roster::add(DatabaseEntry entry) {
+  const std::lock_guard lock(mutex_);
+  if (row_of(rows_, entry.key) != rows_.end()) {
+    throw InvalidOperation("the group has a database with the key \"" + entry.key + "\" already");
+  }
+  insert(std::move(entry), false);
+}
+
+bool Roster::remove(std::string_view key) {
+  const std::lock_guard lock(mutex_);
+  const auto row = row_of(rows_, key);
+  if (row == rows_.end()) return false;
+  if (row->discovered) {
+    throw InvalidOperation("the database \"" + std::string{key} +
+                           "\" comes from the discovery: remove it there");
+  }
+  let_go(*row);
+  rows_.erase(row);
+  return true;
+}
+
+std::vector<std::string> Roster::apply(const std::vector<DatabaseEntry>& entries) {
+  std::vector<std::string> complaints;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(rows_, [&](const Row& row) {
+    const bool stays =
+        !row.discovered || std::ranges::find(entries, row.member->entry()) != entries.end();
+    if (!stays) let_go(row);
+    return !stays;
+  });
+  for (const auto& entry : entries) {
+    const auto row = row_of(rows_, entry.key);
+    if (row == rows_.end()) {
+      insert(entry, true);
+    } else if (!row->discovered) {
+      complaints.push_back("the key \"" + entry.key +
+                           "\" of the discovery was given to add() before");
+    }
+  }
+  return complaints;
+}
+
+std::shared_ptr<Member> Roster::find(std::string_view key) const {
+  const std::lock_guard lock(mutex_);
+  const auto row = row_of(rows_, key);
+  return row != rows_.end() ? row->member : nullptr;
+}
+
+std::vector<std::shared_ptr<Member>> Roster::members() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Member>> members;
+  for (const auto& row : rows_) members.push_back(row.member);
+  return members;
+}
+
+std::vector<std::shared_ptr<Member>> Roster::all() const {
+  auto members = this->members();
+  const std::lock_guard lock(mutex_);
+  members.insert(members.end(), leaving_.begin(), leaving_.end());
+  return members;
+}
+
+void Roster::start(const GroupThreads& threads) {
+  const std::lock_guard lock(mutex_);
+  threads_.emplace(threads);
+  for (const auto& row : rows_) row.member->start(threads);
+}
+
+void Roster::sweep() {
+  std::vector<std::shared_ptr<Member>> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto [first, last] = std::ranges::stable_partition(
+        leaving_, [](const auto& member) { return !member->has_left(); });
+    gone.assign(first, last);
+    leaving_.erase(first, last);
+  }
+  for (const auto& member : gone) {
+    group_.log.write(LogLevel::info, "group.database_left", {{"store", member->entry().key}});
+    member->end();
+  }
+}
+
+void Roster::end() {
+  for (const auto& member : all()) member->end();
+}
+
+}  // namespace dovetail::group

@@ -1,0 +1,60 @@
+// The databases of a group: which there are, and which are leaving.
+//
+// Threads: from any.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "group/member.hpp"
+
+namespace dovetail::group {
+
+class Roster {
+ public:
+  explicit Roster(const GroupContext& group) : group_(group) {}
+  Roster(const Roster&) = delete;
+  Roster& operator=(const Roster&) = delete;
+
+  /// Throws InvalidOperation for a key that exists.
+  void add(DatabaseEntry entry);
+  /// Throws InvalidOperation for a database of the discovery.
+  bool remove(std::string_view key);
+  /// Makes `entries` the list of the discovery. Entries that have not changed keep their member.
+  /// Returns complaints about keys that add() has used.
+  [[nodiscard]] std::vector<std::string> apply(const std::vector<DatabaseEntry>& entries);
+
+  /// Null for an unknown key.
+  [[nodiscard]] std::shared_ptr<Member> find(std::string_view key) const;
+  /// In the order of the group.
+  [[nodiscard]] std::vector<std::shared_ptr<Member>> members() const;
+  /// With those that are leaving.
+  [[nodiscard]] std::vector<std::shared_ptr<Member>> all() const;
+
+  /// From now on the members, also later ones, are looked after.
+  void start(const GroupThreads& threads);
+  /// Ends members that have left. Must not be called by a step of a member.
+  void sweep();
+  void end();
+
+ private:
+  struct Row {
+    std::shared_ptr<Member> member;
+    bool discovered = false;
+  };
+
+  void insert(DatabaseEntry entry, bool discovered);
+  void let_go(const Row& row);
+
+  const GroupContext& group_;
+  mutable std::mutex mutex_;
+  std::vector<Row> rows_;
+  std::vector<std::shared_ptr<Member>> leaving_;
+  std::optional<GroupThreads> threads_;
+  std::size_t next_place_ = 0;
+};
+
+}  // namespace dovetail::group

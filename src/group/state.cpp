@@ -1,0 +1,285 @@
+#include "group/state.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include "dovetail/error.hpp"
+#include "group/entries.hpp"
+
+namespace dovetail {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds tick_interval{250};
+constexpr milliseconds change_interval{1'000};
+constexpr int care_threads = 4;
+constexpr int fetch_threads = 4;
+constexpr int renewal_threads = 2;
+constexpr std::size_t finishers = 8;
+/// How long the databases have to take the last results, beside the deadline of stop().
+constexpr milliseconds finish_time{3'000};
+constexpr milliseconds longest_refresh_pause{60'000};
+
+void require(bool good, const char* message) {
+  if (!good) throw std::out_of_range(message);
+}
+
+GroupOptions checked(GroupOptions options) {
+  require(options.max_connections >= 4 && options.max_connections <= 10'000,
+          "max_connections of a group must be 4 to 10000");
+  require(options.max_listeners <= 10'000, "max_listeners must be 0 to 10000");
+  require(options.max_poll_interval >= milliseconds{500} &&
+              options.max_poll_interval <= std::chrono::hours{1},
+          "max_poll_interval must be 0.5 s to 1 h");
+  require(
+      options.call_timeout >= milliseconds{100} && options.call_timeout <= std::chrono::minutes{10},
+      "call_timeout must be 100 ms to 10 min");
+  if (!options.selection) options.selection = round_robin();
+  if (!options.database.clock) options.database.clock = system_clock();
+  if (!options.database.log_sink) options.database.log_sink = spdlog_log_sink(LogLevel::warn);
+  if (!options.database.metrics) options.database.metrics = std::make_shared<MetricsRegistry>();
+  return options;
+}
+
+std::size_t reserved(std::size_t connections) {
+  return std::max<std::size_t>(2, connections / 4);
+}
+
+/// Threads that call handlers: each may hold a connection.
+int threads_of(const GroupOptions& options) {
+  auto database = options.database;
+  database.max_connections = options.max_connections - reserved(options.max_connections) + 1;
+  return runtime::worker_threads(database);
+}
+
+}  // namespace
+
+PlatformGroup::State::State(GroupOptions options)
+    : options_(checked(std::move(options))),
+      log_(options_.database.log_sink),
+      metrics_(options_.database.metrics),
+      outbox_handlers_(options_.database.outbox.max_attempts),
+      inbox_handlers_(options_.database.inbox.queue.max_attempts),
+      care_(*options_.database.clock,
+            {.threads = care_threads, .step_limit = 3 * options_.call_timeout}),
+      fetchers_(*options_.database.clock,
+                {.threads = fetch_threads, .step_limit = options_.call_timeout}),
+      renewers_(*options_.database.clock,
+                {.threads = renewal_threads, .step_limit = options_.call_timeout}),
+      timekeepers_(*options_.database.clock, {.threads = 1}),
+      turns_(*options_.database.clock, options_.selection, fetch_threads),
+      listeners_(options_.max_listeners),
+      context_{.options = options_,
+               .budget = std::make_shared<storage::ConnectionBudget>(
+                   options_.max_connections, reserved(options_.max_connections)),
+               .outbox_handlers = outbox_handlers_,
+               .inbox_handlers = inbox_handlers_,
+               .log = log_,
+               .metrics = metrics_,
+               .clock = *options_.database.clock,
+               .care = care_,
+               .listeners = listeners_},
+      roster_(context_) {}
+
+PlatformGroup::State::~State() {
+  if (!stop(std::nullopt)) {
+    for (const auto& member : roster_.all()) member->cancel_calls();
+  }
+  if (pool_) {
+    pool_->close();
+    pool_->join();
+  }
+  roster_.end();
+}
+
+// --- handlers
+
+runtime::HandlerRegistry& PlatformGroup::State::registry(bool inbox) {
+  if (pool_) throw InvalidOperation("the group has been started: register handlers before");
+  return inbox ? inbox_handlers_ : outbox_handlers_;
+}
+
+void PlatformGroup::State::add_handler(bool inbox, std::string_view topic, HandlerFunction function,
+                                       HandlerOptions options) {
+  process_.require();
+  const std::lock_guard lock(start_mutex_);
+  if (!inbox && topic == options_.database.joins.wait_topic) {
+    throw InvalidOperation("topic " + std::string{topic} + " has a handler already");
+  }
+  registry(inbox).add(topic, std::move(function), std::move(options));
+}
+
+void PlatformGroup::State::add_fallback(bool inbox, HandlerFunction function,
+                                        HandlerOptions options) {
+  process_.require();
+  const std::lock_guard lock(start_mutex_);
+  registry(inbox).add_fallback(std::move(function), std::move(options));
+}
+
+// --- start and stop
+
+void PlatformGroup::State::start() {
+  process_.require();
+  const std::lock_guard lock(start_mutex_);
+  if (pool_) throw InvalidOperation("the group has been started before");
+  pool_ = std::make_unique<runtime::WorkerPool>(threads_of(options_), log_);
+  pool_->start();
+  for (auto* agenda : {&timekeepers_, &renewers_, &fetchers_, &care_}) agenda->start();
+  roster_.start({.fetchers = fetchers_,
+                 .renewers = renewers_,
+                 .timekeepers = timekeepers_,
+                 .turns = turns_,
+                 .pool = *pool_});
+  ticking_ =
+      care_.add([this](const std::stop_token& stop) { return tick(stop); }, context_.clock.mono());
+}
+
+bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
+  constexpr milliseconds longest = std::chrono::hours{24 * 365};
+  process_.require();
+  const std::lock_guard one_at_a_time(stop_mutex_);
+  {
+    const std::lock_guard lock(start_mutex_);
+    if (!pool_) return true;
+  }
+  const auto patience =
+      std::clamp(deadline.value_or(options_.database.worker.drain), milliseconds{0}, longest);
+  const MonoTime until = context_.clock.mono() + patience;
+  const auto members = roster_.all();
+  for (const auto& member : members) member->request_stop();
+  care_.stop();
+  bool ended = true;
+  for (const auto& member : members) ended = member->stop(until) && ended;
+  if (!std::exchange(stopped_, true)) finish_members();
+  if (!ended) return false;
+  pool_->close();
+  pool_->join();
+  finish_members();
+  for (auto* agenda : {&fetchers_, &renewers_, &timekeepers_}) agenda->stop();
+  return true;
+}
+
+/// Several at the same time: a database that hangs does not take the time of the others.
+void PlatformGroup::State::finish_members() {
+  const auto members = roster_.all();
+  const auto give_up_at = context_.clock.mono() + finish_time;
+  std::atomic<std::size_t> next{0};
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < std::min(finishers, members.size()); ++i) {
+    threads.emplace_back([&] {
+      for (auto index = next++; index < members.size(); index = next++) {
+        members[index]->finish(give_up_at);
+      }
+    });
+  }
+}
+
+GroupStatus PlatformGroup::State::status() const {
+  GroupStatus status;
+  for (const auto& member : roster_.all()) {
+    if (!member->has_left()) status.databases.push_back(member->status());
+  }
+  const std::lock_guard lock(discovering_.mutex);
+  status.discovery_failures = discovering_.failures;
+  status.discovery_error = discovering_.error;
+  status.bad_entries = discovering_.bad_entries;
+  return status;
+}
+
+// --- discovery
+
+void PlatformGroup::State::discover(std::shared_ptr<DatabaseDiscovery> discovery,
+                                    DiscoverOptions options) {
+  if (!discovery) throw std::invalid_argument("discovery must not be null");
+  require(options.refresh >= milliseconds{100} && options.refresh <= std::chrono::hours{24},
+          "refresh must be 100 ms to 24 h");
+  const std::lock_guard lock(discovering_.mutex);
+  if (discovering_.source) throw InvalidOperation("the group has a discovery already");
+  discovering_.source = std::move(discovery);
+  discovering_.options = options;
+}
+
+std::vector<std::string> PlatformGroup::State::refresh(const std::stop_token& stop) {
+  const std::lock_guard one_at_a_time(discovering_.running);
+  std::shared_ptr<DatabaseDiscovery> source;
+  {
+    const std::lock_guard lock(discovering_.mutex);
+    source = discovering_.source;
+  }
+  if (!source) throw InvalidOperation("the group has no discovery");
+  std::vector<DatabaseEntry> found;
+  try {
+    found = source->find(stop);
+  } catch (const std::exception& error) {
+    note_failure(error.what());
+    throw;
+  }
+  auto entries = group::checked_entries(std::move(found));
+  auto complaints = roster_.apply(entries.good);
+  complaints.insert(complaints.begin(), entries.complaints.begin(), entries.complaints.end());
+  const std::lock_guard lock(discovering_.mutex);
+  if (complaints != discovering_.bad_entries) {
+    for (const auto& complaint : complaints) {
+      log_.write(LogLevel::warn, "group.bad_entry", {{"error", complaint}});
+    }
+  }
+  discovering_.bad_entries = complaints;
+  discovering_.succeeded = true;
+  discovering_.failures = 0;
+  discovering_.error.clear();
+  discovering_.due = context_.clock.mono() + discovering_.options.refresh;
+  metrics_.gauge("group.databases", static_cast<double>(entries.good.size()), {});
+  return complaints;
+}
+
+void PlatformGroup::State::note_failure(const std::string& error) {
+  metrics_.count("group.discovery_failed", 1, {});
+  log_.write(LogLevel::warn, "group.discovery_failed", {{"error", error}});
+  const std::lock_guard lock(discovering_.mutex);
+  const auto pause = std::min<MonoDuration>(
+      discovering_.options.refresh,
+      std::min<MonoDuration>(std::chrono::seconds{1} * (1 << std::min(discovering_.failures, 6)),
+                             longest_refresh_pause));
+  ++discovering_.failures;
+  discovering_.error = error;
+  discovering_.due = context_.clock.mono() + pause;
+}
+
+MonoTime PlatformGroup::State::tick(const std::stop_token& stop) {
+  roster_.sweep();
+  std::shared_ptr<DatabaseDiscovery> source;
+  bool due = false;
+  {
+    const std::lock_guard lock(discovering_.mutex);
+    source = discovering_.source;
+    due = context_.clock.mono() >= discovering_.due;
+  }
+  if (source && (due || source->has_changed())) try_refresh(stop);
+  return context_.clock.mono() + tick_interval;
+}
+
+void PlatformGroup::State::try_refresh(const std::stop_token& stop) {
+  try {
+    refresh(stop);
+  } catch (const std::exception&) {
+    // It was noted, and is tried again.
+  }
+}
+
+/// For migrations: with the list of the discovery.
+std::vector<DatabaseEntry> PlatformGroup::State::entries() {
+  bool unknown = false;
+  {
+    const std::lock_guard lock(discovering_.mutex);
+    unknown = discovering_.source && !discovering_.succeeded;
+  }
+  if (unknown) refresh({});
+  std::vector<DatabaseEntry> entries;
+  for (const auto& member : roster_.members()) entries.push_back(member->entry());
+  return entries;
+}
+
+}  // namespace dovetail

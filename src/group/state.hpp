@@ -1,0 +1,83 @@
+// The parts of a PlatformGroup.
+//
+// Threads: see group.hpp.
+#pragma once
+
+#include <mutex>
+
+#include "core/owner_process.hpp"
+#include "dovetail/group.hpp"
+#include "group/roster.hpp"
+
+namespace dovetail {
+
+class PlatformGroup::State {
+ public:
+  explicit State(GroupOptions options);
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  /// Stops, cancels the calls of handlers that are left, and waits for them.
+  ~State();
+
+  [[nodiscard]] group::Roster& roster() { return roster_; }
+  [[nodiscard]] const core::OwnerProcess& process() const { return process_; }
+  [[nodiscard]] const GroupOptions& options() const { return options_; }
+  [[nodiscard]] GroupStatus status() const;
+
+  // --- discovery
+  void discover(std::shared_ptr<DatabaseDiscovery> discovery, DiscoverOptions options);
+  /// Throws what the discovery throws. Returns complaints about bad entries.
+  std::vector<std::string> refresh(const std::stop_token& stop);
+  [[nodiscard]] std::vector<DatabaseEntry> entries();
+
+  // --- handlers; throw InvalidOperation after start()
+  void add_handler(bool inbox, std::string_view topic, HandlerFunction function,
+                   HandlerOptions options);
+  void add_fallback(bool inbox, HandlerFunction function, HandlerOptions options);
+
+  void start();
+  bool stop(std::optional<std::chrono::milliseconds> deadline);
+
+ private:
+  struct Discovering {
+    std::mutex running;  // held while the discovery is called; taken before the other
+    mutable std::mutex mutex;
+    std::shared_ptr<DatabaseDiscovery> source;
+    DiscoverOptions options;
+    bool succeeded = false;  // at least once
+    int failures = 0;
+    std::string error;
+    std::vector<std::string> bad_entries;
+    MonoTime due{};
+  };
+
+  [[nodiscard]] runtime::HandlerRegistry& registry(bool inbox);
+  /// Discovers when it is time to, and ends databases that have left.
+  MonoTime tick(const std::stop_token& stop);
+  void try_refresh(const std::stop_token& stop);
+  void note_failure(const std::string& error);
+  void finish_members();
+
+  const GroupOptions options_;
+  const Logger log_;
+  const Metrics metrics_;
+  const core::OwnerProcess process_;
+  runtime::HandlerRegistry outbox_handlers_;
+  runtime::HandlerRegistry inbox_handlers_;
+  group::Agenda care_;
+  group::Agenda fetchers_;
+  group::Agenda renewers_;
+  group::Agenda timekeepers_;
+  group::Turns turns_;
+  group::Listeners listeners_;
+  const group::GroupContext context_;
+  Discovering discovering_;
+  std::mutex stop_mutex_;           // taken before the other
+  mutable std::mutex start_mutex_;  // guards the handlers until the start, and the next two
+  std::unique_ptr<runtime::WorkerPool> pool_;
+  bool stopped_ = false;
+  group::Roster roster_;
+  group::Agenda::TaskPtr ticking_;
+};
+
+}  // namespace dovetail

@@ -1,0 +1,79 @@
+// The dispatchers of one database of a group, for as long as the database has work. The group's
+// threads visit them.
+//
+// Threads: from any; stop() and finish() from one thread at a time.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "group/agenda.hpp"
+#include "group/turns.hpp"
+#include "runtime/node_services.hpp"
+
+namespace dovetail::group {
+
+/// The threads that all databases of a group share.
+struct GroupThreads {
+  Agenda& fetchers;     ///< Claim and settle.
+  Agenda& renewers;     ///< Renew leases.
+  Agenda& timekeepers;  ///< Fire stop tokens. No I/O.
+  Turns& turns;
+  runtime::WorkerPool& pool;
+};
+
+class Work {
+ public:
+  Work(const GroupThreads& threads, runtime::Node& node, const runtime::NodeHandlers& handlers,
+       std::string key, std::size_t place);
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+  /// Stops without patience. No handler may run any more.
+  ~Work();
+
+  /// Begins to claim.
+  void start();
+
+  /// Holds no messages, and has no results to store.
+  [[nodiscard]] bool is_idle() const;
+  /// When messages were claimed last; the start of the work if none were.
+  [[nodiscard]] MonoTime last_claim() const { return last_claim_; }
+  /// Whether any message was claimed.
+  [[nodiscard]] bool has_claimed() const { return has_claimed_; }
+  [[nodiscard]] component::ServiceHealth health() const;
+
+  /// Claims nothing more if nothing is held. Returns false, and goes on, if something is.
+  bool try_pause();
+  void request_stop();
+  /// Waits for the handlers. Returns whether all have ended.
+  bool stop(MonoTime deadline);
+  /// Stores the last results. No visit is made after it.
+  void finish();
+
+ private:
+  struct Seen {
+    runtime::TripNeeds needs{};
+    MonoTime wake = MonoTime::max();
+  };
+
+  MonoTime step(const std::stop_token& stop);
+  [[nodiscard]] Seen assess() const;
+
+  const GroupThreads threads_;
+  Clock& clock_;
+  const std::string key_;
+  const std::size_t place_;
+  const std::chrono::milliseconds lease_;
+  std::vector<std::unique_ptr<runtime::Dispatcher>> dispatchers_;
+  std::atomic<MonoTime> last_claim_;
+  std::atomic<bool> has_claimed_{false};
+  std::atomic<bool> paused_{false};
+  Turns::EntryPtr turn_;
+  Agenda::TaskPtr fetching_;
+  std::vector<Agenda::TaskPtr> renewing_;
+  std::vector<Agenda::TaskPtr> keeping_time_;
+};
+
+}  // namespace dovetail::group
