@@ -3,7 +3,7 @@
 set -euo pipefail
 
 build_packages=(g++ cmake ninja-build ccache pkg-config libpq-dev libsqlite3-dev libspdlog-dev libfmt-dev libcli11-dev
-                nlohmann-json3-dev libhowardhinnant-date-dev)
+                nlohmann-json3-dev libhowardhinnant-date-dev libtomlplusplus-dev)
 test_packages=(libgtest-dev libgmock-dev librapidcheck-dev postgresql-15 postgresql-client-15 clang-format clang-tidy)
 
 if [ -t 1 ]; then bold=$'\033[1m' red=$'\033[31m' plain=$'\033[0m'; else bold='' red='' plain=''; fi
