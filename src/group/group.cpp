@@ -206,7 +206,7 @@ void PlatformGroup::on_any_inbox(InboxHandlerFunction function, HandlerOptions o
 }
 
 void PlatformGroup::forward(ForwardRule rule, HandlerOptions options) {
-  group::check_key(rule.to);
+  if (rule.to.empty()) throw std::invalid_argument("to must be the key of a database");
   const auto topic = rule.topic;
   on(
       topic,

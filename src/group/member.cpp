@@ -175,7 +175,7 @@ void Member::begin_services(runtime::Node& node) {
   auto instance = runtime::make_instance(node, *handlers_,
                                          {.heartbeat = heartbeat, .look_interval = unhandled_look});
   auto housekeeper = std::make_unique<runtime::Housekeeper>(
-      node.database(), node.chores(), node.options().worker.lease, node.log(), node.metrics());
+      node.database(), node.chores(), node.options().worker.lease, node.logger(), node.metrics());
   housekeeper->set_interval(idle_chores);
   instance_ = instance.get();
   housekeeper_ = housekeeper.get();

@@ -47,12 +47,14 @@ bool Roster::remove(std::string_view key) {
   return true;
 }
 
-std::vector<std::string> Roster::apply(const std::vector<DatabaseEntry>& entries) {
+std::vector<std::string> Roster::apply(const std::vector<DatabaseEntry>& entries,
+                                       const std::set<std::string>& unclear) {
   std::vector<std::string> complaints;
   const std::lock_guard lock(mutex_);
   std::erase_if(rows_, [&](const Row& row) {
-    const bool stays =
-        !row.discovered || std::ranges::find(entries, row.member->entry()) != entries.end();
+    const auto& entry = row.member->entry();
+    const bool stays = !row.discovered || unclear.contains(entry.key) ||
+                       std::ranges::find(entries, entry) != entries.end();
     if (!stays) let_go(row);
     return !stays;
   });

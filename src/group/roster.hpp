@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,9 +24,11 @@ class Roster {
   void add(DatabaseEntry entry);
   /// Throws InvalidOperation for a database of the discovery.
   bool remove(std::string_view key);
-  /// Makes `entries` the list of the discovery. Entries that have not changed keep their member.
-  /// Returns complaints about keys that add() has used.
-  [[nodiscard]] std::vector<std::string> apply(const std::vector<DatabaseEntry>& entries);
+  /// Makes `entries` the list of the discovery. Entries that have not changed keep their member,
+  /// and so do keys in `unclear`, whose new entries are bad. Returns complaints about keys that
+  /// add() has used.
+  [[nodiscard]] std::vector<std::string> apply(const std::vector<DatabaseEntry>& entries,
+                                               const std::set<std::string>& unclear);
 
   /// Null for an unknown key.
   [[nodiscard]] std::shared_ptr<Member> find(std::string_view key) const;

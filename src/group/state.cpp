@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -217,8 +218,11 @@ std::vector<std::string> PlatformGroup::State::refresh(const std::stop_token& st
     note_failure(error.what());
     throw;
   }
-  auto entries = group::checked_entries(std::move(found));
-  auto complaints = roster_.apply(entries.good);
+  std::set<std::string> unclear;
+  for (const auto& entry : found) unclear.insert(entry.key);
+  const auto entries = group::checked_entries(std::move(found));
+  for (const auto& entry : entries.good) unclear.erase(entry.key);
+  auto complaints = roster_.apply(entries.good, unclear);
   complaints.insert(complaints.begin(), entries.complaints.begin(), entries.complaints.end());
   const std::lock_guard lock(discovering_.mutex);
   if (complaints != discovering_.bad_entries) {

@@ -17,7 +17,7 @@ class Node {
   Node(std::unique_ptr<storage::Database> database, PlatformOptions options);
 
   [[nodiscard]] const PlatformOptions& options() const { return options_; }
-  [[nodiscard]] const Logger& log() const { return log_; }
+  [[nodiscard]] const Logger& logger() const { return log_; }
   [[nodiscard]] const Metrics& metrics() const { return metrics_; }
   [[nodiscard]] const core::OwnerProcess& process() const { return process_; }
   [[nodiscard]] storage::Database& database() { return *database_; }

@@ -28,7 +28,7 @@ std::unique_ptr<Dispatcher> make_dispatcher(Node& node, const component::Queue& 
                    .prefix = queue.queue->name() + ".",
                    .owner = OwnerToken::generate(),
                    .keep_done = queue.queue->options().retain_done.count() > 0,
-                   .log = node.log(),
+                   .log = node.logger(),
                    .metrics = node.metrics()};
   auto source = std::make_unique<QueueSource>(scope);
   return std::make_unique<Dispatcher>(std::move(scope), std::move(source),
@@ -43,7 +43,8 @@ std::unique_ptr<Instance> make_instance(Node& node, const NodeHandlers& handlers
     const auto& registry = handlers.of(queue.queue->name());
     worked.push_back({queue.queue->name(), registry.topics(), registry.handles_all()});
   }
-  return std::make_unique<Instance>(node.database(), worked, options, node.log(), node.metrics());
+  return std::make_unique<Instance>(node.database(), worked, options, node.logger(),
+                                    node.metrics());
 }
 
 }  // namespace dovetail::runtime

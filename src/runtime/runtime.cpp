@@ -44,7 +44,7 @@ Runtime::Services Runtime::make_services(WorkerPool& pool) {
   services.insert(services.begin(), node_.listener_service());
   services.insert(services.begin(), make_instance(node_, handlers_, {}));
   services.push_back(std::make_unique<Housekeeper>(
-      node_.database(), node_.chores(), options_.worker.lease, node_.log(), node_.metrics()));
+      node_.database(), node_.chores(), options_.worker.lease, node_.logger(), node_.metrics()));
   for (const auto& queue : worked_queues(node_, handlers_)) {
     services.push_back(make_dispatcher(node_, queue, handlers_, pool));
   }
@@ -56,7 +56,7 @@ void Runtime::start() {
   const std::lock_guard lock(start_mutex_);
   if (pool_) throw InvalidOperation("the platform has been started before");
   for (const auto& component : node_.components()) component->check_start();
-  auto pool = std::make_unique<WorkerPool>(worker_threads(options_), node_.log());
+  auto pool = std::make_unique<WorkerPool>(worker_threads(options_), node_.logger());
   auto services = make_services(*pool);
   try {
     pool->start();

@@ -243,9 +243,8 @@ TEST_P(GroupContract, TimersJobsInboxAndJoinsWorkInEveryDatabase) {
     platform.timers().schedule({.topic = "timer", .delay = milliseconds{50}});
     platform.jobs().create_or_update({.name = "j", .topic = "job", .cron = "* * * * * *"});
     platform.inbox().enqueue({.topic = "in", .source = "s", .message_id = "1"});
-    platform.joins().fan_out(
-        {.steps = {{.topic = "step"}, {.topic = "step"}},
-         .wait = Continuation{.on_complete_topic = "joined"}});
+    platform.joins().fan_out({.steps = {{.topic = "step"}, {.topic = "step"}},
+                              .wait = Continuation{.on_complete_topic = "joined"}});
   }
   for (const auto& key : group.keys()) {
     EXPECT_TRUE(eventually([&] {
