@@ -19,6 +19,7 @@ struct Measure {
   const char* name;
   Findings (*run)(const Settings&, const bench::Progress&);
   bool postgres_only = false;
+  bool only_if_named = false;
 };
 
 constexpr std::array measures{Measure{"enqueue", bench::enqueue},
@@ -30,7 +31,8 @@ constexpr std::array measures{Measure{"enqueue", bench::enqueue},
                               Measure{"snapshot", bench::snapshot, true},
                               Measure{"foreign", bench::foreign},
                               Measure{"transactions", bench::transactions},
-                              Measure{"idle", bench::idle}};
+                              Measure{"idle", bench::idle},
+                              Measure{"group", bench::group, false, true}};
 
 struct BenchArguments {
   std::vector<std::string> chosen;
@@ -45,6 +47,8 @@ struct BenchArguments {
   bool keep = false;
   bool preloaded = false;
   int foreign = Settings{}.foreign;
+  int databases = Settings{}.databases;
+  int busy = Settings{}.busy;
 };
 
 /// A line on a terminal that is drawn over and over; nothing where nobody watches.
@@ -84,7 +88,9 @@ Settings settings_of(const Globals& globals, const BenchArguments& arguments) {
                     .bulk_size = arguments.bulk_size,
                     .beside = arguments.beside,
                     .preloaded = arguments.preloaded,
-                    .foreign = arguments.foreign};
+                    .foreign = arguments.foreign,
+                    .databases = arguments.databases,
+                    .busy = arguments.busy};
   settings.platform.worker.batch_size = arguments.batch_size;
   settings.platform.worker.threads = arguments.threads;
   if (arguments.no_history) settings.platform.outbox.retain_done = std::chrono::seconds{0};
@@ -99,8 +105,8 @@ std::vector<Measure> chosen(const BenchArguments& arguments, bool postgres) {
     if (named && measure.postgres_only && !postgres) {
       throw std::invalid_argument(std::string{measure.name} + " is measured on PostgreSQL only");
     }
-    if (named || (arguments.chosen.empty() && (postgres || !measure.postgres_only)))
-      list.push_back(measure);
+    const bool usual = !measure.only_if_named && (postgres || !measure.postgres_only);
+    if (named || (arguments.chosen.empty() && usual)) list.push_back(measure);
   }
   return list;
 }
@@ -175,6 +181,15 @@ void add_sizes(CLI::App& command, BenchArguments& arguments) {
       ->capture_default_str();
 }
 
+void add_group(CLI::App& command, BenchArguments& arguments) {
+  command.add_option("--databases", arguments.databases, "group: databases of the group")
+      ->check(CLI::Range(12, 10'000))
+      ->capture_default_str();
+  command.add_option("--busy", arguments.busy, "group: databases with messages")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
+}
+
 void add_threads(CLI::App& command, BenchArguments& arguments) {
   command.add_option("--connections", arguments.connections, "Connections of enqueue")
       ->check(CLI::Range(1, 1'000))
@@ -215,9 +230,10 @@ void add_bench(CLI::App& app, Globals& globals) {
       .add_option(
           "measure", arguments->chosen,
           "enqueue, bulk, drain, latency, joins, claims, snapshot, foreign, transactions, idle; "
-          "all if absent")
+          "all of these if absent; and group, which creates databases and takes minutes")
       ->check(CLI::IsMember(names));
   add_sizes(command, *arguments);
+  add_group(command, *arguments);
   add_threads(command, *arguments);
   add_variants(command, *arguments);
   command.add_flag("--json", globals.json, "Answer in JSON");

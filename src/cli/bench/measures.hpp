@@ -22,6 +22,8 @@ struct Settings {
   std::string beside;       ///< snapshot: a database without one; empty: the same, before.
   bool preloaded = false;   ///< drain: the messages are there already.
   int foreign = 1'000'000;  ///< foreign: messages of a topic that the worker does not handle.
+  int databases = 200;      ///< group: databases of the group.
+  int busy = 5;             ///< group: of those, with messages.
 };
 
 /// Told how far a measure is: 0 to 1.
@@ -59,6 +61,10 @@ Findings foreign(const Settings& settings, const Progress& progress);
 /// Handlers that write through their transaction beside handlers that do not, each with 5 ms of
 /// other work.
 Findings transactions(const Settings& settings, const Progress& progress);
+/// Many databases in one process: the rate of few busy ones beside a single database, pickup beside
+/// databases in trouble, and the cost of a group without work. Takes minutes, and creates
+/// databases.
+Findings group(const Settings& settings, const Progress& progress);
 /// What a worker costs that has nothing to do.
 Findings idle(const Settings& settings, const Progress& progress);
 

@@ -1,0 +1,311 @@
+// dovetail bench group: many databases in one process, of which few have work.
+#include "dovetail/group.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "cli/bench/own_databases.hpp"
+#include "cli/bench/tools.hpp"
+
+namespace dovetail::cli::bench {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr seconds longest_start{120};
+constexpr int healthy_databases = 10;
+
+void wait_until(const std::function<bool()>& condition, seconds patience) {
+  const auto start = Steady::now();
+  while (!condition()) {
+    if (Steady::now() - start > patience) throw std::runtime_error("the group does not get there");
+    std::this_thread::sleep_for(milliseconds{2});
+  }
+}
+
+GroupOptions group_options(const Settings& settings) {
+  GroupOptions options{.database = settings.platform};
+  options.database.deploy_schema = false;
+  return options;
+}
+
+void add(PlatformGroup& group, std::span<const DatabaseEntry> entries) {
+  for (const auto& entry : entries) group.add(entry.key, entry.url, entry.schema);
+}
+
+std::size_t count_in(const PlatformGroup& group, GroupDatabaseState state) {
+  const auto status = group.status();
+  return static_cast<std::size_t>(
+      std::ranges::count(status.databases, state, &GroupDatabaseStatus::state));
+}
+
+/// Connections of this process: to the server, or open files of the databases.
+std::size_t connections(const Settings& settings, Platform* watcher) {
+  if (watcher != nullptr) {
+    return static_cast<std::size_t>(
+        ask(*watcher,
+            "select count(*) from pg_stat_activity where datname like 'dovetail\\_bench\\_%' and "
+            "datname <> current_database()")
+            .at(0)
+            .get<std::int64_t>(0));
+  }
+  const auto stem = std::filesystem::absolute(settings.url.substr(settings.url.find(':') + 1));
+  std::size_t open = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(file, gone).string();
+    if (!gone && target.starts_with(stem.string() + ".")) ++open;
+  }
+  return open;
+}
+
+/// Counts the calls of a handler that waits for a gate.
+class Gate {
+ public:
+  HandlerFunction handler() {
+    return [this](const Message&, HandlerContext& context) {
+      while (!open_ && !context.stop_token().stop_requested()) {
+        std::this_thread::sleep_for(milliseconds{1});
+      }
+      ++handled_;
+    };
+  }
+  /// Messages a second from the opening of the gate to the last call.
+  double open_and_drain(int messages) {
+    const auto start = Steady::now();
+    open_ = true;
+    wait_until([&] { return handled_ >= messages; }, seconds{300});
+    return messages / seconds_since(start);
+  }
+
+ private:
+  std::atomic<bool> open_{false};
+  std::atomic<int> handled_{0};
+};
+
+void put(const std::string& url, const Settings& settings, int count) {
+  auto options = settings.platform;
+  options.deploy_schema = false;
+  auto platform = Platform::open(url, options);
+  for (int sent = 0; sent < count;) {
+    const auto size = std::min(settings.bulk_size, count - sent);
+    const std::vector<EnqueueRequest> requests(static_cast<std::size_t>(size),
+                                               {.topic = topic, .payload = payload(sent)});
+    platform.outbox().enqueue_many(requests);
+    sent += size;
+  }
+}
+
+double drain_one(const Settings& settings, const DatabaseEntry& entry) {
+  put(entry.url, settings, settings.messages);
+  Gate gate;
+  auto options = settings.platform;
+  options.deploy_schema = false;
+  auto platform = Platform::open(entry.url, options);
+  platform.on(topic, gate.handler());
+  platform.start();
+  std::this_thread::sleep_for(seconds{1});
+  return gate.open_and_drain(settings.messages);
+}
+
+double drain_group(const Settings& settings, std::span<const DatabaseEntry> entries) {
+  const auto busy = std::min<std::size_t>(static_cast<std::size_t>(settings.busy), entries.size());
+  const int share = settings.messages / static_cast<int>(busy);
+  for (std::size_t i = 0; i < busy; ++i) {
+    put(entries[i * entries.size() / busy].url, settings, share);
+  }
+  Gate gate;
+  PlatformGroup group(group_options(settings));
+  add(group, entries);
+  group.on(topic, gate.handler());
+  group.start();
+  wait_until([&] { return count_in(group, GroupDatabaseState::closed) == 0; }, longest_start);
+  std::this_thread::sleep_for(seconds{1});
+  return gate.open_and_drain(share * static_cast<int>(busy));
+}
+
+// --- without work
+
+struct IdleCost {
+  double statements = 0;  // per database and second
+  std::size_t connections = 0;
+  double cpu = 0;
+};
+
+std::int64_t transactions(Platform& watcher) {
+  return ask(watcher,
+             "select sum(xact_commit + xact_rollback)::int8 from pg_stat_database where datname "
+             "like "
+             "'dovetail\\_bench\\_%'")
+      .at(0)
+      .get<std::int64_t>(0);
+}
+
+Finding idle_cost(const Settings& settings, std::span<const DatabaseEntry> entries,
+                  const Progress& progress) {
+  PlatformGroup group(group_options(settings));
+  add(group, entries);
+  group.on(topic, [](const Message&, HandlerContext&) {});
+  group.start();
+  auto watcher = is_postgres(settings.url) ? std::optional{open(settings)} : std::nullopt;
+  const double settle = 45;  // until the looks have become rare
+  const double counted = std::max(60.0, settings.seconds);
+  const auto wait = [&](double length, double from, double to) {
+    const auto start = Steady::now();
+    while (seconds_since(start) < length) {
+      std::this_thread::sleep_for(milliseconds{100});
+      progress(from + (to - from) * seconds_since(start) / length);
+    }
+  };
+  wait(settle, 0, 0.4);
+  const auto before = watcher ? transactions(*watcher) : 0;
+  wait(counted, 0.4, 1);
+  const auto held = connections(settings, watcher ? &*watcher : nullptr);
+  const auto count = static_cast<double>(entries.size());
+  nlohmann::ordered_json figures{{"databases", entries.size()}, {"connections", held}};
+  std::string result =
+      with_thousands(static_cast<double>(held)) + (watcher ? " connections" : " open files");
+  if (watcher) {
+    const auto rate = static_cast<double>(transactions(*watcher) - before) / counted / count;
+    figures["statements_per_second_and_database"] = rate;
+    result = fixed(rate, 3) + " statements/s and database, " + result;
+  }
+  return {"idle group", with_thousands(count) + " databases", result, figures};
+}
+
+// --- pickup
+
+/// Milliseconds from enqueue() of another Platform to the handler's start.
+std::vector<double> pickups(const Settings& settings, PlatformGroup& group,
+                            std::span<const DatabaseEntry> entries, std::atomic<double>& picked_at,
+                            double length) {
+  std::vector<Platform> producers;
+  auto options = settings.platform;
+  options.deploy_schema = false;
+  options.max_connections = 1;
+  for (const auto& entry : entries) producers.push_back(Platform::open(entry.url, options));
+  wait_until([&] { return count_in(group, GroupDatabaseState::closed) == 0; }, longest_start);
+  std::vector<double> samples;
+  const auto start = Steady::now();
+  for (std::size_t i = 0; seconds_since(start) < length; ++i) {
+    picked_at = 0;
+    const auto sent = Steady::now();
+    producers[i % producers.size()].outbox().enqueue({.topic = topic, .payload = payload(0)});
+    wait_until([&] { return picked_at != 0; }, seconds{60});
+    samples.push_back(picked_at * 1e3 -
+                      std::chrono::duration<double, std::milli>(sent.time_since_epoch()).count());
+    std::this_thread::sleep_for(milliseconds{20});
+  }
+  return samples;
+}
+
+double percentile(std::vector<double> samples, double share) {
+  std::ranges::sort(samples);
+  return samples.at(static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1)));
+}
+
+/// With databases that are down, have no tables, or hang.
+struct Trouble {
+  explicit Trouble(const Settings& settings, const DatabaseEntry& without_tables,
+                   const DatabaseEntry& hanging)
+      : empty(without_tables), locked(hanging) {
+    auto options = settings.platform;
+    options.deploy_schema = false;
+    blocker.emplace(Platform::open(hanging.url, options));
+    transaction.emplace(blocker->begin());
+    if (is_postgres(settings.url)) {
+      for (const auto* table : {"outbox", "inbox", "timers", "instance"}) {
+        transaction->execute("lock table \"" + settings.platform.schema + "\"." + table +
+                             " in access exclusive mode");
+      }
+    }
+  }
+  DatabaseEntry down{"down", "postgresql://127.0.0.1:1/nobody", {}};
+  DatabaseEntry empty;
+  DatabaseEntry locked;
+  std::optional<Platform> blocker;
+  std::optional<Transaction> transaction;
+};
+
+std::vector<double> measure_pickup(const Settings& settings, std::span<const DatabaseEntry> healthy,
+                                   const Trouble* trouble) {
+  std::atomic<double> picked_at{0};
+  PlatformGroup group(group_options(settings));
+  add(group, healthy);
+  if (trouble != nullptr) {
+    group.add("down", trouble->down.url);
+    group.add("empty", trouble->empty.url);
+    group.add("hangs", trouble->locked.url);
+  }
+  group.on(topic, [&](const Message&, HandlerContext&) {
+    picked_at = std::chrono::duration<double>(Steady::now().time_since_epoch()).count();
+  });
+  group.start();
+  return pickups(settings, group, healthy, picked_at, settings.seconds);
+}
+
+Finding isolation(const Settings& settings, const OwnDatabases& databases,
+                  const DatabaseEntry& empty) {
+  const std::span all{databases.entries()};
+  const auto healthy = all.subspan(0, std::min<std::size_t>(healthy_databases, all.size() - 1));
+  const auto without = measure_pickup(settings, healthy, nullptr);
+  const Trouble trouble(settings, empty, all[all.size() - 2]);
+  const auto with = measure_pickup(settings, healthy, &trouble);
+  const auto p99 = percentile(with, 0.99);
+  const auto clean = percentile(without, 0.99);
+  return {"pickup beside trouble",
+          "one database is down, one has no tables, one hangs",
+          "p50 " + fixed(percentile(with, 0.5), 2) + "  p99 " + fixed(p99, 2) + " ms, " +
+              fixed(percentile(without, 0.5), 2) + " and " + fixed(clean, 2) + " without: p99 " +
+              fixed(p99 / clean, 2) + " times",
+          {{"p50_ms", percentile(with, 0.5)},
+           {"p99_ms", p99},
+           {"clean_p50_ms", percentile(without, 0.5)},
+           {"clean_p99_ms", clean},
+           {"p99_ratio", p99 / clean}}};
+}
+
+Finding migration(const Settings& settings, std::span<const DatabaseEntry> entries) {
+  PlatformGroup group(group_options(settings));
+  add(group, entries);
+  const auto start = Steady::now();
+  for (const auto& result : group.migrate()) {
+    if (!result.error.empty()) throw std::runtime_error(result.key + ": " + result.error);
+  }
+  const auto took = seconds_since(start);
+  return {"migration",
+          with_thousands(static_cast<double>(entries.size())) + " databases",
+          fixed(took, 1) + " s",
+          {{"databases", entries.size()}, {"seconds", took}}};
+}
+
+}  // namespace
+
+Findings group(const Settings& settings, const Progress& progress) {
+  const OwnDatabases databases(settings, settings.databases + 1);
+  const std::span all{databases.entries()};
+  const auto entries = all.subspan(0, all.size() - 1);
+  Findings findings;
+  findings.push_back(migration(settings, entries));
+  progress(0.1);
+  const auto one = drain_one(settings, entries.front());
+  const auto many = drain_group(settings, entries);
+  findings.push_back({"drain",
+                      with_thousands(settings.busy) + " busy of " +
+                          with_thousands(settings.databases) + " databases",
+                      with_thousands(many) + " messages/s, " + with_thousands(one) +
+                          " of a single database: " + fixed(many / one, 2) + " times",
+                      {{"per_second", many}, {"single_per_second", one}, {"ratio", many / one}}});
+  progress(0.3);
+  findings.push_back(isolation(settings, databases, all.back()));
+  progress(0.5);
+  findings.push_back(
+      idle_cost(settings, entries, [&](double share) { progress(0.5 + 0.5 * share); }));
+  return findings;
+}
+
+}  // namespace dovetail::cli::bench
