@@ -10,6 +10,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace dovetail {
@@ -44,7 +45,7 @@ class DatabaseDiscovery {
 /// A discovery that runs `query` on a control database. The query returns the columns `key`, `url`
 /// and, if it wants, `schema`, in this order. A row with a null key or URL is an error. The control
 /// database needs no tables of Dovetail.
-[[nodiscard]] std::shared_ptr<DatabaseDiscovery> query_discovery(std::string url,
+[[nodiscard]] std::shared_ptr<DatabaseDiscovery> query_discovery(std::string_view url,
                                                                  std::string query);
 
 /// A discovery that reads a TOML file:

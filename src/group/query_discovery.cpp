@@ -14,7 +14,7 @@ constexpr std::chrono::seconds control_retry_for{5};
 
 class QueryDiscovery final : public DatabaseDiscovery {
  public:
-  QueryDiscovery(const std::string& url, std::string query)
+  QueryDiscovery(std::string_view url, std::string query)
       : database_(runtime::open_database(url, {.max_connections = 1,
                                                .service_connections = 1,
                                                .retry_for = control_retry_for,
@@ -68,7 +68,7 @@ class QueryDiscovery final : public DatabaseDiscovery {
 
 }  // namespace
 
-std::shared_ptr<DatabaseDiscovery> query_discovery(std::string url, std::string query) {
+std::shared_ptr<DatabaseDiscovery> query_discovery(std::string_view url, std::string query) {
   if (query.empty()) throw std::invalid_argument("query_discovery: the query is empty");
   return std::make_shared<QueryDiscovery>(url, std::move(query));
 }

@@ -56,6 +56,13 @@ Result SessionCore::run(const storage::StatementTexts& texts, const storage::Sta
   return run_first_or_next(command_for(texts, statement, params));
 }
 
+Result SessionCore::run_planned_anew(const storage::StatementTexts& texts,
+                                     const storage::Statement& statement, const Params& params) {
+  auto command = command_for(texts, statement, params);
+  command.prepare = false;
+  return run_first_or_next(command);
+}
+
 std::vector<Result> SessionCore::run_all(const storage::StatementTexts& texts,
                                          std::span<const Call> calls) {
   std::vector<Command> commands;

@@ -39,6 +39,9 @@ class SessionCore {
 
   Result run(const storage::StatementTexts& texts, const storage::Statement& statement,
              const Params& params);
+  /// The same, planned for this call: for a statement whose plan depends on the size of tables.
+  Result run_planned_anew(const storage::StatementTexts& texts, const storage::Statement& statement,
+                          const Params& params);
   struct Call {
     const storage::Statement* statement;
     Params params;

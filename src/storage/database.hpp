@@ -33,7 +33,8 @@ struct DatabaseOptions {
   std::shared_ptr<Clock> clock{};
   Logger log{};
   Metrics metrics{};
-  /// What logs, metrics and errors call the database. Empty: its URL without secrets.
+  /// What name() returns, and so what logs and metrics call the database. Empty: its URL without
+  /// secrets.
   std::string label{};
   /// Shared with other databases; see connection_budget.hpp. Absent: none. SQLite does not use it:
   /// its connections are open files.

@@ -4,7 +4,7 @@
 -- returns: outbox integer, inbox integer, timers integer, jobs integer
 -- How long until there is something to do, in microseconds from now (?1); zero or negative when there is. Messages of paused
 -- topics are left out once a claim has put them aside. Of messages in progress, the end of their leases counts: among the first
--- of each lane, where the claims of the longest standing are.
+-- of each lane, where the oldest claims are.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5)),
 outbox_due(at) as (
   select (select ready_at from {schema}_outbox
