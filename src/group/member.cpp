@@ -19,6 +19,8 @@ constexpr milliseconds linger{5'000};
 constexpr milliseconds short_linger{1'000};
 constexpr milliseconds check_interval{1'000};
 constexpr milliseconds leave_interval{20};
+/// A database without work that is not looked at for so long holds no connections.
+constexpr milliseconds worth_closing{1'500};
 constexpr milliseconds heartbeat{30'000};
 constexpr milliseconds unhandled_look{300'000};
 constexpr milliseconds idle_chores{600'000};
@@ -162,7 +164,9 @@ MonoTime Member::look_after(const std::stop_token& stop) {
     next = woken_by_glance_ ? now() + short_linger : look_at_;
   }
   note_success();
-  return std::min(next, services_due);
+  const auto step_due = std::min(next, services_due);
+  if (!work() && step_due - now() >= worth_closing) node()->database().close_idle();
+  return step_due;
 }
 
 void Member::begin_services(runtime::Node& node) {

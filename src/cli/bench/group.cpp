@@ -43,6 +43,10 @@ std::size_t count_in(const PlatformGroup& group, GroupDatabaseState state) {
       std::ranges::count(status.databases, state, &GroupDatabaseStatus::state));
 }
 
+void wait_until_open(const PlatformGroup& group) {
+  wait_until([&] { return count_in(group, GroupDatabaseState::closed) == 0; }, longest_start);
+}
+
 /// Connections of this process: to the server, or open files of the databases.
 std::size_t connections(const Settings& settings, Platform* watcher) {
   if (watcher != nullptr) {
@@ -123,18 +127,12 @@ double drain_group(const Settings& settings, std::span<const DatabaseEntry> entr
   add(group, entries);
   group.on(topic, gate.handler());
   group.start();
-  wait_until([&] { return count_in(group, GroupDatabaseState::closed) == 0; }, longest_start);
+  wait_until_open(group);
   std::this_thread::sleep_for(seconds{1});
   return gate.open_and_drain(share * static_cast<int>(busy));
 }
 
 // --- without work
-
-struct IdleCost {
-  double statements = 0;  // per database and second
-  std::size_t connections = 0;
-  double cpu = 0;
-};
 
 std::int64_t transactions(Platform& watcher) {
   return ask(watcher,
@@ -179,29 +177,27 @@ Finding idle_cost(const Settings& settings, std::span<const DatabaseEntry> entri
 
 // --- pickup
 
-/// Milliseconds from enqueue() of another Platform to the handler's start.
-std::vector<double> pickups(const Settings& settings, PlatformGroup& group,
-                            std::span<const DatabaseEntry> entries, std::atomic<double>& picked_at,
-                            double length) {
-  std::vector<Platform> producers;
-  auto options = settings.platform;
-  options.deploy_schema = false;
-  options.max_connections = 1;
-  for (const auto& entry : entries) producers.push_back(Platform::open(entry.url, options));
-  wait_until([&] { return count_in(group, GroupDatabaseState::closed) == 0; }, longest_start);
-  std::vector<double> samples;
-  const auto start = Steady::now();
-  for (std::size_t i = 0; seconds_since(start) < length; ++i) {
-    picked_at = 0;
-    const auto sent = Steady::now();
-    producers[i % producers.size()].outbox().enqueue({.topic = topic, .payload = payload(0)});
-    wait_until([&] { return picked_at != 0; }, seconds{60});
-    samples.push_back(picked_at * 1e3 -
-                      std::chrono::duration<double, std::milli>(sent.time_since_epoch()).count());
-    std::this_thread::sleep_for(milliseconds{20});
+/// Enqueues into each database in turn. Milliseconds from enqueue() to the handler's start.
+class Pickups {
+ public:
+  HandlerFunction handler() {
+    return [this](const Message&, HandlerContext&) { picked_at_ = now_ms(); };
   }
-  return samples;
-}
+  template <class Enqueue>
+  double once(const Enqueue& enqueue) {
+    picked_at_ = 0;
+    const auto sent = now_ms();
+    enqueue();
+    wait_until([&] { return picked_at_ != 0; }, seconds{90});
+    return picked_at_ - sent;
+  }
+
+ private:
+  static double now_ms() {
+    return std::chrono::duration<double, std::milli>(Steady::now().time_since_epoch()).count();
+  }
+  std::atomic<double> picked_at_{0};
+};
 
 double percentile(std::vector<double> samples, double share) {
   std::ranges::sort(samples);
@@ -233,7 +229,7 @@ struct Trouble {
 
 std::vector<double> measure_pickup(const Settings& settings, std::span<const DatabaseEntry> healthy,
                                    const Trouble* trouble) {
-  std::atomic<double> picked_at{0};
+  Pickups pickups;
   PlatformGroup group(group_options(settings));
   add(group, healthy);
   if (trouble != nullptr) {
@@ -241,11 +237,47 @@ std::vector<double> measure_pickup(const Settings& settings, std::span<const Dat
     group.add("empty", trouble->empty.url);
     group.add("hangs", trouble->locked.url);
   }
-  group.on(topic, [&](const Message&, HandlerContext&) {
-    picked_at = std::chrono::duration<double>(Steady::now().time_since_epoch()).count();
-  });
+  group.on(topic, pickups.handler());
   group.start();
-  return pickups(settings, group, healthy, picked_at, settings.seconds);
+  std::this_thread::sleep_for(seconds{2});
+  std::vector<double> samples;
+  const auto start = Steady::now();
+  for (std::size_t i = 0; seconds_since(start) < settings.seconds; ++i) {
+    auto& platform = group[healthy[i % healthy.size()].key];
+    samples.push_back(
+        pickups.once([&] { platform.outbox().enqueue({.topic = topic, .payload = payload(0)}); }));
+    std::this_thread::sleep_for(milliseconds{20});
+  }
+  return samples;
+}
+
+/// From another process, into a database that the group looks at once in a while.
+Finding idle_pickup(const Settings& settings, std::span<const DatabaseEntry> entries) {
+  constexpr milliseconds poll{2'000};
+  Pickups pickups;
+  auto options = group_options(settings);
+  options.max_listeners = 0;
+  options.max_poll_interval = poll;
+  PlatformGroup group(options);
+  add(group, entries);
+  group.on(topic, pickups.handler());
+  group.start();
+  wait_until_open(group);
+  std::this_thread::sleep_for(2 * poll);
+  auto other = settings.platform;
+  other.deploy_schema = false;
+  std::vector<double> samples;
+  for (std::size_t i = 0; i < std::min<std::size_t>(10, entries.size()); ++i) {
+    auto producer = Platform::open(entries[i].url, other);
+    samples.push_back(
+        pickups.once([&] { producer.outbox().enqueue({.topic = topic, .payload = payload(0)}); }));
+  }
+  const auto slowest = *std::ranges::max_element(samples);
+  const auto ratio = slowest / static_cast<double>(poll.count());
+  return {"pickup in an idle database",
+          "looked at every 2 s, no listener",
+          "slowest " + fixed(slowest, 0) + " ms: " + fixed(ratio, 2) + " of the interval",
+          {{"slowest_ms", slowest}, {"poll_ms", poll.count()}, {"ratio", ratio}}};
 }
 
 Finding isolation(const Settings& settings, const OwnDatabases& databases,
@@ -302,6 +334,8 @@ Findings group(const Settings& settings, const Progress& progress) {
                       {{"per_second", many}, {"single_per_second", one}, {"ratio", many / one}}});
   progress(0.3);
   findings.push_back(isolation(settings, databases, all.back()));
+  progress(0.4);
+  findings.push_back(idle_pickup(settings, entries));
   progress(0.5);
   findings.push_back(
       idle_cost(settings, entries, [&](double share) { progress(0.5 + 0.5 * share); }));
