@@ -316,7 +316,7 @@ class Jobs {
   /// The time until the next call is needed.
   [[nodiscard]] std::optional<std::chrono::microseconds> next_due(const std::stop_token& stop = {});
   /// Throws when a stored job has a time zone and this system has no time zone files.
-  void require_zones();
+  void require_zones(const std::stop_token& stop = {});
   /// Records that a handler starts a run.
   void note_started(JobRunId run);
   /// Deletes runs that ended longer than `age` ago and returns their number.

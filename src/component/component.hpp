@@ -51,7 +51,7 @@ class Component {
   /// Wraps a handler of the outbox, for a component that takes part in its calls.
   virtual HandlerFunction around(HandlerFunction function) { return function; }
   /// Throws when the platform cannot be started.
-  virtual void check_start() {}
+  virtual void check_start(const std::stop_token& /*stop*/) {}
 };
 
 /// The components of one database, in the order of the list.

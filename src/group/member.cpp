@@ -144,7 +144,7 @@ MonoTime Member::step(const std::stop_token& stop) {
 }
 
 MonoTime Member::look_after(const std::stop_token& stop) {
-  if (!services_) begin_services(opened(stop));
+  if (!services_) begin_services(opened(stop), stop);
   const auto services_due = services_->run_due(group_.clock, stop);
   MonoTime next{};
   if (work()) {
@@ -169,11 +169,11 @@ MonoTime Member::look_after(const std::stop_token& stop) {
   return step_due;
 }
 
-void Member::begin_services(runtime::Node& node) {
+void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
   handlers_ = std::make_unique<runtime::NodeHandlers>(node);
   handlers_->add_all("outbox", group_.outbox_handlers);
   handlers_->add_all("inbox", group_.inbox_handlers);
-  for (const auto& component : node.components()) component->check_start();
+  for (const auto& component : node.components()) component->check_start(stop);
   const auto wake = [this](MonoTime at) { group_.care.wake_by(task_, at); };
   services_ = std::make_unique<StepList>(wake);
   auto instance = runtime::make_instance(node, *handlers_,

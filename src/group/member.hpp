@@ -81,7 +81,7 @@ class Member {
   [[nodiscard]] std::shared_ptr<runtime::Node> node() const;
   [[nodiscard]] runtime::Node& opened(const std::stop_token& stop);
   [[nodiscard]] PlatformOptions platform_options() const;
-  void begin_services(runtime::Node& node);
+  void begin_services(runtime::Node& node, const std::stop_token& stop);
   [[nodiscard]] std::optional<MonoDuration> glance(const std::stop_token& stop);
   void wake_up();
   void sleep();

@@ -82,7 +82,10 @@ component::ServiceHealth Instance::health() const {
   return health_;
 }
 
-MonoTime Instance::step(const std::stop_token& /*stop*/) {
+MonoTime Instance::step(const std::stop_token& stop) {
+  call_ = {};
+  const std::stop_callback by_caller(stop, [this] { call_.request_stop(); });
+  const std::stop_callback by_end(io_.get_token(), [this] { call_.request_stop(); });
   if (leaving_) {
     remove();
     const std::lock_guard lock(mutex_);
@@ -110,7 +113,7 @@ void Instance::beat(InstanceState state) {
   try {
     WallTime started_at{};
     database_.write(
-        {.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
+        {.single_statement = true, .repeatable = true, .service = true, .stop = call_.get_token()},
         [&](storage::WriteSession& session) {
           started_at = database_.store<storage::InstanceStore>().beat(session, entry_, state);
         });
@@ -146,7 +149,7 @@ void Instance::remove() {
   if (failing_ || !entry_.started_at) return;
   try {
     database_.write(
-        {.single_statement = true, .repeatable = true, .service = true, .stop = io_.get_token()},
+        {.single_statement = true, .repeatable = true, .service = true, .stop = call_.get_token()},
         [&](storage::WriteSession& session) {
           database_.store<storage::InstanceStore>().remove(session, id());
         });
@@ -170,7 +173,7 @@ void Instance::look() {
 void Instance::look_at(storage::QueueOperator& store, const char* queue) {
   try {
     auto topics = instance::find_unhandled(database_, store, queue, options_.unhandled,
-                                           {.service = true, .stop = io_.get_token()});
+                                           {.service = true, .stop = call_.get_token()});
     look_failures_.erase(queue);
     instance::sort_by_wait(topics);
     std::size_t warnings = 0;
@@ -180,7 +183,7 @@ void Instance::look_at(storage::QueueOperator& store, const char* queue) {
       if (warnings < most_warnings && warn(topic)) ++warnings;
     }
   } catch (const std::exception& error) {
-    if (io_.stop_requested()) return;
+    if (call_.stop_requested()) return;
     metrics_.count("instance.look_failed", 1, {{"store", database_.name()}, {"queue", queue}});
     if (!look_failures_.insert(queue).second) return;
     log_.write(LogLevel::warn, "instance.look_failed",

@@ -89,6 +89,7 @@ class Instance final : public component::SteppedService {
   std::set<std::string> look_failures_;          // the queues that the last look could not read
   std::map<std::pair<std::string, std::string>, MonoTime> warned_;  // when, by queue and topic
 
+  std::stop_source call_;  // ends the I/O of the step under way
   MonoTime beat_at_{};
   MonoTime look_at_ = MonoTime::max();
 

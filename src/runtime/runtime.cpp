@@ -55,7 +55,7 @@ void Runtime::start() {
   node_.process().require();
   const std::lock_guard lock(start_mutex_);
   if (pool_) throw InvalidOperation("the platform has been started before");
-  for (const auto& component : node_.components()) component->check_start();
+  for (const auto& component : node_.components()) component->check_start({});
   auto pool = std::make_unique<WorkerPool>(worker_threads(options_), node_.logger());
   auto services = make_services(*pool);
   try {

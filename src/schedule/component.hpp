@@ -15,7 +15,7 @@ class Component final : public component::Component {
   std::vector<std::unique_ptr<component::Service>> services(storage::Listener& listener) override;
   /// A message that is a job's run starts that run.
   HandlerFunction around(HandlerFunction function) override;
-  void check_start() override { jobs.require_zones(); }
+  void check_start(const std::stop_token& stop) override { jobs.require_zones(stop); }
 
   Timers timers;
   Jobs jobs;

@@ -245,8 +245,10 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
 
 // --- scheduling: see also job_planner.cpp
 
-void Jobs::require_zones() {
-  const auto jobs = list();
+void Jobs::require_zones(const std::stop_token& stop) {
+  std::vector<Job> jobs;
+  database_->read([&](storage::ReadSession& session) { jobs = store_->list(session); },
+                  {.service = true, .stop = stop});
   if (std::ranges::any_of(jobs, [](const Job& job) { return job.time_zone != "UTC"; })) {
     require_time_zone_database();
   }
