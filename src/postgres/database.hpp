@@ -7,6 +7,7 @@
 #include <string>
 
 #include "postgres/connection.hpp"
+#include "postgres/fanout_store.hpp"
 #include "postgres/inbox_store.hpp"
 #include "postgres/instance_store.hpp"
 #include "postgres/job_store.hpp"
@@ -79,6 +80,7 @@ class Database final : public storage::Database {
   TimerStore timers_;
   QueueStore timer_queue_;
   JobStore jobs_;
+  FanoutStore fanouts_;
   JoinStore joins_;
   LeaseStore leases_;
   InstanceStore instances_;

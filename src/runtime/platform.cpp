@@ -1,5 +1,6 @@
 #include "dovetail/platform.hpp"
 
+#include "fanout/component.hpp"
 #include "inbox/component.hpp"
 #include "instance/component.hpp"
 #include "join/component.hpp"
@@ -187,6 +188,9 @@ Timers& Platform::timers() {
 }
 Jobs& Platform::jobs() {
   return state_->runtime.node().get<schedule::Component>().jobs;
+}
+Fanout& Platform::fanout() {
+  return state_->runtime.node().get<fanout::Component>().fanout;
 }
 Instances& Platform::instances() {
   return state_->runtime.node().get<instance::Component>().instances;

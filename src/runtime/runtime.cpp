@@ -33,6 +33,10 @@ Runtime::~Runtime() {
 
 void Runtime::add_component_handlers() {
   for (const auto& component : node_->components()) {
+    component->accept_handlers(
+        [this](std::string_view topic, HandlerFunction function, HandlerOptions options) {
+          add_handler("outbox", topic, std::move(function), std::move(options));
+        });
     for (auto& handler : component->handlers()) {
       const auto topic = handler->topic();
       auto options = handler->options();
