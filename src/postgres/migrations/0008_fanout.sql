@@ -176,8 +176,8 @@ create function {schema}._fanout_spread(topic text, work_key text, shard_key tex
 -- work_keys: one for each shard key, or a single one for all of them. ids: for the messages, one for each shard key.
 --
 -- Correct without any lock: the row of a slice names its message. A second caller that saw an older row waits for the
--- first one, and then finds that the row has changed. It compares what it saw, because its snapshot may not show the
--- message that the first caller has enqueued meanwhile.
+-- first one, and then changes nothing, because the row is not at its place any more (ctid). Its snapshot alone would not
+-- do: it may not show the message that the first caller has enqueued meanwhile.
 create function {schema}._fanout_enqueue_due(topic text, shard_keys text[], work_keys text[], ids uuid[], notify boolean)
   returns table (message_id uuid, replaced boolean)
   language plpgsql volatile
@@ -206,46 +206,49 @@ begin
       left join {schema}.fanout_policy p on p.topic = v_topic and p.work_key = k.work_key
       left join {schema}.fanout_policy a on a.topic = v_topic and a.work_key = ''
   ),
-  candidate as materialized (
-    select distinct on (w.work_key, w.shard_key) w.work_key, w.shard_key, w.id,
+  candidate as (
+    select w.work_key, w.shard_key, coalesce(w.id, {schema}.uuid_v7()) as id,
            (p.every + {schema}._fanout_spread(v_topic, w.work_key, w.shard_key) % (p.jitter + 1))
              * interval '1 microsecond' as wait
       from (select u.shard_key collate "C" as shard_key, coalesce(v_one_key, u.work_key) collate "C" as work_key, u.id
               from unnest(shard_keys, work_keys, ids) as u(shard_key, work_key, id)) w
       join policy p on p.work_key = w.work_key
      where p.every is not null
-     order by w.work_key, w.shard_key
   ),
-  due as (
-    select c.work_key, c.shard_key, c.id, f.message_id as replaced_id, f.last_completed_at
+  due as materialized (
+    select distinct on (c.work_key, c.shard_key) c.work_key, c.shard_key, c.id, f.ctid as place,
+           f.message_id as replaced_id, f.last_completed_at
       from candidate c
       left join {schema}.fanout_cursor f on f.topic = v_topic and f.work_key = c.work_key and f.shard_key = c.shard_key
      where (f.last_completed_at is null or f.last_completed_at + c.wait <= v_now)
        and (f.message_id is null
             or (f.enqueued_at + c.wait <= v_now
                 and not exists (select from {schema}.outbox o where o.id = f.message_id)))
+     order by c.work_key, c.shard_key
   ),
-  taken as (
-    insert into {schema}.fanout_cursor as f (topic, work_key, shard_key, created_at, updated_at, last_completed_at,
-                                             enqueued_at, message_id, replaced_id)
-    select v_topic, d.work_key, d.shard_key, v_now, v_now, d.last_completed_at, v_now,
-           coalesce(d.id, {schema}.uuid_v7()), d.replaced_id
+  moved as (
+    update {schema}.fanout_cursor f
+       set message_id = d.id, replaced_id = d.replaced_id, enqueued_at = v_now, updated_at = v_now
       from due d
+     where d.place is not null and f.ctid = d.place
+    returning f.message_id, f.work_key, f.shard_key, f.last_completed_at, f.replaced_id
+  ),
+  added as (
+    insert into {schema}.fanout_cursor as f (topic, work_key, shard_key, created_at, updated_at, enqueued_at, message_id)
+    select v_topic, d.work_key, d.shard_key, v_now, v_now, v_now, d.id
+      from due d
+     where d.place is null
      order by d.work_key, d.shard_key
-    on conflict on constraint fanout_cursor_pkey do update
-       set message_id = excluded.message_id, replaced_id = excluded.replaced_id, enqueued_at = excluded.enqueued_at,
-           updated_at = excluded.updated_at
-     where f.message_id is not distinct from excluded.replaced_id
-       and f.last_completed_at is not distinct from excluded.last_completed_at
+    on conflict on constraint fanout_cursor_pkey do nothing
     returning f.message_id, f.work_key, f.shard_key, f.last_completed_at, f.replaced_id
   )
   select array_agg(t.message_id), array_agg('fanout:' || v_topic || ':' || t.work_key),
          array_agg(v_head || to_json(t.work_key)::text || ',"shard_key":' || to_json(t.shard_key)::text
                    || ',"window_start":'
-                   || coalesce(rtrim(to_json(t.last_completed_at at time zone 'UTC')::text, '"') || 'Z"', 'null') || '}'),
+                   || coalesce(rtrim(to_json(t.last_completed_at at time zone 'UTC')::text, '"') || 'Z"}', 'null}')),
          array_agg(t.replaced_id is not null)
     into v_ids, v_topics, v_payloads, v_replaced
-    from taken t;
+    from (select m.* from moved m union all select a.* from added a) t;
   if v_ids is null then
     return;
   end if;
