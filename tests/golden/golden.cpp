@@ -140,6 +140,17 @@ TEST(Golden, TheOrderServiceShipsEveryOrderExactlyOnce) {
   EXPECT_THAT(result.out, HasSubstr("Every order was shipped exactly once"));
 }
 
+TEST(Golden, TheExampleOfAFanoutCopiesEveryPaymentOnce) {
+  const TemporaryDirectory directory;
+  const auto result = run_command(
+      {"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/fanout_etl"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "after round 1: 4 payments in the warehouse\n"
+            "after round 2: 8 payments in the warehouse\n"
+            "after round 3: 12 payments in the warehouse\n");
+}
+
 TEST(Golden, TheExamplesOfJoinsDoWhatTheySay) {
   const TemporaryDirectory directory;
   const auto run = [&](const std::string& example) {
