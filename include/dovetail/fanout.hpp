@@ -303,8 +303,10 @@ class Fanout {
   void handle_slice(const FanoutHandlerFunction& function, const Message& message,
                     HandlerContext& context);
   FanoutRound run_round(const FanoutPlan& plan, FanoutCandidates candidates, RoundJoin* join);
-  void plan_page(const FanoutPlan& plan, std::span<const FanoutCandidate> page, RoundJoin* join,
-                 FanoutRound& round);
+  FanoutRound plan_pages(const FanoutPlan& plan, std::span<const FanoutCandidate> candidates,
+                         RoundJoin* join);
+  FanoutRound plan_page(const FanoutPlan& plan, std::span<const FanoutCandidate> page,
+                        RoundJoin* join);
   void keep_good(const FanoutPlan& plan, std::vector<FanoutCandidate>& page,
                  FanoutRound& round) const;
   void require_policy(const FanoutPlan& plan);

@@ -1,5 +1,6 @@
 // Rounds: a cron job's message takes the lease, asks the planner, and enqueues the due slices.
 #include <algorithm>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -18,8 +19,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t candidates_at_once = 5'000;  // in one transaction
-constexpr std::size_t candidates_of_one_writer = 1'000;
+constexpr std::size_t candidates_at_once = 5'000;
+constexpr std::size_t candidates_of_transaction = 2'500;
+constexpr std::size_t candidates_of_one_writer = 1'000;  // other writers wait for it
 constexpr milliseconds longest_busy_pause{10'000};
 constexpr std::size_t logged_bad_candidates = 10;  // of a round
 
@@ -41,6 +43,11 @@ void require_running(const FanoutPlan& plan) {
   if (!plan.stop.stop_requested()) return;
   throw Error({.kind = ErrorKind::cancelled, .native_code = {}, .statement = "fanout_plan"},
               "the round was stopped before its end; the slices that it has enqueued stay");
+}
+
+void add_planned(FanoutRound& round, const FanoutRound& planned) {
+  round.enqueued += planned.enqueued;
+  round.replaced += planned.replaced;
 }
 
 std::string output_of(const FanoutRound& round) {
@@ -81,17 +88,11 @@ FanoutRound Fanout::run_round(const FanoutPlan& plan, FanoutCandidates candidate
                               RoundJoin* join) {
   require_policy(plan);
   const auto begun = database_->clock().mono();
-  const auto most =
-      database_->transactions_exclude_writers() ? candidates_of_one_writer : candidates_at_once;
   FanoutRound round;
   std::vector<FanoutCandidate> page;
   std::vector<FanoutCandidate> waiting;  // small pages share a transaction
   const auto plan_waiting = [&] {
-    for (std::span<const FanoutCandidate> left{waiting}; !left.empty();) {
-      const auto some = left.first(std::min(left.size(), most));
-      left = left.subspan(some.size());
-      plan_page(plan, some, join, round);
-    }
+    add_planned(round, plan_pages(plan, waiting, join));
     waiting.clear();
   };
   while (require_running(plan), candidates.next_page(page)) {
@@ -99,7 +100,7 @@ FanoutRound Fanout::run_round(const FanoutPlan& plan, FanoutCandidates candidate
     keep_good(plan, page, round);
     std::ranges::move(page, std::back_inserter(waiting));
     page.clear();
-    if (waiting.size() >= most) plan_waiting();
+    if (waiting.size() >= candidates_at_once) plan_waiting();
   }
   plan_waiting();
   metrics_.time("fanout.round_time", database_->clock().mono() - begun,
@@ -136,8 +137,34 @@ void Fanout::keep_good(const FanoutPlan& plan, std::vector<FanoutCandidate>& pag
   });
 }
 
-void Fanout::plan_page(const FanoutPlan& plan, std::span<const FanoutCandidate> page,
-                       RoundJoin* join, FanoutRound& round) {
+/// Where the database has several writers, two transactions run at the same time, unless both would
+/// change the row of one join.
+FanoutRound Fanout::plan_pages(const FanoutPlan& plan, std::span<const FanoutCandidate> candidates,
+                               RoundJoin* join) {
+  const bool one_writer = database_->transactions_exclude_writers();
+  const auto most = one_writer ? candidates_of_one_writer : candidates_of_transaction;
+  const auto next = [&] {
+    const auto some = candidates.first(std::min(candidates.size(), most));
+    candidates = candidates.subspan(some.size());
+    return some;
+  };
+  FanoutRound round;
+  while (!candidates.empty()) {
+    const auto first = next();
+    std::future<FanoutRound> beside;  // its destructor waits
+    if (join == nullptr && !one_writer && !candidates.empty()) {
+      beside = std::async(std::launch::async, [this, &plan, second = next()] {
+        return plan_page(plan, second, nullptr);
+      });
+    }
+    add_planned(round, plan_page(plan, first, join));
+    if (beside.valid()) add_planned(round, beside.get());
+  }
+  return round;
+}
+
+FanoutRound Fanout::plan_page(const FanoutPlan& plan, std::span<const FanoutCandidate> page,
+                              RoundJoin* join) {
   using Slices = std::vector<storage::EnqueuedSlice>;
   require_running(plan);
   const auto slices = storage::confirmed_answer<Slices>(
@@ -148,10 +175,12 @@ void Fanout::plan_page(const FanoutPlan& plan, std::span<const FanoutCandidate> 
         if (join != nullptr) join->attach(session, stored);
         return stored;
       });
-  if (!slices) return;
-  round.enqueued += slices->size();
-  round.replaced +=
+  FanoutRound round;
+  if (!slices) return round;
+  round.enqueued = slices->size();
+  round.replaced =
       static_cast<std::size_t>(std::ranges::count_if(*slices, &storage::EnqueuedSlice::replaced));
+  return round;
 }
 
 void Fanout::note_round(const FanoutPlan& plan, const FanoutRound& round) const {
