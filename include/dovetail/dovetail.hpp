@@ -5,6 +5,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/cron.hpp"
 #include "dovetail/error.hpp"
+#include "dovetail/fanout.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/ids.hpp"
 #include "dovetail/inbox.hpp"

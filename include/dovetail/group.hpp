@@ -111,6 +111,42 @@ struct ForwardRule {
   std::string to_topic{};
 };
 
+/// Names the candidates of one database's round; see FanoutPlannerFunction.
+using GroupFanoutPlanner =
+    std::function<FanoutCandidates(const std::string& database, const FanoutPlan& plan)>;
+
+/// Fan-outs of a group, once for all databases; see fanout.hpp. Each database plans and handles its
+/// own slices, and has its own cursors and cadences: `group[key].fanout()`.
+class GroupFanout {
+ public:
+  GroupFanout();
+  GroupFanout(const GroupFanout&) = delete;
+  GroupFanout& operator=(const GroupFanout&) = delete;
+  ~GroupFanout();
+
+  /// Adds a fan-out to every database, also to those that come later. Without a planner, each
+  /// database has one slice, whose shard key is the database's key; the request needs a work key
+  /// then. The cadence and the cron job of a database are stored when the started group opens it.
+  /// Throws InvalidOperation after start(), or for a topic and work key that were added before.
+  void add(const FanoutRequest& request, GroupFanoutPlanner planner = {});
+  /// Registers the handler of the slices. Throws InvalidOperation as above.
+  void on(std::string_view topic, std::string_view work_key, FanoutHandlerFunction function,
+          HandlerOptions options = {});
+
+  // For the group.
+
+  /// No more add() and on().
+  void close();
+  /// Adds all to a database. `done` counts the registrations that succeeded: after an error, call
+  /// it again with the same counter.
+  void register_with(Fanout& fanout, const std::string& database, std::size_t& done,
+                     const std::stop_token& stop) const;
+
+ private:
+  struct Registrations;
+  std::unique_ptr<Registrations> registrations_;
+};
+
 class PlatformGroup {
  public:
   explicit PlatformGroup(GroupOptions options = {});
@@ -169,6 +205,8 @@ class PlatformGroup {
   void on_any(HandlerFunction function, HandlerOptions options = {});
   void on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options = {});
   void on_any_inbox(InboxHandlerFunction function, HandlerOptions options = {});
+
+  [[nodiscard]] GroupFanout& fanout();
 
   /// Moves messages of a topic from the outbox of every database into the inbox of the database
   /// `to`, exactly once: the inbox deduplicates by the first database's key and the message's id,

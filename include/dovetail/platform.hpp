@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "dovetail/clock.hpp"
+#include "dovetail/fanout.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/inbox.hpp"
 #include "dovetail/instance.hpp"
@@ -148,6 +149,7 @@ class Platform {
   [[nodiscard]] Leases& leases();
   [[nodiscard]] Timers& timers();
   [[nodiscard]] Jobs& jobs();
+  [[nodiscard]] Fanout& fanout();
   [[nodiscard]] Instances& instances();
 
   /// Registers a handler for a topic; see handler.hpp. Throws InvalidOperation when the topic

@@ -278,7 +278,7 @@ class Jobs {
   /// missed times are kept.
   ///
   /// Throws CronError or std::invalid_argument before any I/O.
-  JobId create_or_update(const JobRequest& request);
+  JobId create_or_update(const JobRequest& request, const std::stop_token& stop = {});
 
   /// Removes the job, its runs that no handler has started, and their messages. Started runs
   /// continue, and ended runs stay until retain_runs. Returns false when there is no such job.

@@ -63,6 +63,7 @@ void add_lock(CLI::App& app, Globals& globals);
 void add_topics(CLI::App& app, Globals& globals);
 void add_timers(CLI::App& app, Globals& globals);
 void add_jobs(CLI::App& app, Globals& globals);
+void add_fanout(CLI::App& app, Globals& globals);
 void add_cron(CLI::App& app, Globals& globals);
 void add_work(CLI::App& app, Globals& globals);
 

@@ -31,6 +31,7 @@ void add_commands(CLI::App& app, Globals& globals) {
   add_joins(app, globals);
   add_timers(app, globals);
   add_jobs(app, globals);
+  add_fanout(app, globals);
   add_cron(app, globals);
   add_leases(app, globals);
   add_lock(app, globals);

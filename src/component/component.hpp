@@ -46,6 +46,12 @@ class Component {
   virtual std::vector<std::unique_ptr<Service>> services(storage::Listener& /*listener*/) {
     return {};
   }
+  /// How a component adds handlers of the outbox for its users, until the platform is started. It
+  /// throws InvalidOperation when the topic has a handler, or after the start.
+  using AddHandler =
+      std::function<void(std::string_view topic, HandlerFunction function, HandlerOptions options)>;
+  /// Called once, before the first use of the component.
+  virtual void accept_handlers(const AddHandler& /*add_handler*/) {}
   /// Handlers of the outbox that the component brings along.
   virtual std::vector<std::shared_ptr<Handler>> handlers() { return {}; }
   /// Wraps a handler of the outbox, for a component that takes part in its calls.

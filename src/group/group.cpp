@@ -205,6 +205,10 @@ void PlatformGroup::on_any_inbox(InboxHandlerFunction function, HandlerOptions o
   state_->add_fallback(true, adapted(std::move(function)), std::move(options));
 }
 
+GroupFanout& PlatformGroup::fanout() {
+  return state_->fanout();
+}
+
 void PlatformGroup::forward(ForwardRule rule, HandlerOptions options) {
   if (rule.to.empty()) throw std::invalid_argument("to must be the key of a database");
   const auto topic = rule.topic;

@@ -5,6 +5,7 @@
 #include "core/random.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/error.hpp"
+#include "fanout/component.hpp"
 #include "storage/queue_names.hpp"
 
 namespace dovetail::group {
@@ -170,9 +171,7 @@ MonoTime Member::look_after(const std::stop_token& stop) {
 }
 
 void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
-  handlers_ = std::make_unique<runtime::NodeHandlers>(node);
-  handlers_->add_all("outbox", group_.outbox_handlers);
-  handlers_->add_all("inbox", group_.inbox_handlers);
+  register_handlers(node, stop);
   for (const auto& component : node.components()) component->check_start(stop);
   const auto wake = [this](MonoTime at) { group_.care.wake_by(task_, at); };
   services_ = std::make_unique<StepList>(wake);
@@ -192,6 +191,22 @@ void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
   look_at_ =
       now() + std::chrono::duration_cast<MonoDuration>(shortest_interval * core::random_unit());
   interval_ = shortest_interval;
+}
+
+/// Resumed when it has failed.
+void Member::register_handlers(runtime::Node& node, const std::stop_token& stop) {
+  if (!handlers_) {
+    handlers_ = std::make_unique<runtime::NodeHandlers>(node);
+    handlers_->add_all("outbox", group_.outbox_handlers);
+    handlers_->add_all("inbox", group_.inbox_handlers);
+    for (const auto& component : node.components()) {
+      component->accept_handlers(
+          [this](std::string_view topic, HandlerFunction function, HandlerOptions options) {
+            handlers_->add("outbox", topic, std::move(function), std::move(options));
+          });
+    }
+  }
+  group_.fanout.register_with(node.get<fanout::Component>().fanout, entry_.key, fanouts_, stop);
 }
 
 /// How long until there is something to do for this process, as far as one query can tell.

@@ -33,6 +33,7 @@ struct GroupContext {
   const std::shared_ptr<storage::ConnectionBudget> budget;
   const runtime::HandlerRegistry& outbox_handlers;
   const runtime::HandlerRegistry& inbox_handlers;
+  const GroupFanout& fanout;
   Logger log;
   Metrics metrics;
   Clock& clock;
@@ -82,6 +83,7 @@ class Member {
   [[nodiscard]] runtime::Node& opened(const std::stop_token& stop);
   [[nodiscard]] PlatformOptions platform_options() const;
   void begin_services(runtime::Node& node, const std::stop_token& stop);
+  void register_handlers(runtime::Node& node, const std::stop_token& stop);
   [[nodiscard]] std::optional<MonoDuration> glance(const std::stop_token& stop);
   void wake_up();
   void sleep();
@@ -112,6 +114,7 @@ class Member {
 
   // Of the steps.
   std::unique_ptr<runtime::NodeHandlers> handlers_;
+  std::size_t fanouts_ = 0;  // registrations that succeeded
   std::unique_ptr<Bells> bells_;
   runtime::Instance* instance_ = nullptr;
   runtime::Housekeeper* housekeeper_ = nullptr;

@@ -78,6 +78,7 @@ PlatformGroup::State::State(GroupOptions options)
                    options_.max_connections, reserved(options_.max_connections)),
                .outbox_handlers = outbox_handlers_,
                .inbox_handlers = inbox_handlers_,
+               .fanout = fanout_,
                .log = log_,
                .metrics = metrics_,
                .clock = *options_.database.clock,
@@ -126,6 +127,7 @@ void PlatformGroup::State::start() {
   process_.require();
   const std::lock_guard lock(start_mutex_);
   if (pool_) throw InvalidOperation("the group has been started before");
+  fanout_.close();
   pool_ = std::make_unique<runtime::WorkerPool>(threads_of(options_), log_);
   pool_->start();
   for (auto* agenda : {&timekeepers_, &renewers_, &fetchers_, &care_}) agenda->start();

@@ -22,6 +22,7 @@ class PlatformGroup::State {
   [[nodiscard]] group::Roster& roster() { return roster_; }
   [[nodiscard]] const core::OwnerProcess& process() const { return process_; }
   [[nodiscard]] const GroupOptions& options() const { return options_; }
+  [[nodiscard]] GroupFanout& fanout() { return fanout_; }
   [[nodiscard]] GroupStatus status() const;
 
   // --- discovery
@@ -64,6 +65,7 @@ class PlatformGroup::State {
   const core::OwnerProcess process_;
   runtime::HandlerRegistry outbox_handlers_;
   runtime::HandlerRegistry inbox_handlers_;
+  GroupFanout fanout_;
   group::Agenda care_;
   group::Agenda fetchers_;
   group::Agenda renewers_;

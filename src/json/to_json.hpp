@@ -29,6 +29,9 @@ namespace dovetail::json {
 [[nodiscard]] nlohmann::ordered_json to_json(const Job& job);
 [[nodiscard]] nlohmann::ordered_json to_json(const JobRun& run);
 
+[[nodiscard]] nlohmann::ordered_json to_json(const FanoutPolicy& policy);
+[[nodiscard]] nlohmann::ordered_json to_json(const FanoutCursor& cursor);
+
 [[nodiscard]] nlohmann::ordered_json to_json(const Join& join);
 [[nodiscard]] nlohmann::ordered_json to_json(const JoinMember& member);
 

@@ -148,6 +148,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       timers_(texts_),
       timer_queue_(texts_, sql::timers),
       jobs_(texts_),
+      fanouts_(texts_),
       joins_(texts_),
       leases_(texts_),
       instances_(texts_),
@@ -164,6 +165,7 @@ void Database::register_stores() {
   registry().add<storage::InboxStore>(inbox_);
   registry().add<storage::TimerStore>(timers_);
   registry().add<storage::JobStore>(jobs_);
+  registry().add<storage::FanoutStore>(fanouts_);
   registry().add<storage::JoinStore>(joins_);
   registry().add<storage::LeaseStore>(leases_);
   registry().add<storage::InstanceStore>(instances_);

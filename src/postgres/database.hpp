@@ -7,6 +7,7 @@
 #include <string>
 
 #include "postgres/connection.hpp"
+#include "postgres/fanout_store.hpp"
 #include "postgres/glance_store.hpp"
 #include "postgres/inbox_store.hpp"
 #include "postgres/instance_store.hpp"
@@ -88,6 +89,7 @@ class Database final : public storage::Database {
   TimerStore timers_;
   QueueStore timer_queue_;
   JobStore jobs_;
+  FanoutStore fanouts_;
   JoinStore joins_;
   LeaseStore leases_;
   InstanceStore instances_;

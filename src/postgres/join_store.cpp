@@ -54,6 +54,12 @@ void JoinStore::expect(storage::WriteSession& session, JoinId join, int steps) {
   WriteSession::of(session).run(texts_, sql::join_expect, params);
 }
 
+void JoinStore::grow(storage::WriteSession& session, JoinId join, int steps) {
+  Params params;
+  params.add(join.uuid()).add(std::int32_t{steps});
+  WriteSession::of(session).run(texts_, sql::join_grow, params);
+}
+
 std::optional<JoinId> JoinStore::missing(storage::WriteSession& session,
                                          std::span<const JoinId> joins) {
   std::vector<Uuid> ids;

@@ -11,6 +11,7 @@ class JoinStore final : public storage::JoinStore {
 
   bool start(storage::WriteSession& session, const storage::NewJoin& join) override;
   void expect(storage::WriteSession& session, JoinId join, int steps) override;
+  void grow(storage::WriteSession& session, JoinId join, int steps) override;
   std::optional<JoinId> missing(storage::WriteSession& session,
                                 std::span<const JoinId> joins) override;
   storage::AttachAnswer attach(storage::WriteSession& session,

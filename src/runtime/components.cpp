@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "fanout/component.hpp"
 #include "inbox/component.hpp"
 #include "instance/component.hpp"
 #include "join/component.hpp"
@@ -13,9 +14,10 @@ namespace dovetail::runtime {
 
 std::span<const component::Factory> component_factories() {
   // To add a component, add its line here.
-  static constexpr std::array<component::Factory, 6> factories{
-      &outbox::make_component, &inbox::make_component,    &join::make_component,
-      &lease::make_component,  &schedule::make_component, &instance::make_component,
+  static constexpr std::array<component::Factory, 7> factories{
+      &outbox::make_component,   &inbox::make_component,    &join::make_component,
+      &lease::make_component,    &schedule::make_component, &fanout::make_component,
+      &instance::make_component,
   };
   return factories;
 }

@@ -17,7 +17,7 @@ constexpr milliseconds shortest_interval{1'000};
 /// A chore may take one part in so many of the time …
 constexpr int time_share = 50;
 /// … but it is done this often at least.
-constexpr milliseconds longest_pause{60'000};
+constexpr milliseconds longest_chore_pause{60'000};
 constexpr int reaper_looks_at = 10'000;
 constexpr int unpark_portion = 1'000;
 
@@ -91,7 +91,7 @@ MonoTime Housekeeper::step(const std::stop_token& stop) {
 MonoDuration Housekeeper::pause_after(MonoDuration took) const {
   const auto usual = std::chrono::duration_cast<MonoDuration>(interval_.load() *
                                                               (0.75 + 0.5 * core::random_unit()));
-  return std::max(usual, std::min<MonoDuration>(took * time_share, longest_pause));
+  return std::max(usual, std::min<MonoDuration>(took * time_share, longest_chore_pause));
 }
 
 void Housekeeper::do_chore(Entry& entry, const std::stop_token& stop) {

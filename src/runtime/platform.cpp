@@ -1,5 +1,6 @@
 #include "dovetail/platform.hpp"
 
+#include "fanout/component.hpp"
 #include "dovetail/error.hpp"
 #include "inbox/component.hpp"
 #include "instance/component.hpp"
@@ -169,6 +170,9 @@ Timers& Platform::timers() {
 }
 Jobs& Platform::jobs() {
   return state_->node->get<schedule::Component>().jobs;
+}
+Fanout& Platform::fanout() {
+  return state_->node->get<fanout::Component>().fanout;
 }
 Instances& Platform::instances() {
   return state_->node->get<instance::Component>().instances;

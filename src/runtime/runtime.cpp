@@ -8,7 +8,14 @@
 
 namespace dovetail::runtime {
 
-Runtime::Runtime(Node& node) : node_(node), options_(node.options()), handlers_(node) {}
+Runtime::Runtime(Node& node) : node_(node), options_(node.options()), handlers_(node) {
+  for (const auto& component : node_.components()) {
+    component->accept_handlers(
+        [this](std::string_view topic, HandlerFunction function, HandlerOptions options) {
+          add_handler("outbox", topic, std::move(function), std::move(options));
+        });
+  }
+}
 
 Runtime::~Runtime() {
   stop(std::chrono::milliseconds{0});

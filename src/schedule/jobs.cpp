@@ -142,11 +142,11 @@ void Jobs::store(storage::WriteSession& session, const JobRequest& request, Job&
   answer = job;
 }
 
-JobId Jobs::create_or_update(const JobRequest& request) {
+JobId Jobs::create_or_update(const JobRequest& request, const std::stop_token& stop) {
   const auto checked = checked_job(request, outbox_->options());
   auto job = checked;
   Progress progress;
-  database_->write({.repeatable = true}, [&](storage::WriteSession& session) {
+  database_->write({.repeatable = true, .stop = stop}, [&](storage::WriteSession& session) {
     job = checked;
     progress = {};
     store(session, request, job, progress);

@@ -149,6 +149,7 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       inbox_(texts_, options_.clock, inbox_queue_.roles()),
       timers_(texts_, options_.clock),
       jobs_(texts_, options_.clock, bell(storage::queue_names::jobs)),
+      fanouts_(texts_, options_.clock, outbox_.roles().producer),
       joins_(texts_, options_.clock, bell(storage::queue_names::outbox)),
       leases_(texts_, options_.clock),
       instances_(texts_, options_.clock),
@@ -164,6 +165,7 @@ void Database::register_stores() {
   registry().add<storage::InboxStore>(inbox_);
   registry().add<storage::TimerStore>(timers_);
   registry().add<storage::JobStore>(jobs_);
+  registry().add<storage::FanoutStore>(fanouts_);
   registry().add<storage::JoinStore>(joins_);
   registry().add<storage::LeaseStore>(leases_);
   registry().add<storage::InstanceStore>(instances_);

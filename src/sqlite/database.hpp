@@ -7,6 +7,7 @@
 
 #include "core/owner_process.hpp"
 #include "sqlite/connection.hpp"
+#include "sqlite/fanout_store.hpp"
 #include "sqlite/glance_store.hpp"
 #include "sqlite/inbox_store.hpp"
 #include "sqlite/instance_store.hpp"
@@ -67,6 +68,7 @@ class Database final : public storage::Database {
   InboxStore inbox_;
   TimerStore timers_;
   JobStore jobs_;
+  FanoutStore fanouts_;
   JoinStore joins_;
   LeaseStore leases_;
   InstanceStore instances_;

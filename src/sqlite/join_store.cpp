@@ -121,6 +121,14 @@ void JoinStore::expect(storage::WriteSession& session, JoinId join, int steps) {
       .run();
 }
 
+void JoinStore::grow(storage::WriteSession& session, JoinId join, int steps) {
+  WriteSession::of(session)
+      .run(texts_, sql::join_grow)
+      .bind(join.uuid())
+      .bind(std::int64_t{steps})
+      .run();
+}
+
 std::optional<JoinId> JoinStore::missing(storage::WriteSession& session,
                                          std::span<const JoinId> joins) {
   for (const auto& join : joins) {

@@ -52,6 +52,8 @@ class JoinStore {
   virtual bool start(WriteSession& session, const NewJoin& join) = 0;
   /// Changes the number of steps of a join that this transaction has created.
   virtual void expect(WriteSession& session, JoinId join, int steps) = 0;
+  /// Adds to the number of steps of a join that has a step which this transaction does not end.
+  virtual void grow(WriteSession& session, JoinId join, int steps) = 0;
   /// One of these that does not exist.
   virtual std::optional<JoinId> missing(WriteSession& session, std::span<const JoinId> joins) = 0;
   /// Steps whose messages have ended are counted at once. With `known_only`, nothing is attached

@@ -58,6 +58,11 @@ TEST_F(PostgresGrants, AWorkersRightsAreEnoughForEverything) {
   platform.on("fired", count);
   platform.on("job", count);
   platform.on_inbox("t", count);
+  platform.fanout().add({.topic = "etl", .work_key = "k"}, [](const FanoutPlan&) {
+    return std::vector<FanoutCandidate>{{.shard_key = "s"}};
+  });
+  platform.fanout().on("etl", "k", count);
+  platform.fanout().run_now("etl");
   const auto join = platform.joins().start({.expected_steps = 1});
   const auto step = platform.outbox().enqueue({.topic = "t"});
   platform.joins().attach(join, step);
@@ -67,7 +72,7 @@ TEST_F(PostgresGrants, AWorkersRightsAreEnoughForEverything) {
   platform.jobs().trigger("job");
   platform.inbox().enqueue({.topic = "t", .source = "s", .message_id = "1"});
   platform.start();
-  EXPECT_TRUE(eventually([&] { return handled >= 4; })) << handled;
+  EXPECT_TRUE(eventually([&] { return handled >= 5; })) << handled;
   platform.stop();
   platform.outbox().enqueue({.topic = "t", .message_id = MessageId::generate()});
   const auto owner = OwnerToken::generate();

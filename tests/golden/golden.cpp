@@ -57,6 +57,12 @@ TEST(Golden, HelpOfEveryCommand) {
                                              {"jobs", "disable"},
                                              {"jobs", "delete"},
                                              {"jobs", "runs"},
+                                             {"fanout"},
+                                             {"fanout", "list"},
+                                             {"fanout", "run"},
+                                             {"fanout", "cursors"},
+                                             {"fanout", "cadence"},
+                                             {"fanout", "delete"},
                                              {"cron"},
                                              {"cron", "explain"},
                                              {"leases"},
@@ -132,6 +138,17 @@ TEST(Golden, TheOrderServiceShipsEveryOrderExactlyOnce) {
   EXPECT_THAT(result.out, HasSubstr("parcels packed      270"));
   EXPECT_THAT(result.out, HasSubstr("orders shipped      90"));
   EXPECT_THAT(result.out, HasSubstr("Every order was shipped exactly once"));
+}
+
+TEST(Golden, TheExampleOfAFanoutCopiesEveryPaymentOnce) {
+  const TemporaryDirectory directory;
+  const auto result = run_command(
+      {"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/fanout_etl"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "after round 1: 4 payments in the warehouse\n"
+            "after round 2: 8 payments in the warehouse\n"
+            "after round 3: 12 payments in the warehouse\n");
 }
 
 TEST(Golden, TheExamplesOfJoinsDoWhatTheySay) {

@@ -105,6 +105,17 @@ void describe_schedule(JsonForms& forms) {
   forms.ask({"cron", "explain", "@daily", "--count", "1"});
 }
 
+void describe_fanout(JsonForms& forms, Platform& platform) {
+  platform.fanout().add({.topic = "etl", .work_key = "payments"},
+                        [](const FanoutPlan&) { return std::vector<FanoutCandidate>{}; });
+  platform.fanout().enqueue_due({.topic = "etl", .work_key = "payments"}, {{{.shard_key = "a"}}});
+  forms.ask({"fanout", "list"});
+  forms.ask({"fanout", "run", "etl"});
+  forms.ask({"fanout", "cursors", "etl"});
+  forms.ask({"fanout", "cadence", "etl", "payments", "--every", "60"});
+  forms.ask({"fanout", "delete", "etl", "payments"});
+}
+
 void describe_rest(JsonForms& forms, Platform& platform) {
   const auto join = platform.joins().start({.expected_steps = 1});
   const auto step = platform.outbox().enqueue({.topic = "step", .joins = {join}});
@@ -128,6 +139,7 @@ TEST(Golden, FormOfTheDocumentsInJson) {
   auto platform = Platform::open(forms.url(), {.log_sink = null_log_sink()});
   describe_inbox(forms, platform);
   describe_schedule(forms);
+  describe_fanout(forms, platform);
   forms.ask({"status"});
   describe_rest(forms, platform);
   expect_golden("json.txt", forms.text());

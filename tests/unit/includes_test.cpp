@@ -17,8 +17,11 @@ const std::filesystem::path source_dir = DOVETAIL_SOURCE_DIR;
 const std::map<std::string, Folders>& allowed() {
   static const Folders below_components{"core", "storage", "queue", "component"};
   static const Folders below_users_of_outbox{"core", "storage", "queue", "component", "outbox"};
-  static const Folders below_runtime{"core",     "storage", "queue", "component", "outbox", "inbox",
-                                     "instance", "join",    "lease", "schedule",  "observe"};
+  static const Folders below_runtime{"core",   "storage",  "queue",    "component",
+                                     "outbox", "inbox",    "instance", "join",
+                                     "lease",  "schedule", "observe",  "fanout"};
+  static const Folders below_fanout{"core",   "storage", "queue", "component",
+                                    "outbox", "join",    "lease", "schedule"};
   static const std::map<std::string, Folders> table{
       {"core", {}},
       {"storage", {"core"}},
@@ -32,6 +35,7 @@ const std::map<std::string, Folders>& allowed() {
       {"lease", below_components},
       {"join", below_users_of_outbox},
       {"schedule", below_users_of_outbox},
+      {"fanout", below_fanout},
       {"observe", {"core"}},
       {"runtime", below_runtime},
       {"group", {"core", "storage", "component", "runtime"}},

@@ -27,6 +27,7 @@ constexpr std::array measures{Measure{"enqueue", bench::enqueue},
                               Measure{"drain", bench::drain},
                               Measure{"latency", bench::latency},
                               Measure{"joins", bench::joins},
+                              Measure{"fanout", bench::fanout},
                               Measure{"claims", bench::claims, true},
                               Measure{"snapshot", bench::snapshot, true},
                               Measure{"foreign", bench::foreign},
@@ -159,8 +160,8 @@ void run(const Globals& globals, const BenchArguments& arguments) {
 void add_sizes(CLI::App& command, BenchArguments& arguments) {
   command
       .add_option("--messages", arguments.messages,
-                  "Messages of bulk, drain and foreign; joins use up to 50,000, transactions up to "
-                  "4,000")
+                  "Messages of bulk, drain and foreign, shards of fanout; joins use up to 50,000, "
+                  "transactions up to 4,000")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
   command
@@ -229,8 +230,8 @@ void add_bench(CLI::App& app, Globals& globals) {
   command
       .add_option(
           "measure", arguments->chosen,
-          "enqueue, bulk, drain, latency, joins, claims, snapshot, foreign, transactions, idle; "
-          "all of these if absent; and group, which creates databases and takes minutes")
+          "enqueue, bulk, drain, latency, joins, fanout, claims, snapshot, foreign, transactions, "
+          "idle; all of these if absent; and group, which creates databases and takes minutes")
       ->check(CLI::IsMember(names));
   add_sizes(command, *arguments);
   add_group(command, *arguments);

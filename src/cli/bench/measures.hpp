@@ -49,6 +49,9 @@ Findings latency(const Settings& settings, const Progress& progress);
 /// One join whose steps several workers ack, and how soon a continuation follows its join's last
 /// step.
 Findings joins(const Settings& settings, const Progress& progress);
+/// A round of a fan-out whose shards are new, one whose shards all wait, and one whose shards are
+/// due again, each beside a bulk enqueue of as many messages; and the memory of a round.
+Findings fanout(const Settings& settings, const Progress& progress);
 /// What one claim reads, with 1 thousand, 100 thousand and 1 million messages waiting. PostgreSQL
 /// only.
 Findings claims(const Settings& settings, const Progress& progress);

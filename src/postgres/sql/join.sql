@@ -9,6 +9,10 @@ select created
 -- For a join that was created in this transaction.
 update {schema}.outbox_join set expected_steps = $2::integer where join_id = $1::uuid;
 
+-- name: join_grow
+-- For a join that cannot end before this transaction does.
+update {schema}.outbox_join set expected_steps = expected_steps + $2::integer where join_id = $1::uuid;
+
 -- name: join_missing
 -- The first of these that does not exist.
 select u.id from unnest($1::uuid[]) as u(id)

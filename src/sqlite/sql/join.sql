@@ -10,6 +10,10 @@ on conflict do nothing;
 -- For a join that was created in this transaction.
 update {schema}_outbox_join set expected_steps = ?2 where join_id = ?1;
 
+-- name: join_grow
+-- For a join that cannot end before this transaction does.
+update {schema}_outbox_join set expected_steps = expected_steps + ?2 where join_id = ?1;
+
 -- name: join_missing
 select not exists (select 1 from {schema}_outbox_join where join_id = ?1);
 

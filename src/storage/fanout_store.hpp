@@ -1,0 +1,73 @@
+// Fan-outs as a backend stores them: cadences, and the cursors of slices.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dovetail/fanout.hpp"
+#include "storage/session.hpp"
+
+namespace dovetail::storage {
+
+/// A topic and a work key. The empty work key means all keys without their own row.
+struct FanoutKey {
+  std::string_view topic;
+  std::string_view work_key;
+};
+
+struct NewFanoutPolicy {
+  FanoutKey key;
+  std::chrono::milliseconds every{};
+  std::chrono::milliseconds jitter{};
+  std::string_view job;
+};
+
+/// A slice that was enqueued.
+struct EnqueuedSlice {
+  MessageId message;
+  bool replaced = false;  ///< An earlier message of the slice ended without completing it.
+};
+
+/// The payload of a slice's message.
+[[nodiscard]] std::string slice_payload(const FanoutSlice& slice);
+/// A number from 0 to 2^63 - 1 that depends on the keys alone, and spreads slices evenly.
+[[nodiscard]] std::int64_t slice_spread(std::string_view topic, const FanoutCandidate& candidate);
+/// The candidates as a JSON array of [shard key, work key, spread].
+[[nodiscard]] std::string candidates_json(std::string_view topic,
+                                          std::span<const FanoutCandidate> candidates);
+/// The status that the views name. Any other word is a bug.
+[[nodiscard]] FanoutStatus fanout_status_of(std::string_view word);
+
+class FanoutStore {
+ public:
+  virtual ~FanoutStore() = default;
+
+  /// Stores the registered cadence, and keeps one that an operator has set.
+  virtual void register_policy(WriteSession& session, const NewFanoutPolicy& policy) = 0;
+  /// False when neither the work key nor all keys of the topic have a policy.
+  virtual bool set_cadence(WriteSession& session, const FanoutKey& key,
+                           std::chrono::milliseconds every,
+                           std::optional<std::chrono::milliseconds> jitter) = 0;
+  /// False when there is no such policy.
+  virtual bool reset_cadence(WriteSession& session, const FanoutKey& key) = 0;
+  virtual bool remove(WriteSession& session, const FanoutKey& key) = 0;
+
+  /// Enqueues the slices that are due, among valid candidates with their work keys.
+  virtual std::vector<EnqueuedSlice> plan(WriteSession& session, std::string_view topic,
+                                          std::span<const FanoutCandidate> candidates) = 0;
+  /// False when another message has completed the slice's window.
+  virtual bool mark_completed(WriteSession& session, const FanoutSlice& slice) = 0;
+
+  virtual std::optional<WallTime> last_completed(ReadSession& session,
+                                                 const FanoutSlice& slice) = 0;
+  virtual std::vector<FanoutPolicy> policies(ReadSession& session,
+                                             std::optional<std::string_view> topic) = 0;
+  virtual std::vector<FanoutCursor> cursors(ReadSession& session, std::string_view topic,
+                                            const FanoutCursorPage& page) = 0;
+};
+
+}  // namespace dovetail::storage
