@@ -130,6 +130,7 @@ std::vector<FanoutPolicy> FanoutStore::policies(storage::ReadSession& session,
   params.add(topic);
   const auto result = ReadSession::of(session).run(texts_, sql::fanout_policies, params);
   std::vector<FanoutPolicy> policies;
+  policies.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) policies.push_back(read_policy(result, row));
   return policies;
 }

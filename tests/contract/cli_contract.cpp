@@ -697,11 +697,11 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
     words.insert(words.end(), {"--schema", schema});
     return run_command(words);
   };
-  const auto answer =
-      bench({"enqueue", "bulk", "drain", "latency", "joins", "transactions", "idle", "--json"});
+  const auto answer = bench(
+      {"enqueue", "bulk", "drain", "latency", "joins", "fanout", "transactions", "idle", "--json"});
   ASSERT_EQ(answer.code, 0) << answer.err;
   const auto figures = json::parse(answer.out);
-  ASSERT_EQ(figures.size(), 8U);
+  ASSERT_EQ(figures.size(), 12U);
   EXPECT_GT(figures[0]["messages"], 0);
   EXPECT_EQ(figures[1]["messages"], 300);
   EXPECT_EQ(figures[2]["messages"], 300);
@@ -710,7 +710,10 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   EXPECT_LE(figures[3]["p50_ms"], figures[3]["p99_ms"]);
   EXPECT_EQ(figures[4]["messages"], 300);
   EXPECT_EQ(figures[5]["samples"].size(), 2U);
-  EXPECT_GT(figures[6]["ratio"], 0);
+  EXPECT_EQ(figures[6]["enqueued"], 300);
+  EXPECT_EQ(figures[7]["enqueued"], 0);
+  EXPECT_EQ(figures[8]["enqueued"], 300);
+  EXPECT_GT(figures[10]["ratio"], 0);
 
   // What one call leaves, another may drain; without that, a schema that is in use is not touched.
   EXPECT_EQ(bench({"bulk", "--keep"}).code, 0);
