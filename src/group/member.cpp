@@ -14,6 +14,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds shortest_interval{500};
+/// Between the first two looks at a database. Opening many databases is work enough.
+constexpr milliseconds first_interval{4'000};
 /// How long a database without work keeps its dispatchers.
 constexpr milliseconds linger{5'000};
 /// The same, when a glance found something that this process could not take.
@@ -158,8 +160,9 @@ MonoTime Member::look_after(const std::stop_token& stop) {
     if (now() >= look_at_) {
       const auto due = glance(stop);
       woken_by_glance_ = due && *due <= MonoDuration{};
+      interval_ = std::min<MonoDuration>(interval_, group_.options.max_poll_interval);
       look_at_ = now() + std::min(spread(interval_), due.value_or(interval_));
-      interval_ = std::min<MonoDuration>(interval_ * 2, group_.options.max_poll_interval);
+      interval_ *= 2;
       if (woken_by_glance_) wake_up();
     }
     next = woken_by_glance_ ? now() + short_linger : look_at_;
@@ -188,9 +191,8 @@ void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
     rung_ = true;
     group_.care.wake_by(task_, now());
   });
-  look_at_ =
-      now() + std::chrono::duration_cast<MonoDuration>(shortest_interval * core::random_unit());
-  interval_ = shortest_interval;
+  look_at_ = now();  // while a connection is open
+  interval_ = first_interval;
 }
 
 /// Resumed when it has failed.
@@ -278,8 +280,9 @@ void Member::sleep() {
   housekeeper_->set_interval(idle_chores);
   group_.listeners.spare(node.listener());
   node.database().close_idle();
+  interval_ = std::min<MonoDuration>(interval_, group_.options.max_poll_interval);
   look_at_ = now() + spread(interval_);
-  interval_ = std::min<MonoDuration>(interval_ * 2, group_.options.max_poll_interval);
+  interval_ *= 2;
   woken_by_glance_ = false;
 }
 

@@ -112,7 +112,7 @@ double drain_one(const Settings& settings, const DatabaseEntry& entry) {
   auto platform = Platform::open(entry.url, options);
   platform.on(topic, gate.handler());
   platform.start();
-  std::this_thread::sleep_for(seconds{1});
+  std::this_thread::sleep_for(seconds{5});
   return gate.open_and_drain(settings.messages);
 }
 
@@ -128,7 +128,7 @@ double drain_group(const Settings& settings, std::span<const DatabaseEntry> entr
   group.on(topic, gate.handler());
   group.start();
   wait_until_open(group);
-  std::this_thread::sleep_for(seconds{1});
+  std::this_thread::sleep_for(seconds{5});
   return gate.open_and_drain(share * static_cast<int>(busy));
 }
 
