@@ -24,7 +24,9 @@ constexpr milliseconds check_interval{1'000};
 constexpr milliseconds leave_interval{20};
 /// A database without work that is not looked at for so long holds no connections.
 constexpr milliseconds worth_closing{1'500};
-constexpr milliseconds heartbeat{30'000};
+constexpr milliseconds heartbeat{25'000};
+/// How much later services are run while there is no work. An instance is stale after 90 s.
+constexpr milliseconds services_wait{30'000};
 constexpr milliseconds unhandled_look{300'000};
 constexpr milliseconds idle_chores{600'000};
 constexpr milliseconds busy_chores{30'000};
@@ -168,8 +170,10 @@ MonoTime Member::look_after(const std::stop_token& stop) {
     next = woken_by_glance_ ? now() + short_linger : look_at_;
   }
   note_success();
-  const auto step_due = std::min(next, services_due);
-  if (!work() && step_due - now() >= worth_closing) node()->database().close_idle();
+  if (work()) return std::min(next, services_due);
+  // The services of a database without work wait for the next look, which opens a connection.
+  const auto step_due = std::min<MonoTime>(next, services_due + services_wait);
+  if (step_due - now() >= worth_closing) node()->database().close_idle();
   return step_due;
 }
 

@@ -275,6 +275,22 @@ TEST_P(GroupContract, AnIdleDatabaseNoticesMessagesOfAnotherProcessWithoutAListe
   EXPECT_TRUE(calls.reach(2));
 }
 
+TEST_P(GroupContract, AMessageWhoseWorkerDiedIsHandledWhenItsLeaseExpires) {
+  auto given = options();
+  given.max_listeners = 0;
+  PlatformGroup group(given);
+  add_three(group);
+  group.on("t", calls.handler());
+  auto dead = Platform::open(backend.url(), {.schema = backend.schema()});
+  dead.outbox().enqueue({.topic = "t"});
+  ASSERT_EQ(
+      dead.outbox().claim({.owner = OwnerToken::generate(), .lease = milliseconds{3'000}}).size(),
+      1U);
+  group.start();
+  ASSERT_TRUE(eventually([&] { return status_of(group, "a").state == GroupDatabaseState::idle; }));
+  EXPECT_TRUE(calls.reach(1));
+}
+
 // --- isolation
 
 TEST_P(GroupContract, DatabasesThatFailDoNotDelayTheOthers) {
