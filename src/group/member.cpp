@@ -160,6 +160,7 @@ MonoTime Member::look_after(const std::stop_token& stop) {
       if (woken_by_glance_) wake_up();
     }
     next = woken_by_glance_ ? now() + short_linger : look_at_;
+    if (!woken_by_glance_) node()->database().close_idle();
   }
   note_success();
   return std::min(next, services_due);
