@@ -78,7 +78,7 @@ void add_only_option(CLI::App& app, Globals& globals) {
            globals.only.insert(globals.only.end(), values.begin(), values.end());
          },
          "Only the databases of the group with these keys; may be repeated")
-      ->type_name("KEY[,KEY…]")
+      ->type_name("KEY[,KEY]")
       ->allow_extra_args(false)
       ->group("");
 }
