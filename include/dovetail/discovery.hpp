@@ -33,8 +33,8 @@ class DatabaseDiscovery {
   /// the group stops.
   [[nodiscard]] virtual std::vector<DatabaseEntry> find(const std::stop_token& stop) = 0;
 
-  /// Asked every second: true makes the group call find() before its refresh interval is over. Must
-  /// be cheap and must not throw.
+  /// Asked several times a second: true makes the group call find() before its refresh interval is
+  /// over. Must be cheap and must not throw.
   [[nodiscard]] virtual bool has_changed() { return false; }
 };
 

@@ -10,8 +10,8 @@
 //   group.start();
 //   group["tenant-a"].outbox().enqueue(transaction, {.topic = "order.created"});
 //
-// Every database has all components: outbox, inbox, joins, leases, timers, jobs. A group may mix
-// PostgreSQL and SQLite.
+// Every database has all components: outbox, inbox, joins, leases, timers, jobs, fan-out. A group
+// may mix PostgreSQL and SQLite.
 //
 // Guarantees
 //   * A database that is down, hangs, or has the wrong schema does not delay the others. It has its
@@ -19,8 +19,7 @@
 //   * A discovery that fails changes nothing: the group keeps its list. A bad entry does not spoil
 //     the others. An entry that has not changed keeps its Platform; one with another URL or schema
 //     is replaced.
-//   * A database that leaves the list is drained: it gets no new claims, its handlers end, and
-//   their
+//   * A database that leaves the list is drained: no new claims; its handlers end, and their
 //     results are stored. Then its connections are closed.
 //   * The group holds at most max_connections + max_listeners connections.
 //   * Logs, metrics and errors name a database by its key, and never contain secrets of its URL.

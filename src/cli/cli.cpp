@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/mistakes.hpp"
+
 namespace dovetail::cli {
 namespace {
 
@@ -59,6 +61,28 @@ std::function<void(const std::string&)> set_once(const std::string& flag, std::s
   };
 }
 
+std::string no_group(const CLI::App& command) {
+  return "`" + path_of(command) +
+         "` works on one database: give --database with its URL, instead of --group or "
+         "DOVETAIL_GROUP";
+}
+
+/// `--only a,b --only c`
+void add_only_option(CLI::App& app, Globals& globals) {
+  app.add_option_function<std::vector<std::string>>(
+         "--only",
+         [&globals](const std::vector<std::string>& values) {
+           if (std::ranges::find(values, "") != values.end()) {
+             throw CLI::ValidationError("--only", "must not be empty");
+           }
+           globals.only.insert(globals.only.end(), values.begin(), values.end());
+         },
+         "Only the databases of the group with these keys; may be repeated")
+      ->type_name("KEY[,KEY]")
+      ->allow_extra_args(false)
+      ->group("");
+}
+
 }  // namespace
 
 PlatformOptions Globals::options() const {
@@ -69,15 +93,38 @@ Platform Globals::open() const {
   return Platform::open(database, options());
 }
 
-void Globals::resolve(const std::string& default_schema) {
-  if (database.empty()) database = from_environment("DOVETAIL_DATABASE");
+void Globals::resolve(const CLI::App& command, const std::string& default_schema) {
+  resolve_database(command);
+  if (!only.empty() && group.empty()) {
+    throw std::invalid_argument("--only chooses databases of a group: give --group FILE, too");
+  }
   if (schema.empty()) schema = from_environment("DOVETAIL_SCHEMA");
   if (schema.empty()) schema = default_schema;
-  if (database.empty()) {
+}
+
+void Globals::resolve_database(const CLI::App& command) {
+  const bool works_on_groups = group_commands.contains(&command);
+  if (!database.empty() && !group.empty()) {
     throw std::invalid_argument(
-        "--database is required: give -d sqlite:orders.db or -d postgresql://localhost/orders, or "
-        "set "
-        "DOVETAIL_DATABASE");
+        "--database and --group are both given: --database names one database, --group a file with "
+        "many; give one of them");
+  }
+  if (database.empty() && group.empty()) {
+    database = from_environment("DOVETAIL_DATABASE");
+    group = from_environment("DOVETAIL_GROUP");
+    if (!works_on_groups && !database.empty()) group.clear();
+    if (!database.empty() && !group.empty()) {
+      throw std::invalid_argument(
+          "DOVETAIL_DATABASE and DOVETAIL_GROUP are both set: give --database or --group, or unset "
+          "one of them");
+    }
+  }
+  if (!group.empty() && !works_on_groups) throw std::invalid_argument(no_group(command));
+  if (database.empty() && group.empty()) {
+    throw std::invalid_argument(
+        std::string{"--database is required: give -d sqlite:orders.db or "
+                    "-d postgresql://localhost/orders, or set DOVETAIL_DATABASE"} +
+        (works_on_groups ? "; for many databases, give --group FILE or set DOVETAIL_GROUP" : ""));
   }
 }
 
@@ -88,6 +135,13 @@ void add_global_options(CLI::App& app, Globals& globals, const std::string& defa
          "-d,--database", set_once("--database", globals.database),
          "sqlite:<path> or postgresql://…; DOVETAIL_DATABASE if absent")
       ->type_name("URL");
+  // Hidden, unless allow_group() shows them: a command without groups names the way then.
+  app.add_option_function<std::string>(
+         "--group", set_once("--group", globals.group),
+         "TOML file with the section [databases], instead of --database; DOVETAIL_GROUP if absent")
+      ->type_name("FILE")
+      ->group("");
+  add_only_option(app, globals);
   app.add_option_function<std::string>(
          "--schema", set_once("--schema", globals.schema),
          "PostgreSQL schema, or prefix of SQLite's tables; DOVETAIL_SCHEMA or " + default_schema +
@@ -104,11 +158,16 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
                       const std::string& default_schema) {
   auto& command = *parent.add_subcommand(name, description);
   add_global_options(command, globals, default_schema);
-  command.callback([&globals, default_schema, run = std::move(run)] {
-    globals.resolve(default_schema);
+  command.callback([&globals, &command, default_schema, run = std::move(run)] {
+    globals.resolve(command, default_schema);
     run();
   });
   return command;
+}
+
+void allow_group(CLI::App& command, Globals& globals) {
+  for (const auto* name : {"--group", "--only"}) command.get_option(name)->group("Options");
+  globals.group_commands.insert(&command);
 }
 
 CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name,

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,16 +15,26 @@ namespace dovetail::cli {
 
 struct Globals {
   std::string database;
+  std::string group;              ///< The path of the file; instead of `database`.
+  std::vector<std::string> only;  ///< The values of --only, as they were given.
   std::string schema;
   std::string log_level = "warn";
   bool json = false;
   bool pooled = false;
 
-  /// Called after the flags were read. An absent flag is replaced by its environment variable, and
-  /// an absent variable by the default. Throws std::invalid_argument when there is no database.
-  void resolve(const std::string& default_schema);
+  /// Called after the flags of `command` were read. An absent flag is replaced by its environment
+  /// variable, and an absent variable by the default. Throws std::invalid_argument when there is
+  /// neither a database nor a group, when there are both, or when `command` does not work on groups
+  /// and gets one.
+  void resolve(const CLI::App& command, const std::string& default_schema);
+  [[nodiscard]] bool has_group() const { return !group.empty(); }
   [[nodiscard]] PlatformOptions options() const;
   [[nodiscard]] Platform open() const;
+
+  std::set<const CLI::App*> group_commands;  ///< Those of allow_group().
+
+ private:
+  void resolve_database(const CLI::App& command);
 };
 
 /// Ends the command with this exit code. The thrower has printed the message.
@@ -40,6 +51,10 @@ void add_global_options(CLI::App& app, Globals& globals,
 CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& name,
                       const std::string& description, std::function<void()> run,
                       const std::string& default_schema = "infra");
+
+/// Shows --group and --only in the help of this command, which works on groups. The others refuse
+/// them.
+void allow_group(CLI::App& command, Globals& globals);
 
 /// Adds a name under which commands stand, such as `jobs`. It is no command itself.
 CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name,

@@ -3,7 +3,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.hpp"
+#include "cli/group_file.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -11,6 +11,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct EnqueueArguments {
+  std::string to;
   std::string topic;
   std::string payload;
   std::string payload_file;
@@ -67,9 +68,29 @@ EnqueueRequest parse_request(const EnqueueArguments& arguments) {
   return request;
 }
 
+/// The database, or the one of the group that --to names.
+Platform open_target(const Globals& globals, const std::string& to) {
+  if (!globals.has_group()) {
+    if (!to.empty()) {
+      throw std::invalid_argument("--to names a database of a group: give --group FILE, too");
+    }
+    return globals.open();
+  }
+  if (to.empty()) {
+    throw std::invalid_argument("--to is required with --group: it names the database of " +
+                                globals.group + " that gets the message");
+  }
+  const auto entry = find_database(globals, to);
+  try {
+    return Platform::open(entry.url, options_of(globals, entry));
+  } catch (const SchemaMismatch& error) {
+    throw SchemaMismatch(std::string{error.what()} + "\n" + migrate_hint(globals));
+  }
+}
+
 void enqueue(const Globals& globals, const EnqueueArguments& arguments) {
   const auto request = parse_request(arguments);
-  auto platform = globals.open();
+  auto platform = open_target(globals, arguments.to);
   const auto answer = platform.outbox().enqueue(request);
   if (globals.json) {
     std::cout
@@ -100,6 +121,9 @@ void add_enqueue(CLI::App& app, Globals& globals) {
   auto& command =
       add_command(app, globals, "enqueue", "Store a message in the outbox; prints its id",
                   [&globals, arguments] { enqueue(globals, *arguments); });
+  allow_group(command, globals);
+  command.add_option("--to", arguments->to, "With --group: the key of the database that gets it")
+      ->type_name("KEY");
   command.add_option("TOPIC", arguments->topic, "1 to 255 characters")
       ->required()
       ->check(topic_rule());

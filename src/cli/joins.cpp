@@ -152,7 +152,7 @@ void add_joins_list(CLI::App& group, Globals& globals) {
                               [&globals, arguments] { list_joins(globals, *arguments); });
   std::vector<std::string> words;
   for (const auto& [word, status] : statuses()) words.push_back(word);
-  command.add_option("--group", arguments->group, "Only joins with this grouping key");
+  command.add_option("--grouping-key", arguments->group, "Only joins with this grouping key");
   command.add_option("--status", arguments->status, "pending, completed, failed or cancelled")
       ->check(CLI::IsMember(words));
   command.add_option("--after", arguments->after, "Only joins created at or after this time")

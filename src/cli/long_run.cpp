@@ -10,6 +10,7 @@ namespace dovetail::cli {
 namespace {
 
 constexpr SecondsRange poll_range{std::chrono::milliseconds{1}, std::chrono::hours{1}};
+constexpr SecondsRange group_poll_range{std::chrono::milliseconds{500}, std::chrono::hours{1}};
 
 [[noreturn]] void end_at_limit(std::chrono::milliseconds limit) {
   std::cerr << "dovetail: the database gave no answer within "
@@ -35,12 +36,24 @@ Platform LongRun::open(const Globals& globals, PlatformOptions options,
 
 void LongRunArguments::add_to(CLI::App& command, const std::string& polls) {
   command.add_option("--poll", poll_seconds, polls)->capture_default_str();
+  command.add_option(
+      "--idle-poll", idle_poll_seconds,
+      "Seconds between two polls while there is nothing to do, at most; 5 if absent, "
+      "30 with --group");
   command.add_flag("-q,--quiet", quiet, "Do not say at the start what it does");
 }
 
 void LongRunArguments::set_polls(WorkerOptions& worker) const {
   worker.poll_interval = parse_seconds("--poll", poll_seconds, poll_range);
+  if (idle_poll_seconds)
+    worker.idle_poll_interval = parse_seconds("--idle-poll", *idle_poll_seconds, poll_range);
   worker.idle_poll_interval = std::max(worker.idle_poll_interval, worker.poll_interval);
+}
+
+void LongRunArguments::set_polls(GroupOptions& group) const {
+  set_polls(group.database.worker);
+  if (idle_poll_seconds)
+    group.max_poll_interval = parse_seconds("--idle-poll", *idle_poll_seconds, group_poll_range);
 }
 
 }  // namespace dovetail::cli

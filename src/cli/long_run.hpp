@@ -30,11 +30,14 @@ class LongRun {
 /// The options of a worker's polls and of its first line.
 struct LongRunArguments {
   double poll_seconds = 0.5;
+  std::optional<double> idle_poll_seconds;
   bool quiet = false;
 
   void add_to(CLI::App& command, const std::string& polls);
-  /// Throws std::out_of_range when --poll is out of range.
+  /// Throws std::out_of_range when --poll or --idle-poll is out of range.
   void set_polls(WorkerOptions& worker) const;
+  /// The same for a group.
+  void set_polls(GroupOptions& group) const;
 };
 
 }  // namespace dovetail::cli

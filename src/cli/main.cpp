@@ -16,6 +16,7 @@ int complain(const std::string& text, int code) {
 
 void add_commands(CLI::App& app, Globals& globals) {
   add_global_options(app, globals);
+  allow_group(app, globals);
   add_migrate(app, globals);
   add_grants(app, globals);
   add_enqueue(app, globals);

@@ -30,12 +30,6 @@ std::string listed(const Names& names) {
   return text;
 }
 
-/// Such as `dovetail dead-letters`.
-std::string path_of(const CLI::App& app) {
-  return app.get_parent() == nullptr ? app.get_name()
-                                     : path_of(*app.get_parent()) + " " + app.get_name();
-}
-
 const CLI::App* command_named(const CLI::App& app, const std::string& name) {
   const auto found =
       app.get_subcommands([&](const CLI::App* each) { return each->get_name() == name; });
@@ -123,6 +117,11 @@ std::string unexpected(const CLI::App& app, const CLI::App& command) {
 }
 
 }  // namespace
+
+std::string path_of(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name()
+                                     : path_of(*app.get_parent()) + " " + app.get_name();
+}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);

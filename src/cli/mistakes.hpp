@@ -16,6 +16,9 @@ namespace dovetail::cli {
 [[nodiscard]] std::optional<std::string> nearest(const std::string& word,
                                                  const std::vector<std::string>& candidates);
 
+/// The command with its parents, such as `dovetail dead-letters list`.
+[[nodiscard]] std::string path_of(const CLI::App& app);
+
 /// The answer to words that name no command, such as `stauts` or `dead-letters lst`. Nothing when
 /// they name one.
 [[nodiscard]] std::optional<std::string> unknown_command(const CLI::App& app,

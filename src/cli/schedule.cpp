@@ -2,7 +2,7 @@
 // handlers of its own.
 #include <iostream>
 
-#include "cli/cli.hpp"
+#include "cli/group_file.hpp"
 #include "cli/long_run.hpp"
 
 namespace dovetail::cli {
@@ -22,13 +22,32 @@ void run_schedule(const Globals& globals, const LongRunArguments& arguments) {
   platform.stop();
 }
 
+void run_group_schedule(const Globals& globals, const LongRunArguments& arguments) {
+  GroupOptions options{.database = globals.options()};
+  arguments.set_polls(options);
+  LongRun run;
+  auto group = open_group(globals, std::move(options));
+  group.start();
+  if (!arguments.quiet) {
+    std::cerr << "dovetail: running timers, jobs and joins of "
+              << count_of_databases(group.keys().size()) << " of " << globals.group
+              << " until SIGINT or SIGTERM\n";
+  }
+  static_cast<void>(run.signals().wait(std::nullopt));
+  group.stop();
+}
+
 }  // namespace
 
 void add_schedule(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<LongRunArguments>();
   auto& command = add_command(app, globals, "schedule",
                               "Run timers, jobs and joins, and handle no other messages",
-                              [&globals, arguments] { run_schedule(globals, *arguments); });
+                              [&globals, arguments] {
+                                globals.has_group() ? run_group_schedule(globals, *arguments)
+                                                    : run_schedule(globals, *arguments);
+                              });
+  allow_group(command, globals);
   command.footer(
       "Fires due timers, starts due jobs, continues joins and does the housekeeping, until SIGINT "
       "or "

@@ -1,7 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <iostream>
 
-#include "cli/cli.hpp"
+#include "cli/ask_each.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
@@ -10,11 +11,18 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int joins_counted = 1'000;
+/// How long a database of a group may take.
+constexpr std::chrono::milliseconds status_limit{10'000};
+
+constexpr std::array counted{&QueueCounts::ready,       &QueueCounts::scheduled,
+                             &QueueCounts::in_progress, &QueueCounts::done,
+                             &QueueCounts::failed,      &QueueCounts::paused};
 
 struct QueueState {
   std::string name;
-  QueueCounts counts;
-  std::vector<PausedTopic> paused_topics;
+  QueueCounts counts{};
+  std::vector<PausedTopic> paused_topics{};
+  std::array<bool, counted.size()> capped{};  ///< Counting stopped at counted_up_to.
 };
 
 struct State {
@@ -22,12 +30,16 @@ struct State {
   std::size_t jobs = 0;
   std::size_t enabled_jobs = 0;
   std::size_t pending_joins = 0;  ///< Up to joins_counted.
+  bool joins_capped = false;
 };
 
 State state_of(Platform& platform) {
   State state;
   const auto add = [&](const std::string& name, WorkQueue& queue) {
-    state.queues.push_back({name, queue.counts(), queue.paused_topics()});
+    auto& added = state.queues.emplace_back(
+        QueueState{.name = name, .counts = queue.counts(), .paused_topics = queue.paused_topics()});
+    for (std::size_t i = 0; i < counted.size(); ++i)
+      added.capped[i] = added.counts.*counted[i] >= added.counts.counted_up_to;
   };
   add("outbox", platform.outbox());
   add("inbox", platform.inbox().queue());
@@ -37,6 +49,7 @@ State state_of(Platform& platform) {
   state.enabled_jobs = static_cast<std::size_t>(std::ranges::count_if(jobs, &Job::enabled));
   state.pending_joins =
       platform.joins().list({.status = JoinStatus::pending}, {.size = joins_counted}).size();
+  state.joins_capped = state.pending_joins >= joins_counted;
   return state;
 }
 
@@ -51,70 +64,158 @@ ordered_json queue_json(const QueueState& queue) {
   return answer;
 }
 
-std::vector<std::string> queue_row(const QueueState& queue) {
-  const auto& counts = queue.counts;
-  const auto shown = [&](std::int64_t count) {
-    return std::to_string(count) + (count >= counts.counted_up_to ? "+" : "");
-  };
-  const auto oldest = oldest_due_ms(counts);
-  return {queue.name,
-          shown(counts.ready),
-          shown(counts.scheduled),
-          shown(counts.in_progress),
-          shown(counts.done),
-          shown(counts.failed),
-          shown(counts.paused),
-          oldest ? std::to_string(*oldest) + " ms" : "-"};
+using Texts = std::vector<std::string>;
+
+Texts queue_row(const QueueState& queue) {
+  Texts row{queue.name};
+  for (std::size_t i = 0; i < counted.size(); ++i)
+    row.push_back(std::to_string(queue.counts.*counted[i]) + (queue.capped[i] ? "+" : ""));
+  const auto oldest = oldest_due_ms(queue.counts);
+  row.push_back(oldest ? std::to_string(*oldest) + " ms" : "-");
+  return row;
 }
 
-void print_queues(const std::vector<QueueState>& queues) {
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(queues.size());
-  for (const auto& each : queues) rows.push_back(queue_row(each));
-  print_table(
-      {"QUEUE", "READY", "SCHEDULED", "IN PROGRESS", "DONE", "FAILED", "PAUSED", "OLDEST DUE"},
-      rows);
+const Texts queue_headings{"QUEUE", "READY",  "SCHEDULED", "IN PROGRESS",
+                           "DONE",  "FAILED", "PAUSED",    "OLDEST DUE"};
+const Texts other_headings{"JOBS", "ENABLED", "PENDING JOINS"};
+const Texts paused_headings{"PAUSED TOPIC", "SINCE", "QUEUE"};
+
+/// `cells` after the key of their database.
+Texts with_key(const std::string& key, Texts cells) {
+  cells.insert(cells.begin(), key);
+  return cells;
 }
 
-void print_paused(const std::vector<QueueState>& queues) {
-  std::vector<std::vector<std::string>> rows;
+Texts other_row(const State& state) {
+  return {std::to_string(state.jobs), std::to_string(state.enabled_jobs),
+          std::to_string(state.pending_joins) + (state.joins_capped ? "+" : "")};
+}
+
+std::vector<Texts> paused_rows(const std::vector<QueueState>& queues) {
+  std::vector<Texts> rows;
   for (const auto& queue : queues) {
     for (const auto& each : queue.paused_topics)
       rows.push_back({each.topic, to_string(each.since), queue.name});
   }
-  if (rows.empty()) return;
-  std::cout << '\n';
-  print_table({"PAUSED TOPIC", "SINCE", "QUEUE"}, rows);
+  return rows;
 }
 
-void print_state_as_json(const Globals& globals, const std::string& database, const State& state) {
-  ordered_json answer{{"database", database}, {"schema", globals.schema}};
+ordered_json state_json(const State& state) {
+  ordered_json answer;
   for (const auto& queue : state.queues) answer[queue.name] = queue_json(queue);
   answer["jobs"] = {{"total", state.jobs}, {"enabled", state.enabled_jobs}};
   answer["joins"] = {{"pending", state.pending_joins}, {"counted_up_to", joins_counted}};
-  std::cout << answer.dump(2) << '\n';
+  return answer;
 }
+
+// --- one database
 
 void status(const Globals& globals) {
   auto platform = globals.open();
   const auto state = state_of(platform);
-  if (globals.json) return print_state_as_json(globals, platform.name(), state);
+  if (globals.json) {
+    ordered_json answer{{"database", platform.name()}, {"schema", globals.schema}};
+    answer.update(state_json(state));
+    std::cout << answer.dump(2) << '\n';
+    return;
+  }
   std::cout << platform.name() << " schema " << globals.schema << "\n\n";
-  print_queues(state.queues);
+  std::vector<Texts> rows;
+  for (const auto& each : state.queues) rows.push_back(queue_row(each));
+  print_table(queue_headings, rows);
   std::cout << '\n';
-  print_table(
-      {"JOBS", "ENABLED", "PENDING JOINS"},
-      {{std::to_string(state.jobs), std::to_string(state.enabled_jobs),
-        std::to_string(state.pending_joins) + (state.pending_joins >= joins_counted ? "+" : "")}});
-  print_paused(state.queues);
+  print_table(other_headings, {other_row(state)});
+  const auto paused = paused_rows(state.queues);
+  if (paused.empty()) return;
+  std::cout << '\n';
+  print_table(paused_headings, paused);
+}
+
+// --- a group
+
+using StateOfDatabase = DatabaseAnswer<State>;
+
+void add_counts(QueueState& total, const QueueState& queue) {
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    total.counts.*counted[i] += queue.counts.*counted[i];
+    total.capped[i] = total.capped[i] || queue.capped[i];
+  }
+  const auto& oldest = queue.counts.oldest_due;
+  if (oldest)
+    total.counts.oldest_due = std::max(total.counts.oldest_due.value_or(*oldest), *oldest);
+}
+
+State total_of(const std::vector<StateOfDatabase>& answers) {
+  State total;
+  for (const auto* name : {"outbox", "inbox", "timers"}) total.queues.push_back({.name = name});
+  for (const auto& each : answers) {
+    if (!each.answer) continue;
+    for (std::size_t i = 0; i < total.queues.size(); ++i)
+      add_counts(total.queues[i], each.answer->queues[i]);
+    total.jobs += each.answer->jobs;
+    total.enabled_jobs += each.answer->enabled_jobs;
+    total.pending_joins += each.answer->pending_joins;
+    total.joins_capped = total.joins_capped || each.answer->joins_capped;
+  }
+  return total;
+}
+
+void print_group(const std::vector<StateOfDatabase>& answers) {
+  const auto total = total_of(answers);
+  std::vector<Texts> queues;
+  std::vector<Texts> others;
+  std::vector<Texts> paused;
+  const auto add = [&](const std::string& key, const State& state) {
+    for (const auto& each : state.queues) queues.push_back(with_key(key, queue_row(each)));
+    others.push_back(with_key(key, other_row(state)));
+    for (const auto& each : paused_rows(state.queues)) paused.push_back(with_key(key, each));
+  };
+  for (const auto& each : answers) {
+    if (each.answer) add(each.key, *each.answer);
+  }
+  if (others.empty()) return;
+  add("(total)", total);
+  print_table(with_key("DATABASE", queue_headings), queues);
+  std::cout << '\n';
+  print_table(with_key("DATABASE", other_headings), others);
+  std::cout << '\n';
+  if (paused.empty()) return;
+  print_table(with_key("DATABASE", paused_headings), paused);
+  std::cout << '\n';
+}
+
+ordered_json totals_json(const State& total) {
+  auto answer = state_json(total);
+  for (const auto& queue : total.queues) {
+    answer[queue.name].erase("paused_topics");
+    answer[queue.name].erase("counted_up_to");
+  }
+  answer["joins"].erase("counted_up_to");
+  return answer;
+}
+
+void status_of_group(const Globals& globals) {
+  const auto answers = ask_each<State>(globals, state_of, status_limit);
+  const auto failed = static_cast<std::size_t>(
+      std::ranges::count_if(answers, [](const auto& each) { return each.failure.has_value(); }));
+  if (globals.json) {
+    auto answer = group_json<State>(answers, state_json);
+    answer["totals"] = totals_json(total_of(answers));
+    std::cout << answer.dump(2) << '\n';
+  } else {
+    print_group(answers);
+    std::cout << count_of_databases(answers.size()) << ", " << failed << " failed\n";
+  }
+  finish_group(globals, answers);
 }
 
 }  // namespace
 
 void add_status(CLI::App& app, Globals& globals) {
-  auto& command = add_command(app, globals, "status",
-                              "Count the messages of every queue by state, jobs and pending joins",
-                              [&globals] { status(globals); });
+  auto& command = add_command(
+      app, globals, "status", "Count the messages of every queue by state, jobs and pending joins",
+      [&globals] { globals.has_group() ? status_of_group(globals) : status(globals); });
+  allow_group(command, globals);
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 

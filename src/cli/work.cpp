@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <set>
 #include <thread>
 
 #include "cli/command_runner.hpp"
+#include "cli/group_file.hpp"
 #include "cli/long_run.hpp"
 
 namespace dovetail::cli {
@@ -71,19 +73,21 @@ std::string variable_name(const std::string& header) {
   return name;
 }
 
-std::map<std::string, std::string> variables_of(const Message& message) {
+/// `key` is the database's key in its group; empty without a group.
+std::map<std::string, std::string> variables_of(const Message& message, const std::string& key) {
   std::map<std::string, std::string> variables{
       {"DOVETAIL_TOPIC", message.topic},
       {"DOVETAIL_MESSAGE_ID", message.message_id.to_string()},
       {"DOVETAIL_CORRELATION_ID", message.correlation_id.value_or("")},
       {"DOVETAIL_ATTEMPT", std::to_string(message.attempts + 1)}};
+  if (!key.empty()) variables.emplace("DOVETAIL_DATABASE_KEY", key);
   for (const auto& [name, value] : message.headers) variables.emplace(variable_name(name), value);
   return variables;
 }
 
 /// Ours, with the message's variables, and with none of another message's.
-std::vector<std::string> environment_of(const Message& message) {
-  const auto variables = variables_of(message);
+std::vector<std::string> environment_of(const Message& message, const std::string& key) {
+  const auto variables = variables_of(message, key);
   std::vector<std::string> environment;
   for (auto** each = ::environ; *each != nullptr; ++each) {
     const std::string_view text{*each};
@@ -112,6 +116,7 @@ struct CommandHandler {
   const Drain& drain;
   milliseconds snooze;
   milliseconds timeout;
+  bool in_group;
 
   void operator()(const Message& message, HandlerContext& context) const {
     std::stop_source stop;
@@ -119,8 +124,9 @@ struct CommandHandler {
       if (!drain.has_begun()) stop.request_stop();
     });
     const std::stop_callback on_end_of_drain(drain.over(), [&] { stop.request_stop(); });
+    const auto key = in_group ? context.database() : std::string{};
     const auto end = runner.run(
-        {.text = message.payload, .environment = environment_of(message), .timeout = timeout},
+        {.text = message.payload, .environment = environment_of(message, key), .timeout = timeout},
         stop.get_token());
     if (end.exit_code == snooze_code) {
       context.snooze(snooze);
@@ -132,14 +138,16 @@ struct CommandHandler {
   }
 };
 
-void register_handlers(Platform& platform, const std::vector<std::string>& topics,
+/// `Target` is a Platform or a PlatformGroup, here and below.
+template <class Target>
+void register_handlers(Target& target, const std::vector<std::string>& topics,
                        const HandlerFunction& handler, const HandlerOptions& options) {
   if (topics.empty()) {
-    platform.on_any(handler, options);
+    target.on_any(handler, options);
     return;
   }
   for (const auto& topic : std::set<std::string>(topics.begin(), topics.end())) {
-    platform.on(topic, handler, options);
+    target.on(topic, handler, options);
   }
 }
 
@@ -155,25 +163,24 @@ WorkerOptions worker_options(const WorkArguments& arguments) {
   return options;
 }
 
-bool is_idle(Outbox& outbox, CommandRunner& runner, const std::vector<std::string>& topics) {
-  if (runner.running() > 0) return false;
-  if (!topics.empty()) return !outbox.has_work(topics);
+bool has_work(Outbox& outbox, const std::vector<std::string>& topics) {
+  if (!topics.empty()) return outbox.has_work(topics);
   const auto counts = outbox.counts();
-  return counts.ready == 0 && counts.in_progress == 0;
+  return counts.ready > 0 || counts.in_progress > 0;
 }
 
 /// Returns when a signal asks us to end, or with `once` when nothing is left to do.
-void wait_for_end(StopSignals& signals, Outbox& outbox, CommandRunner& runner,
-                  const WorkArguments& arguments) {
-  if (!arguments.once) {
+void wait_for_end(StopSignals& signals, bool once, const std::function<bool()>& is_idle) {
+  if (!once) {
     static_cast<void>(signals.wait(std::nullopt));
     return;
   }
-  while (!signals.wait(idle_check_interval) && !is_idle(outbox, runner, arguments.topics)) {
+  while (!signals.wait(idle_check_interval) && !is_idle()) {
   }
 }
 
-void stop(Platform& platform, StopSignals& signals, CommandRunner& runner, Drain& drain,
+template <class Target>
+void stop(Target& target, StopSignals& signals, CommandRunner& runner, Drain& drain,
           milliseconds patience) {
   drain.begin();
   const std::jthread impatient([&](const std::stop_token& done) {
@@ -189,7 +196,7 @@ void stop(Platform& platform, StopSignals& signals, CommandRunner& runner, Drain
       too_late = runner.running() > 0;
       drain.end();
     });
-    ended = platform.stop(patience + settle_time);
+    ended = target.stop(patience + settle_time);
   }
   if (ended && !too_late) return;
   runner.kill_all();
@@ -198,11 +205,11 @@ void stop(Platform& platform, StopSignals& signals, CommandRunner& runner, Drain
       "killed");
 }
 
-void say_what_it_does(const Globals& globals, const WorkArguments& arguments,
-                      const Platform& platform) {
+void say_what_it_does(const std::string& databases, const Globals& globals,
+                      const WorkArguments& arguments) {
   std::string topics;
   for (const auto& topic : arguments.topics) topics += (topics.empty() ? "" : ", ") + topic;
-  std::cerr << "dovetail: working on " << platform.name() << " schema " << globals.schema << ", "
+  std::cerr << "dovetail: working on " << databases << " schema " << globals.schema << ", "
             << (topics.empty() ? "all topics" : "topics " + topics) << ", "
             << (arguments.threads == 0 ? "a thread per core"
                                        : std::to_string(arguments.threads) + " threads")
@@ -210,26 +217,97 @@ void say_what_it_does(const Globals& globals, const WorkArguments& arguments,
             << ", command: " << shortened(arguments.command, shown_command_characters) << '\n';
 }
 
-void work(const Globals& globals, const WorkArguments& arguments) {
-  if (arguments.command.empty()) throw std::invalid_argument("--exec must not be empty");
+/// What a worker has on one database and on a group. The arguments are checked before it is made.
+class CommandWorker {
+ public:
+  CommandWorker(const Globals& globals, const WorkArguments& arguments)
+      : globals_(globals),
+        arguments_(arguments),
+        snooze_(parse_seconds("--snooze", arguments.snooze_seconds, delay_range)),
+        handler_{.max_attempts = arguments.max_attempts,
+                 .timeout = parse_seconds("--timeout", arguments.timeout_seconds, delay_range)},
+        runner_(arguments.command) {}
+
+  template <class Target>
+  void work(Target& target, const std::string& databases, const std::function<bool()>& has_work) {
+    const CommandHandler handler{runner_, drain_, snooze_, handler_.timeout, globals_.has_group()};
+    register_handlers(target, arguments_.topics, handler, handler_);
+    if (!arguments_.long_run.quiet) say_what_it_does(databases, globals_, arguments_);
+    target.start();
+    wait_for_end(run_.signals(), arguments_.once,
+                 [&] { return runner_.running() == 0 && !has_work(); });
+    stop(target, run_.signals(), runner_, drain_,
+         parse_seconds("--drain", arguments_.drain_seconds, drain_range));
+  }
+
+  [[nodiscard]] LongRun& run() { return run_; }
+
+ private:
+  const Globals& globals_;
+  const WorkArguments& arguments_;
+  const milliseconds snooze_;
+  const HandlerOptions handler_;
+  LongRun run_;
+  CommandRunner runner_;
+  Drain drain_;
+};
+
+void work_on_database(const Globals& globals, const WorkArguments& arguments) {
   auto options = globals.options();
   options.worker = worker_options(arguments);
-  const auto patience = options.worker.drain;
-  const auto snooze = parse_seconds("--snooze", arguments.snooze_seconds, delay_range);
-  const HandlerOptions handler_options{
-      .max_attempts = arguments.max_attempts,
-      .timeout = parse_seconds("--timeout", arguments.timeout_seconds, delay_range)};
-  LongRun run;
-  CommandRunner runner(arguments.command);
-  Drain drain;
-  auto platform = run.open(globals, std::move(options));
-  register_handlers(platform, arguments.topics,
-                    CommandHandler{runner, drain, snooze, handler_options.timeout},
-                    handler_options);
-  if (!arguments.long_run.quiet) say_what_it_does(globals, arguments, platform);
-  platform.start();
-  wait_for_end(run.signals(), platform.outbox(), runner, arguments);
-  stop(platform, run.signals(), runner, drain, patience);
+  CommandWorker worker(globals, arguments);
+  auto platform = worker.run().open(globals, std::move(options));
+  worker.work(platform, platform.name(),
+              [&] { return has_work(platform.outbox(), arguments.topics); });
+}
+
+// --- a group
+
+/// For --once: the databases that were left out, with the reasons.
+using LeftOut = std::map<std::string, std::string>;
+
+/// Databases that fail are left out.
+bool group_has_work(PlatformGroup& group, const std::vector<std::string>& topics,
+                    LeftOut& left_out) {
+  left_out.clear();
+  for (const auto& each : group.status().databases) {
+    if (each.state == GroupDatabaseState::closed) return true;  // nobody knows yet
+    if (each.state == GroupDatabaseState::failing) {
+      left_out.emplace(each.key, each.last_error);
+      continue;
+    }
+    try {
+      const auto platform = group.find(each.key);
+      if (platform && has_work(platform->outbox(), topics)) return true;
+    } catch (const std::exception& error) {
+      left_out.emplace(each.key, error.what());
+    }
+  }
+  return false;
+}
+
+void complain_of(const LeftOut& left_out, const std::vector<std::string>& bad_entries) {
+  for (const auto& [key, error] : left_out)
+    std::cerr << "dovetail: " << key << " FAILED: " << error << '\n';
+  for (const auto& entry : bad_entries) std::cerr << "dovetail: " << entry << '\n';
+  if (!left_out.empty() || !bad_entries.empty()) throw ExitCode{1};
+}
+
+void work_on_group(const Globals& globals, const WorkArguments& arguments) {
+  GroupOptions options{.database = globals.options()};
+  options.database.worker = worker_options(arguments);
+  arguments.long_run.set_polls(options);
+  CommandWorker worker(globals, arguments);
+  auto group = open_group(globals, std::move(options));
+  LeftOut left_out;
+  worker.work(group, count_of_databases(group.keys().size()) + " of " + globals.group,
+              [&] { return group_has_work(group, arguments.topics, left_out); });
+  if (arguments.once) complain_of(left_out, group.status().bad_entries);
+}
+
+void work(const Globals& globals, const WorkArguments& arguments) {
+  if (arguments.command.empty()) throw std::invalid_argument("--exec must not be empty");
+  globals.has_group() ? work_on_group(globals, arguments) : work_on_database(globals, arguments);
 }
 
 // --- the options
@@ -243,7 +321,10 @@ constexpr const char* work_footer =
     "  65 (EX_DATAERR)    it fails for good: it is a dead letter at once\n"
     "  other, or a signal it is retried after a backoff\n"
     "After SIGINT, SIGTERM or SIGHUP the worker starts no further command and lets the running "
-    "ones\nfinish.";
+    "ones\nfinish.\n"
+    "With --group, the command also gets DOVETAIL_DATABASE_KEY, the key of the message's "
+    "database.\n"
+    "The worker reads the file again when it changes.";
 
 void add_claiming(CLI::App& command, WorkArguments& arguments) {
   command
@@ -294,6 +375,7 @@ void add_work(CLI::App& app, Globals& globals) {
   auto& command =
       add_command(app, globals, "work", "Run a shell command for every message, as a worker",
                   [&globals, arguments] { work(globals, *arguments); });
+  allow_group(command, globals);
   command.footer(work_footer);
   command.add_option("--exec", arguments->command, "Run by /bin/sh -c for each message")
       ->required();

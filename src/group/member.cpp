@@ -22,8 +22,6 @@ constexpr milliseconds linger{5'000};
 constexpr milliseconds short_linger{1'000};
 constexpr milliseconds check_interval{1'000};
 constexpr milliseconds leave_interval{20};
-/// A database without work that is not looked at for so long holds no connections.
-constexpr milliseconds worth_closing{1'500};
 constexpr milliseconds heartbeat{25'000};
 /// How much later services are run while there is no work. An instance is stale after 90 s.
 constexpr milliseconds services_wait{30'000};
@@ -171,10 +169,9 @@ MonoTime Member::look_after(const std::stop_token& stop) {
   }
   note_success();
   if (work()) return std::min(next, services_due);
+  node()->database().close_idle();
   // The services of a database without work wait for the next look, which opens a connection.
-  const auto step_due = std::min<MonoTime>(next, services_due + services_wait);
-  if (step_due - now() >= worth_closing) node()->database().close_idle();
-  return step_due;
+  return std::min<MonoTime>(next, services_due + services_wait);
 }
 
 void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {

@@ -100,10 +100,10 @@ void Roster::sweep() {
   std::vector<std::shared_ptr<Member>> gone;
   {
     const std::lock_guard lock(mutex_);
-    const auto [first, last] = std::ranges::stable_partition(
-        leaving_, [](const auto& member) { return !member->has_left(); });
-    gone.assign(first, last);
-    leaving_.erase(first, last);
+    const auto first = std::stable_partition(
+        leaving_.begin(), leaving_.end(), [](const auto& member) { return !member->has_left(); });
+    gone.assign(first, leaving_.end());
+    leaving_.erase(first, leaving_.end());
   }
   for (const auto& member : gone) {
     group_.log.write(LogLevel::info, "group.database_left", {{"store", member->entry().key}});

@@ -15,7 +15,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds tick_interval{250};
-constexpr milliseconds change_interval{1'000};
 constexpr int care_threads = 4;
 constexpr int fetch_threads = 4;
 constexpr int renewal_threads = 2;

@@ -30,7 +30,8 @@ TEST_P(CliJoinsContract, JoinsAreListedAndShownWithTheirMembers) {
   EXPECT_THAT(list.out, AllOf(HasSubstr(first.to_string()), HasSubstr("pending"), HasSubstr("0/2"),
                               HasSubstr("customer-7"), HasSubstr(second.to_string()),
                               HasSubstr("cancelled")));
-  const auto pending = dovetail({"joins", "list", "--status", "pending", "--group", "customer-7"});
+  const auto pending =
+      dovetail({"joins", "list", "--status", "pending", "--grouping-key", "customer-7"});
   EXPECT_THAT(pending.out, AllOf(HasSubstr(first.to_string()), Not(HasSubstr(second.to_string()))));
   EXPECT_EQ(dovetail({"joins", "list", "--before", "2000-01-01T00:00:00Z"}).out, "no joins\n");
   const auto page = ask({"joins", "list", "--limit", "1"});

@@ -14,7 +14,7 @@ class CliMistakesContract : public CliTest {
  protected:
   /// A call with `variables` in the environment, and with no database but the one in `arguments`.
   static CommandResult with(const Words& variables, const Words& arguments) {
-    Words words{"env", "-u", "DOVETAIL_DATABASE", "-u", "DOVETAIL_SCHEMA"};
+    Words words{"env", "-u", "DOVETAIL_DATABASE", "-u", "DOVETAIL_SCHEMA", "-u", "DOVETAIL_GROUP"};
     words.insert(words.end(), variables.begin(), variables.end());
     words.emplace_back(DOVETAIL_COMMAND);
     words.insert(words.end(), arguments.begin(), arguments.end());

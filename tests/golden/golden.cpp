@@ -167,5 +167,13 @@ TEST(Golden, TheExamplesOfJoinsDoWhatTheySay) {
       "workflow-7: 3 sources ingested, validating\nworkflow-7: 2 validations passed, published\n");
 }
 
+TEST(Golden, TheExampleOfTenantsHandlesTheOrdersOfEachInItsOwnDatabase) {
+  const TemporaryDirectory directory;
+  const auto result = run_command(
+      {"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/multi_tenant"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_EQ(result.out, "acme: 2 confirmed\nglobex: 1 confirmed\ninitech: 1 confirmed\n");
+}
+
 }  // namespace
 }  // namespace dovetail::testing

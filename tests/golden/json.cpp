@@ -1,5 +1,6 @@
 // The documents that the command prints with --json: the names of their fields and the types of the
 // values. Scripts rely on them.
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "golden/golden_file.hpp"
@@ -39,13 +40,14 @@ class JsonForms {
 
  private:
   [[nodiscard]] Words call(const Words& words) const {
-    Words all{"env", "DOVETAIL_DATABASE=" + url_, DOVETAIL_COMMAND};
+    Words all{"env", "-u", "DOVETAIL_GROUP", "DOVETAIL_DATABASE=" + url_, DOVETAIL_COMMAND};
     all.insert(all.end(), words.begin(), words.end());
     return all;
   }
 
   /// Ids and owners are different in every run.
   static std::string placeholder(const std::string& word) {
+    if (word.ends_with(".toml")) return "FILE.toml";
     return word.size() >= 36 && word[8] == '-' && word[13] == '-' ? "ID" : word;
   }
 
@@ -132,9 +134,35 @@ void describe_rest(JsonForms& forms, Platform& platform) {
   platform.stop();
 }
 
+/// The group has one database, the one of `forms`, with a dead letter.
+void describe_group(JsonForms& forms, Platform& platform) {
+  const TemporaryDirectory directory;
+  const auto file = (directory.path() / "group.toml").string();
+  std::ofstream{file} << "[databases]\na = \"" << forms.url() << "\"\n";
+  const auto ask = [&](Words words) {
+    words.insert(words.end(), {"--group", file});
+    return forms.ask(words);
+  };
+  const auto owner = OwnerToken::generate();
+  platform.outbox().enqueue({.topic = "broken"});
+  const auto claimed = platform.outbox().claim({.owner = owner, .topics = {"broken"}});
+  ASSERT_EQ(claimed.size(), 1U);
+  platform.outbox().fail(owner, std::vector{claimed[0].claim}, "broken");
+  ask({"migrate"});
+  ask({"migrate", "--check"});
+  ask({"status"});
+  ask({"dead-letters", "list", "--limit", "1"});
+  ask({"dead-letters", "summary"});
+  ask({"dead-letters", "show", claimed[0].message.message_id.to_string()});
+  ask({"dead-letters", "replay", "--all", "--dry-run"});
+  ask({"dead-letters", "replay", claimed[0].message.message_id.to_string()});
+  ask({"enqueue", "t", "--to", "a"});
+}
+
 TEST(Golden, FormOfTheDocumentsInJson) {
   JsonForms forms;
-  forms.run({"migrate"});
+  forms.ask({"migrate"});
+  forms.ask({"migrate", "--check"});
   describe_queue(forms);
   auto platform = Platform::open(forms.url(), {.log_sink = null_log_sink()});
   describe_inbox(forms, platform);
@@ -142,6 +170,7 @@ TEST(Golden, FormOfTheDocumentsInJson) {
   describe_fanout(forms, platform);
   forms.ask({"status"});
   describe_rest(forms, platform);
+  describe_group(forms, platform);
   expect_golden("json.txt", forms.text());
 }
 
