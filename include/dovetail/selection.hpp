@@ -62,8 +62,8 @@ class SelectionStrategy {
 /// room, no other is claimed from.
 [[nodiscard]] std::shared_ptr<SelectionStrategy> drain_first();
 
-/// The database from which the fewest messages were claimed lately, so that one busy database cannot
-/// starve the others. Databases that have waited long go first among equals.
+/// The database from which the fewest messages were claimed lately, so that one busy database
+/// cannot starve the others. Databases that have waited long go first among equals.
 [[nodiscard]] std::shared_ptr<SelectionStrategy> fair();
 
 }  // namespace dovetail
