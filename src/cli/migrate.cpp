@@ -159,6 +159,7 @@ std::vector<ChangesOfDatabase> pending_of_databases(const Globals& globals,
   }
   run_tasks(tasks, std::nullopt, [&](std::size_t index, bool) { lines.print(*places[index]); });
   std::vector<ChangesOfDatabase> results;
+  results.reserve(places.size());
   for (const auto& place : places) results.push_back(*place);
   return results;
 }
