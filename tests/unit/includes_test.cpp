@@ -38,7 +38,7 @@ const std::map<std::string, Folders>& allowed() {
       {"fanout", below_fanout},
       {"observe", {"core"}},
       {"runtime", below_runtime},
-      {"group", {"core", "storage", "component", "runtime"}},
+      {"group", {"core", "storage", "component", "fanout", "runtime"}},
       {"json", {}},
       {"cli", {"core", "storage", "runtime", "json"}},
   };
