@@ -25,7 +25,7 @@
 //   * Logs, metrics and errors name a database by its key, and never contain secrets of its URL.
 //
 // How a database without work is watched: the group closes its connections and looks at it with one
-// query. The interval between two looks doubles from 0.5 s to `max_poll_interval`. A message that
+// query. The interval between two looks doubles up to `max_poll_interval`. A message that
 // this process enqueues is noticed at once, and so is one of another process while the database has
 // one of the `max_listeners` listeners.
 //

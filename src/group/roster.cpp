@@ -17,12 +17,16 @@ auto row_of(Rows& rows, std::string_view key) {
 
 void Roster::insert(DatabaseEntry entry, bool discovered) {
   auto member = std::make_shared<Member>(group_, std::move(entry), next_place_++);
-  if (threads_) member->start(*threads_);
+  if (threads_) {
+    threads_->turns.reset();
+    member->start(*threads_);
+  }
   rows_.push_back({std::move(member), discovered});
 }
 
 void Roster::let_go(const Row& row) {
   row.member->leave();
+  if (threads_) threads_->turns.reset();
   leaving_.push_back(row.member);
 }
 

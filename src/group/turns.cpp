@@ -34,15 +34,17 @@ Turns::EntryPtr Turns::add(std::string key, std::size_t place, std::function<voi
   const auto after = std::ranges::upper_bound(entries_, place, {},
                                               [](const EntryPtr& each) { return each->place; });
   entries_.insert(after, entry);
-  strategy_->reset();
   return entry;
 }
 
 void Turns::remove(const EntryPtr& entry) {
   const std::lock_guard lock(mutex_);
-  if (std::erase(entries_, entry) == 0) return;
+  if (std::erase(entries_, entry) > 0) grant();
+}
+
+void Turns::reset() {
+  const std::lock_guard lock(mutex_);
   strategy_->reset();
-  grant();
 }
 
 void Turns::set(Entry& entry, Need need) {

@@ -31,6 +31,8 @@ class Turns {
   /// `place` is the database's place in the order of the group.
   [[nodiscard]] EntryPtr add(std::string key, std::size_t place, std::function<void()> wake);
   void remove(const EntryPtr& entry);
+  /// The list of the group's databases has changed.
+  void reset();
 
   struct Need {
     bool is_due = false;

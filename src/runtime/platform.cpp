@@ -1,7 +1,7 @@
 #include "dovetail/platform.hpp"
 
-#include "fanout/component.hpp"
 #include "dovetail/error.hpp"
+#include "fanout/component.hpp"
 #include "inbox/component.hpp"
 #include "instance/component.hpp"
 #include "join/component.hpp"

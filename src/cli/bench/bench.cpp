@@ -22,18 +22,13 @@ struct Measure {
   bool only_if_named = false;
 };
 
-constexpr std::array measures{Measure{"enqueue", bench::enqueue},
-                              Measure{"bulk", bench::bulk},
-                              Measure{"drain", bench::drain},
-                              Measure{"latency", bench::latency},
-                              Measure{"joins", bench::joins},
-                              Measure{"fanout", bench::fanout},
-                              Measure{"claims", bench::claims, true},
-                              Measure{"snapshot", bench::snapshot, true},
-                              Measure{"foreign", bench::foreign},
-                              Measure{"transactions", bench::transactions},
-                              Measure{"idle", bench::idle},
-                              Measure{"group", bench::group, false, true}};
+constexpr std::array measures{
+    Measure{"enqueue", bench::enqueue},     Measure{"bulk", bench::bulk},
+    Measure{"drain", bench::drain},         Measure{"latency", bench::latency},
+    Measure{"joins", bench::joins},         Measure{"fanout", bench::fanout},
+    Measure{"claims", bench::claims, true}, Measure{"snapshot", bench::snapshot, true},
+    Measure{"foreign", bench::foreign},     Measure{"transactions", bench::transactions},
+    Measure{"idle", bench::idle},           Measure{"group", bench::group, false, true}};
 
 struct BenchArguments {
   std::vector<std::string> chosen;
