@@ -299,6 +299,7 @@ class Fanout {
  private:
   struct Registration;
   struct RoundJoin;
+  void add_handler(std::string_view topic, HandlerFunction function, HandlerOptions options);
   void handle_round(const Registration& registration, const Message& message,
                     HandlerContext& context);
   void handle_slice(const FanoutHandlerFunction& function, const Message& message,

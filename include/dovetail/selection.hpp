@@ -9,6 +9,9 @@
 // To write a strategy, derive from SelectionStrategy. Results of handlers are stored without asking
 // it.
 //
+// A strategy that throws is logged (`group.strategy_failed`) and asked again; meanwhile nothing is
+// claimed. A strategy must not call its group.
+//
 // Threads: the group calls its strategy from one thread at a time.
 #pragma once
 

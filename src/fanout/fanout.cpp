@@ -45,7 +45,17 @@ Fanout::Fanout(storage::Database& database, Outbox& outbox, Joins& joins, Leases
 Fanout::~Fanout() = default;
 
 void Fanout::use_handlers(AddHandler add_handler) {
+  const std::lock_guard lock(registrations_->handlers_mutex);
   add_handler_ = std::move(add_handler);
+}
+
+void Fanout::add_handler(std::string_view topic, HandlerFunction function, HandlerOptions options) {
+  AddHandler add;
+  {
+    const std::lock_guard lock(registrations_->handlers_mutex);
+    add = add_handler_;
+  }
+  add(topic, std::move(function), std::move(options));
 }
 
 // --- registration
@@ -58,11 +68,11 @@ void Fanout::add(const FanoutRequest& request, FanoutPlannerFunction planner,
   const auto job = fanout::job_name(request.topic, request.work_key);
   const auto registration = registrations_->reserve(job, request, std::move(planner));
   if (!registration->has_handler) {
-    add_handler_(topic,
-                 [this, registration](const Message& message, HandlerContext& context) {
-                   handle_round(*registration, message, context);
-                 },
-                 {.timeout = request.timeout});
+    add_handler(topic,
+                [this, registration](const Message& message, HandlerContext& context) {
+                  handle_round(*registration, message, context);
+                },
+                {.timeout = request.timeout});
     registration->has_handler = true;
   }
   database_->write({.repeatable = true, .stop = stop}, [&](storage::WriteSession& session) {
@@ -92,7 +102,7 @@ void Fanout::on(std::string_view topic, std::string_view work_key, FanoutHandler
   fanout::require_topic(topic);
   fanout::require_work_key(work_key);
   if (!function) throw std::invalid_argument("handler must not be empty");
-  add_handler_(
+  add_handler(
       fanout_topic(topic, work_key),
       [this, function = std::move(function)](const Message& message, HandlerContext& context) {
         handle_slice(function, message, context);

@@ -32,6 +32,8 @@ struct Fanout::Registrations {
     return entry;
   }
 
+  std::mutex handlers_mutex;  ///< Guards the function that adds handlers.
+
  private:
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Registration>> by_name_;

@@ -119,7 +119,7 @@ void PlatformGroup::discover(std::function<std::vector<DatabaseEntry>()> find,
 
 void PlatformGroup::refresh() {
   state_->process().require();
-  const auto complaints = state_->refresh({});
+  const auto complaints = state_->refresh();
   if (complaints.empty()) return;
   std::string text = "the discovery returned bad entries:";
   for (const auto& complaint : complaints) text += " " + complaint + ";";

@@ -22,6 +22,7 @@ constexpr milliseconds linger{5'000};
 constexpr milliseconds short_linger{1'000};
 constexpr milliseconds check_interval{1'000};
 constexpr milliseconds leave_interval{20};
+constexpr milliseconds open_interval{50};
 constexpr milliseconds heartbeat{25'000};
 /// How much later services are run while there is no work. An instance is stale after 90 s.
 constexpr milliseconds services_wait{30'000};
@@ -31,6 +32,16 @@ constexpr milliseconds busy_chores{30'000};
 
 MonoDuration spread(MonoDuration interval) {
   return std::chrono::duration_cast<MonoDuration>(interval * (0.8 + 0.2 * core::random_unit()));
+}
+
+/// Users register handlers with the group, not with the components of a database.
+void refuse_handlers(runtime::Node& node) {
+  for (const auto& component : node.components()) {
+    component->accept_handlers([](std::string_view, const HandlerFunction&, const HandlerOptions&) {
+      throw InvalidOperation(
+          "this database belongs to a group: register handlers with the PlatformGroup");
+    });
+  }
 }
 
 }  // namespace
@@ -82,19 +93,40 @@ std::shared_ptr<Platform> Member::platform() {
   return platform_;
 }
 
-runtime::Node& Member::opened(const std::stop_token& stop) {
-  const std::lock_guard one_at_a_time(opening_);
-  if (const auto known = node()) return *known;
-  auto options = platform_options();
+std::unique_ptr<storage::Database> Member::open_database(const PlatformOptions& options,
+                                                         const std::stop_token& stop) {
   auto database = runtime::open_database(entry_.url, options, {entry_.key, group_.budget});
-  {
+  const auto note = [this](storage::Database* opening) {
+    const std::lock_guard lock(mutex_);
+    being_opened_ = opening;  // request_stop() cancels its calls
+  };
+  note(database.get());
+  try {
     const std::stop_callback cancel(stop, [&database] { database->cancel_calls(); });
+    if (stopping_) database->cancel_calls();
     runtime::prepare_schema(*database, options);
+  } catch (...) {
+    note(nullptr);
+    throw;
   }
-  if (stop.stop_requested()) {
+  note(nullptr);
+  if (stop.stop_requested() || stopping_) {
     throw Error({ErrorKind::cancelled, "", "open"}, "opening the database took too long");
   }
+  return database;
+}
+
+runtime::Node& Member::opened(const std::stop_token& stop) {
+  std::unique_lock one_at_a_time(opening_, std::defer_lock);
+  while (!one_at_a_time.try_lock_for(open_interval)) {
+    if (!stop.stop_requested()) continue;
+    throw Error({ErrorKind::cancelled, "", "open"}, "another caller is opening the database");
+  }
+  if (const auto known = node()) return *known;
+  auto options = platform_options();
+  auto database = open_database(options, stop);
   auto node = std::make_shared<runtime::Node>(std::move(database), std::move(options));
+  refuse_handlers(*node);
   auto platform =
       std::make_shared<Platform>(runtime::PlatformAccess::platform_of(node, /*in_group=*/true));
   const std::lock_guard lock(mutex_);
@@ -129,6 +161,7 @@ void Member::start(const GroupThreads& threads) {
 }
 
 void Member::leave() {
+  leave_since_ = now();
   leaving_ = true;
   if (!task_) {
     left_ = true;
@@ -171,7 +204,9 @@ MonoTime Member::look_after(const std::stop_token& stop) {
   if (work()) return std::min(next, services_due);
   node()->database().close_idle();
   // The services of a database without work wait for the next look, which opens a connection.
-  return std::min<MonoTime>(next, services_due + services_wait);
+  return std::min(next, std::max<MonoTime>(services_due, now()) > MonoTime::max() - services_wait
+                            ? MonoTime::max()
+                            : services_due + services_wait);
 }
 
 void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
@@ -210,6 +245,7 @@ void Member::register_handlers(runtime::Node& node, const std::stop_token& stop)
     }
   }
   group_.fanout.register_with(node.get<fanout::Component>().fanout, entry_.key, fanouts_, stop);
+  refuse_handlers(node);
 }
 
 /// How long until there is something to do for this process, as far as one query can tell.
@@ -262,8 +298,9 @@ void Member::wake_up() {
 
 MonoTime Member::look_after_work(const std::stop_token& stop) {
   const auto work = this->work();
-  rung_ = false;
   group_.listeners.want(node()->listener());
+  if (rung_.exchange(false)) work->expect_message();
+  if (!work->has_looked() && work->health().failures == 0) return now() + check_interval;
   const auto patience = woken_by_glance_ && !work->has_claimed() ? short_linger : linger;
   const auto idle_since = work->last_claim();
   if (!work->is_idle() || now() - idle_since < patience) return now() + check_interval;
@@ -335,7 +372,10 @@ void Member::note_success() {
 MonoTime Member::leave_step() {
   if (const auto work = this->work()) {
     work->request_stop();
-    if (!work->is_idle()) return now() + leave_interval;
+    // After a lease, the results of handlers cannot be stored any more.
+    const auto lease = group_.options.database.worker.lease;
+    const bool too_late = work->is_drained() && now() - leave_since_.load() > lease;
+    if (!work->is_idle() && !too_late) return now() + leave_interval;
   }
   end_work();
   finish(now() + check_interval);
@@ -345,6 +385,10 @@ MonoTime Member::leave_step() {
 
 void Member::request_stop() {
   stopping_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    if (being_opened_ != nullptr) being_opened_->cancel_calls();
+  }
   if (const auto work = this->work()) work->request_stop();
 }
 
@@ -354,7 +398,7 @@ bool Member::stop(MonoTime deadline) {
 }
 
 void Member::finish(MonoTime give_up_at) {
-  if (const auto work = this->work()) work->finish();
+  if (const auto work = this->work()) work->finish(give_up_at);
   const auto node = this->node();
   if (!node || !services_) return;
   bool failing = false;

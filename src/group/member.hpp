@@ -81,6 +81,8 @@ class Member {
   MonoTime leave_step();
   [[nodiscard]] std::shared_ptr<runtime::Node> node() const;
   [[nodiscard]] runtime::Node& opened(const std::stop_token& stop);
+  [[nodiscard]] std::unique_ptr<storage::Database> open_database(const PlatformOptions& options,
+                                                                 const std::stop_token& stop);
   [[nodiscard]] PlatformOptions platform_options() const;
   void begin_services(runtime::Node& node, const std::stop_token& stop);
   void register_handlers(runtime::Node& node, const std::stop_token& stop);
@@ -99,11 +101,12 @@ class Member {
   std::optional<GroupThreads> threads_;
   Agenda::TaskPtr task_;
 
-  std::mutex opening_;        // held while the database is opened
+  std::timed_mutex opening_;  // held while the database is opened
   mutable std::mutex mutex_;  // guards the next ones
   std::shared_ptr<runtime::Node> node_;
   std::shared_ptr<Platform> platform_;
   std::shared_ptr<Work> work_;
+  storage::Database* being_opened_ = nullptr;
   int failures_ = 0;
   std::string last_error_;
 
@@ -111,6 +114,7 @@ class Member {
   std::atomic<bool> leaving_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> left_{false};
+  std::atomic<MonoTime> leave_since_{};
 
   // Of the steps.
   std::unique_ptr<runtime::NodeHandlers> handlers_;

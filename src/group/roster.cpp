@@ -26,7 +26,8 @@ void Roster::insert(DatabaseEntry entry, bool discovered) {
 
 void Roster::let_go(const Row& row) {
   row.member->leave();
-  if (threads_) threads_->turns.reset();
+  if (!threads_) return;  // it has no tasks
+  threads_->turns.reset();
   leaving_.push_back(row.member);
 }
 
@@ -88,8 +89,9 @@ std::vector<std::shared_ptr<Member>> Roster::members() const {
 }
 
 std::vector<std::shared_ptr<Member>> Roster::all() const {
-  auto members = this->members();
   const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Member>> members;
+  for (const auto& row : rows_) members.push_back(row.member);
   members.insert(members.end(), leaving_.begin(), leaving_.end());
   return members;
 }

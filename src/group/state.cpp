@@ -70,7 +70,7 @@ PlatformGroup::State::State(GroupOptions options)
       renewers_(*options_.database.clock,
                 {.threads = renewal_threads, .step_limit = options_.call_timeout}),
       timekeepers_(*options_.database.clock, {.threads = 1}),
-      turns_(*options_.database.clock, options_.selection, fetch_threads),
+      turns_(*options_.database.clock, options_.selection, fetch_threads, log_),
       listeners_(options_.max_listeners),
       context_{.options = options_,
                .budget = std::make_shared<storage::ConnectionBudget>(
@@ -135,8 +135,7 @@ void PlatformGroup::State::start() {
                  .timekeepers = timekeepers_,
                  .turns = turns_,
                  .pool = *pool_});
-  ticking_ =
-      care_.add([this](const std::stop_token& stop) { return tick(stop); }, context_.clock.mono());
+  ticking_ = care_.add([this](const std::stop_token&) { return tick(); }, context_.clock.mono());
 }
 
 bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
@@ -150,9 +149,11 @@ bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
   const auto patience =
       std::clamp(deadline.value_or(options_.database.worker.drain), milliseconds{0}, longest);
   const MonoTime until = context_.clock.mono() + patience;
-  const auto members = roster_.all();
-  for (const auto& member : members) member->request_stop();
+  stopping_.request_stop();
+  for (const auto& member : roster_.all()) member->request_stop();
   care_.stop();
+  const auto members = roster_.all();  // with those that came meanwhile
+  for (const auto& member : members) member->request_stop();
   bool ended = true;
   for (const auto& member : members) ended = member->stop(until) && ended;
   if (!std::exchange(stopped_, true)) finish_members();
@@ -204,21 +205,27 @@ void PlatformGroup::State::discover(std::shared_ptr<DatabaseDiscovery> discovery
   discovering_.options = options;
 }
 
-std::vector<std::string> PlatformGroup::State::refresh(const std::stop_token& stop) {
-  const std::lock_guard one_at_a_time(discovering_.running);
+std::vector<std::string> PlatformGroup::State::refresh() {
+  std::unique_lock one_at_a_time(discovering_.running, std::defer_lock);
+  while (!one_at_a_time.try_lock_for(tick_interval)) {
+    if (stopping_.stop_requested()) throw InvalidOperation("the group is being stopped");
+  }
   std::shared_ptr<DatabaseDiscovery> source;
   {
     const std::lock_guard lock(discovering_.mutex);
     source = discovering_.source;
   }
   if (!source) throw InvalidOperation("the group has no discovery");
-  std::vector<DatabaseEntry> found;
   try {
-    found = source->find(stop);
+    return apply_discovery(*source);
   } catch (const std::exception& error) {
     note_failure(error.what());
     throw;
   }
+}
+
+std::vector<std::string> PlatformGroup::State::apply_discovery(DatabaseDiscovery& source) {
+  auto found = source.find(stopping_.get_token());
   std::set<std::string> unclear;
   for (const auto& entry : found) unclear.insert(entry.key);
   const auto entries = group::checked_entries(std::move(found));
@@ -253,7 +260,7 @@ void PlatformGroup::State::note_failure(const std::string& error) {
   discovering_.due = context_.clock.mono() + pause;
 }
 
-MonoTime PlatformGroup::State::tick(const std::stop_token& stop) {
+MonoTime PlatformGroup::State::tick() {
   roster_.sweep();
   std::shared_ptr<DatabaseDiscovery> source;
   bool due = false;
@@ -262,13 +269,13 @@ MonoTime PlatformGroup::State::tick(const std::stop_token& stop) {
     source = discovering_.source;
     due = context_.clock.mono() >= discovering_.due;
   }
-  if (source && (due || source->has_changed())) try_refresh(stop);
+  if (source && (due || source->has_changed())) try_refresh();
   return context_.clock.mono() + tick_interval;
 }
 
-void PlatformGroup::State::try_refresh(const std::stop_token& stop) {
+void PlatformGroup::State::try_refresh() {
   try {
-    refresh(stop);
+    refresh();
   } catch (const std::exception&) {
     // It was noted, and is tried again.
   }
@@ -281,7 +288,7 @@ std::vector<DatabaseEntry> PlatformGroup::State::entries() {
     const std::lock_guard lock(discovering_.mutex);
     unknown = discovering_.source && !discovering_.succeeded;
   }
-  if (unknown) refresh({});
+  if (unknown) refresh();
   std::vector<DatabaseEntry> entries;
   for (const auto& member : roster_.members()) entries.push_back(member->entry());
   return entries;

@@ -28,7 +28,7 @@ class PlatformGroup::State {
   // --- discovery
   void discover(std::shared_ptr<DatabaseDiscovery> discovery, DiscoverOptions options);
   /// Throws what the discovery throws. Returns complaints about bad entries.
-  std::vector<std::string> refresh(const std::stop_token& stop);
+  std::vector<std::string> refresh();
   [[nodiscard]] std::vector<DatabaseEntry> entries();
 
   // --- handlers; throw InvalidOperation after start()
@@ -41,7 +41,7 @@ class PlatformGroup::State {
 
  private:
   struct Discovering {
-    std::mutex running;  // held while the discovery is called; taken before the other
+    std::timed_mutex running;  // held while the discovery is called; taken before the other
     mutable std::mutex mutex;
     std::shared_ptr<DatabaseDiscovery> source;
     DiscoverOptions options;
@@ -54,8 +54,10 @@ class PlatformGroup::State {
 
   [[nodiscard]] runtime::HandlerRegistry& registry(bool inbox);
   /// Discovers when it is time to, and ends databases that have left.
-  MonoTime tick(const std::stop_token& stop);
-  void try_refresh(const std::stop_token& stop);
+  MonoTime tick();
+  void try_refresh();
+  /// Calls the discovery and applies its list. Returns complaints about bad entries.
+  std::vector<std::string> apply_discovery(DatabaseDiscovery& source);
   void note_failure(const std::string& error);
   void finish_members();
 
@@ -74,6 +76,7 @@ class PlatformGroup::State {
   group::Listeners listeners_;
   const group::GroupContext context_;
   Discovering discovering_;
+  std::stop_source stopping_;
   std::mutex stop_mutex_;           // taken before the other
   mutable std::mutex start_mutex_;  // guards the handlers until the start, and the next two
   std::unique_ptr<runtime::WorkerPool> pool_;

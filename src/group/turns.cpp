@@ -44,7 +44,13 @@ void Turns::remove(const EntryPtr& entry) {
 
 void Turns::reset() {
   const std::lock_guard lock(mutex_);
-  strategy_->reset();
+  last_key_.clear();
+  last_claimed_.reset();
+  try {
+    strategy_->reset();
+  } catch (const std::exception& error) {
+    log_.write(LogLevel::error, "group.strategy_failed", {{"error", error.what()}});
+  }
 }
 
 void Turns::set(Entry& entry, Need need) {
@@ -90,6 +96,18 @@ std::vector<Turns::Entry*> Turns::candidates(MonoTime now) const {
   return found;
 }
 
+std::optional<std::size_t> Turns::ask(const std::vector<SelectableStore>& stores) {
+  std::optional<LastSelection> last;
+  // A claim under way may bring messages.
+  if (!last_key_.empty()) last = {.key = last_key_, .claimed = last_claimed_.value_or(1)};
+  try {
+    return strategy_->next(stores, last);
+  } catch (const std::exception& error) {
+    log_.write(LogLevel::error, "group.strategy_failed", {{"error", error.what()}});
+    return std::nullopt;
+  }
+}
+
 void Turns::grant() {
   const auto now = clock_.mono();
   while (active(now) < most_) {
@@ -103,10 +121,7 @@ void Turns::grant() {
                             now - entry->due_since)});
     }
     if (std::ranges::none_of(stores, &SelectableStore::has_room)) return;
-    std::optional<LastSelection> last;
-    // A claim under way may bring messages.
-    if (!last_key_.empty()) last = {.key = last_key_, .claimed = last_claimed_.value_or(1)};
-    const auto chosen = strategy_->next(stores, last);
+    const auto chosen = ask(stores);
     if (!chosen || *chosen >= stores.size() || !stores[*chosen].has_room) return;
     auto& entry = *found[*chosen];
     entry.state = State::granted;

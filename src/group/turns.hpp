@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "dovetail/clock.hpp"
+#include "dovetail/log.hpp"
 #include "dovetail/selection.hpp"
 
 namespace dovetail::group {
@@ -25,8 +26,8 @@ class Turns {
   using EntryPtr = std::shared_ptr<Entry>;
 
   /// At most `most` claims are made at the same time.
-  Turns(Clock& clock, std::shared_ptr<SelectionStrategy> strategy, std::size_t most)
-      : clock_(clock), strategy_(std::move(strategy)), most_(most) {}
+  Turns(Clock& clock, std::shared_ptr<SelectionStrategy> strategy, std::size_t most, Logger log)
+      : clock_(clock), strategy_(std::move(strategy)), most_(most), log_(std::move(log)) {}
 
   /// `place` is the database's place in the order of the group.
   [[nodiscard]] EntryPtr add(std::string key, std::size_t place, std::function<void()> wake);
@@ -48,6 +49,8 @@ class Turns {
   enum class State { waits, granted, claims };
 
   void set(Entry& entry, Need need);
+  /// The strategy's choice; nothing when it throws.
+  [[nodiscard]] std::optional<std::size_t> ask(const std::vector<SelectableStore>& stores);
   /// Asks the strategy for as long as more claims may be made.
   void grant();
   [[nodiscard]] std::vector<Entry*> candidates(MonoTime now) const;
@@ -56,6 +59,7 @@ class Turns {
   Clock& clock_;
   const std::shared_ptr<SelectionStrategy> strategy_;
   const std::size_t most_;
+  const Logger log_;
   std::mutex mutex_;
   std::vector<EntryPtr> entries_;  // in the order of the group
   std::string last_key_;

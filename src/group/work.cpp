@@ -7,6 +7,7 @@ namespace {
 
 /// A database whose turn does not come asks again after this time: another one may hang.
 constexpr std::chrono::seconds asks_again{1};
+constexpr std::chrono::seconds last_settling_time{1};
 
 }  // namespace
 
@@ -26,7 +27,7 @@ Work::Work(const GroupThreads& threads, runtime::Node& node, const runtime::Node
 Work::~Work() {
   request_stop();
   stop(MonoTime::min());
-  finish();
+  finish(clock_.mono() + last_settling_time);
 }
 
 void Work::start() {
@@ -50,6 +51,7 @@ void Work::start() {
         [&dispatcher](const std::stop_token& stop) { return dispatcher.renew_leases(stop); },
         now + lease_ / 6));
   }
+  paused_ = false;
   visit();
 }
 
@@ -81,6 +83,7 @@ MonoTime Work::step(const std::stop_token& stop) {
     }
     seen = assess();
     if (claims) {
+      has_looked_ = true;
       threads_.turns.end(turn_, claimed, {seen.needs.is_due, seen.needs.has_room});
     } else {
       threads_.turns.update(turn_, {seen.needs.is_due, seen.needs.has_room});
@@ -93,6 +96,11 @@ MonoTime Work::step(const std::stop_token& stop) {
 
 bool Work::is_idle() const {
   return std::ranges::all_of(dispatchers_, [](const auto& each) { return each->assess().is_idle; });
+}
+
+bool Work::is_drained() const {
+  return std::ranges::all_of(dispatchers_,
+                             [](const auto& each) { return each->assess().is_drained; });
 }
 
 component::ServiceHealth Work::health() const {
@@ -125,7 +133,7 @@ bool Work::stop(MonoTime deadline) {
   return ended;
 }
 
-void Work::finish() {
+void Work::finish(MonoTime give_up_at) {
   if (fetching_) threads_.fetchers.remove(fetching_);
   if (turn_) threads_.turns.remove(turn_);
   for (const auto& task : renewing_) threads_.renewers.remove(task);
@@ -134,7 +142,9 @@ void Work::finish() {
   turn_ = {};
   renewing_.clear();
   keeping_time_.clear();
-  for (const auto& dispatcher : dispatchers_) dispatcher->finish();
+  for (const auto& dispatcher : dispatchers_) {
+    if (clock_.mono() < give_up_at) dispatcher->finish();
+  }
 }
 
 }  // namespace dovetail::group

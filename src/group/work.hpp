@@ -38,8 +38,14 @@ class Work {
 
   /// Holds no messages, and has no results to store.
   [[nodiscard]] bool is_idle() const;
+  /// No handler is under way.
+  [[nodiscard]] bool is_drained() const;
   /// When messages were claimed last; the start of the work if none were.
   [[nodiscard]] MonoTime last_claim() const { return last_claim_; }
+  /// A claim was made since the start, or since the last expect_message().
+  [[nodiscard]] bool has_looked() const { return has_looked_; }
+  /// A message may have come: the next claim counts.
+  void expect_message() { has_looked_ = false; }
   /// Whether any message was claimed.
   [[nodiscard]] bool has_claimed() const { return has_claimed_; }
   [[nodiscard]] component::ServiceHealth health() const;
@@ -49,8 +55,8 @@ class Work {
   void request_stop();
   /// Waits for the handlers. Returns whether all have ended.
   bool stop(MonoTime deadline);
-  /// Stores the last results. No visit is made after it.
-  void finish();
+  /// No visit is made after it. Stores the last results, unless it is too late for that.
+  void finish(MonoTime give_up_at);
 
  private:
   struct Seen {
@@ -69,7 +75,8 @@ class Work {
   std::vector<std::unique_ptr<runtime::Dispatcher>> dispatchers_;
   std::atomic<MonoTime> last_claim_;
   std::atomic<bool> has_claimed_{false};
-  std::atomic<bool> paused_{false};
+  std::atomic<bool> has_looked_{false};
+  std::atomic<bool> paused_{true};  // until all dispatchers have begun
   Turns::EntryPtr turn_;
   Agenda::TaskPtr fetching_;
   std::vector<Agenda::TaskPtr> renewing_;

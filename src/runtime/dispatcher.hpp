@@ -69,9 +69,9 @@ class Dispatcher final : public component::Service,
   void begin(Wakes wakes);
   struct Assessment {
     TripNeeds needs;
-    MonoTime wake{};      ///< When to assess again, unless a wake-up comes earlier.
-    bool is_idle = true;  ///< Holds no messages, and has no settlements to make.
-    bool failing = false;
+    MonoTime wake{};         ///< When to assess again, unless a wake-up comes earlier.
+    bool is_idle = true;     ///< Holds no messages, and has no settlements to make.
+    bool is_drained = true;  ///< No handler is under way.
   };
   [[nodiscard]] Assessment assess();
   /// Makes the round trip that is due. Returns how many messages it has claimed.

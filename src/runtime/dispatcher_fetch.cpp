@@ -88,7 +88,7 @@ Dispatcher::Assessment Dispatcher::assess() {
   const auto load = this->load();
   Assessment assessment{.needs = planner_.needs(load, now),
                         .wake = planner_.next_wake(load, now),
-                        .failing = planner_.is_failing(now)};
+                        .is_drained = ledger_.running == 0};
   assessment.is_idle = load.held == 0 && ledger_.running == 0 && load.finished == 0 &&
                        ledger_.aside().empty() && !load.absolves;
   return assessment;

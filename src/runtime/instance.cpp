@@ -77,6 +77,11 @@ void Instance::subscribe() {
   begun_ = true;
 }
 
+void Instance::unsubscribe() {
+  const std::lock_guard lock(mutex_);
+  begun_ = false;
+}
+
 component::ServiceHealth Instance::health() const {
   const std::lock_guard lock(mutex_);
   return health_;

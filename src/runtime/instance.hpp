@@ -71,6 +71,7 @@ class Instance final : public component::SteppedService {
   void beat(InstanceState state);
   void note_failure(const std::exception& error);
   void subscribe() override;
+  void unsubscribe() override;
   void remove();
   void look();
   void look_at(storage::QueueOperator& store, const char* queue);

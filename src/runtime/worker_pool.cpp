@@ -114,11 +114,13 @@ bool WorkerPool::find_turn(Turn& turn) {
     const auto found = std::ranges::find_if(
         line.waiting, [this](const DeliveryPtr& each) { return may_start(*each); });
     if (found == line.waiting.end()) continue;
-    turn = {line.client, std::move(*found)};
+    turn = {line.client, std::move(*found), nullptr};
     line.waiting.erase(found);
     turn_ = (turn_ + i + 1) % lines_.size();
-    if (turn.delivery->handler->options.concurrency > 0)
-      ++running_[turn.delivery->handler->limit_key()];
+    if (turn.delivery->handler->options.concurrency > 0) {
+      turn.limit_key = turn.delivery->handler->limit_key();
+      ++running_[turn.limit_key];
+    }
     return true;
   }
   return false;
@@ -128,9 +130,8 @@ bool WorkerPool::find_turn(Turn& turn) {
 bool WorkerPool::end_turn(const Turn& turn) {
   auto& delivery = *turn.delivery;
   if (!delivery.hangs) {
-    if (delivery.handler->options.concurrency > 0) {
-      if (--running_[delivery.handler->limit_key()] == 0)
-        running_.erase(delivery.handler->limit_key());
+    if (turn.limit_key != nullptr) {
+      if (--running_[turn.limit_key] == 0) running_.erase(turn.limit_key);
       wakes_.notify_one();  // this thread may take another delivery first
     }
     return true;

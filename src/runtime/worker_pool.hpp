@@ -71,6 +71,8 @@ class WorkerPool {
   struct Turn {
     Client* client = nullptr;
     DeliveryPtr delivery;
+    /// Of a handler with a limit. The handler may be gone when the turn ends.
+    const void* limit_key = nullptr;
   };
 
   void run();

@@ -99,7 +99,7 @@ TEST_P(CliGroupsContract, MigrateGoesOnAfterAFailureAndARepeatedCallResumes) {
   const auto first = on_group({"migrate"});
   EXPECT_EQ(first.code, 1);
   EXPECT_THAT(first.out,
-              AllOf(HasSubstr("a      7 migrations applied\n"), HasSubstr("down   FAILED: "),
+              AllOf(HasSubstr("a      8 migrations applied\n"), HasSubstr("down   FAILED: "),
                     HasSubstr("wrong  FAILED: the database \"wrong\": a database URL starts with"),
                     HasSubstr("\n3 databases: 1 migrated, 0 up to date, 2 failed\n")));
   EXPECT_THAT(first.err, HasSubstr("Run the same command again"));
@@ -107,8 +107,8 @@ TEST_P(CliGroupsContract, MigrateGoesOnAfterAFailureAndARepeatedCallResumes) {
   const auto second_call = on_group({"migrate"});
   EXPECT_EQ(second_call.code, 0) << second_call.out;
   EXPECT_THAT(second_call.out,
-              AllOf(HasSubstr("a  up to date\n"), HasSubstr("b  7 migrations applied\n"),
-                    HasSubstr("c  7 migrations applied\n"),
+              AllOf(HasSubstr("a  up to date\n"), HasSubstr("b  8 migrations applied\n"),
+                    HasSubstr("c  8 migrations applied\n"),
                     HasSubstr("\n3 databases: 2 migrated, 1 up to date, 0 failed\n")));
 }
 
@@ -126,7 +126,7 @@ TEST_P(CliGroupsContract, CheckAndDryRunOfMigrateChangeNothing) {
   EXPECT_EQ(on_group({"migrate", "--only", "a"}).code, 0);
   const auto check = on_group({"migrate", "--check"});
   EXPECT_EQ(check.code, 1);
-  EXPECT_THAT(check.out, AllOf(HasSubstr("a  up to date\n"), HasSubstr("b  7 migrations pending\n"),
+  EXPECT_THAT(check.out, AllOf(HasSubstr("a  up to date\n"), HasSubstr("b  8 migrations pending\n"),
                                HasSubstr("2 not up to date, 1 up to date, 0 failed")));
   const auto dry = on_group({"migrate", "--dry-run"});
   EXPECT_EQ(dry.code, 0) << dry.err;

@@ -17,12 +17,12 @@ struct SelectionStep {
   std::string selected;
 };
 
-std::vector<SelectableStore> parsed_stores(const std::string& text) {
+std::vector<SelectableStore> parsed_stores(std::string_view text) {
   std::vector<SelectableStore> stores;
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] == ' ') continue;
     const bool full = at + 1 < text.size() && text[at + 1] == '-';
-    stores.push_back({.key = std::string_view{text}.substr(at, 1), .has_room = !full});
+    stores.push_back({.key = text.substr(at, 1), .has_room = !full});
     if (full) ++at;
   }
   return stores;
@@ -140,8 +140,10 @@ TEST(SelectionTest, FairForgetsWhatWasLongAgo) {
 
 TEST(SelectionTest, FairCountsTheResultOfAClaimOnce) {
   const auto strategy = fair();
-  const auto both = parsed_stores("ab");
-  const auto full = parsed_stores("a-b-");
+  constexpr std::string_view both_text = "ab";
+  const std::string_view full_text = "a-b-";
+  const auto both = parsed_stores(both_text);  // its keys point into the text
+  const auto full = parsed_stores(full_text);
   ASSERT_EQ(strategy->next(both, std::nullopt), 0U);
   const LastSelection of_a{.key = "a", .claimed = 3};
   for (int i = 0; i < 10; ++i) EXPECT_FALSE(strategy->next(full, of_a));
