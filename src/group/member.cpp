@@ -1,6 +1,7 @@
 #include "group/member.hpp"
 
 #include <algorithm>
+#include <thread>
 
 #include "core/random.hpp"
 #include "dovetail/backoff.hpp"
@@ -22,7 +23,7 @@ constexpr milliseconds linger{5'000};
 constexpr milliseconds short_linger{1'000};
 constexpr milliseconds check_interval{1'000};
 constexpr milliseconds leave_interval{20};
-constexpr milliseconds open_interval{50};
+constexpr milliseconds open_interval{5};
 constexpr milliseconds heartbeat{25'000};
 /// How much later services are run while there is no work. An instance is stale after 90 s.
 constexpr milliseconds services_wait{30'000};
@@ -118,9 +119,11 @@ std::unique_ptr<storage::Database> Member::open_database(const PlatformOptions& 
 
 runtime::Node& Member::opened(const std::stop_token& stop) {
   std::unique_lock one_at_a_time(opening_, std::defer_lock);
-  while (!one_at_a_time.try_lock_for(open_interval)) {
-    if (!stop.stop_requested()) continue;
-    throw Error({ErrorKind::cancelled, "", "open"}, "another caller is opening the database");
+  while (!one_at_a_time.try_lock()) {
+    if (stop.stop_requested()) {
+      throw Error({ErrorKind::cancelled, "", "open"}, "another caller is opening the database");
+    }
+    std::this_thread::sleep_for(open_interval);
   }
   if (const auto known = node()) return *known;
   auto options = platform_options();

@@ -101,7 +101,7 @@ class Member {
   std::optional<GroupThreads> threads_;
   Agenda::TaskPtr task_;
 
-  std::timed_mutex opening_;  // held while the database is opened
+  std::mutex opening_;        // held while the database is opened
   mutable std::mutex mutex_;  // guards the next ones
   std::shared_ptr<runtime::Node> node_;
   std::shared_ptr<Platform> platform_;

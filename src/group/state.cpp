@@ -15,6 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds tick_interval{250};
+/// How often a refresh looks whether another one has ended.
+constexpr milliseconds refresh_wait{10};
 constexpr int care_threads = 4;
 constexpr int fetch_threads = 4;
 constexpr int renewal_threads = 2;
@@ -207,8 +209,9 @@ void PlatformGroup::State::discover(std::shared_ptr<DatabaseDiscovery> discovery
 
 std::vector<std::string> PlatformGroup::State::refresh() {
   std::unique_lock one_at_a_time(discovering_.running, std::defer_lock);
-  while (!one_at_a_time.try_lock_for(tick_interval)) {
+  while (!one_at_a_time.try_lock()) {
     if (stopping_.stop_requested()) throw InvalidOperation("the group is being stopped");
+    std::this_thread::sleep_for(refresh_wait);
   }
   std::shared_ptr<DatabaseDiscovery> source;
   {

@@ -41,7 +41,7 @@ class PlatformGroup::State {
 
  private:
   struct Discovering {
-    std::timed_mutex running;  // held while the discovery is called; taken before the other
+    std::mutex running;  // held while the discovery is called; taken before the other
     mutable std::mutex mutex;
     std::shared_ptr<DatabaseDiscovery> source;
     DiscoverOptions options;
