@@ -59,8 +59,9 @@ struct GroupOptions {
   std::size_t max_listeners = 8;
   /// The longest interval between two looks at a database without work: 0.5 s to 1 h.
   std::chrono::milliseconds max_poll_interval{30'000};
-  /// The time limit of one background call to a database, 100 ms to 10 min. A database that exceeds
-  /// it counts as failing.
+  /// The time limit of one claim or renewal in a database, 100 ms to 10 min. Opening a database,
+  /// looks, heartbeats and chores have three times as long. A database that exceeds it counts as
+  /// failing.
   std::chrono::milliseconds call_timeout{10'000};
   /// The options of each database. `worker.threads` is the number of threads of the group;
   /// `max_connections` limits one database's share.

@@ -7,6 +7,7 @@
 #include "dovetail/error.hpp"
 #include "group/entries.hpp"
 #include "group/state.hpp"
+#include "runtime/handler_adapters.hpp"
 
 namespace dovetail {
 namespace {
@@ -15,13 +16,6 @@ constexpr std::size_t migrators = 8;
 constexpr std::string_view reserved_header = "dovetail-";
 /// The source of forwarded messages in the inbox.
 constexpr const char* forward_source = "dovetail";
-
-HandlerFunction adapted(InboxHandlerFunction function) {
-  if (!function) return {};
-  return [function = std::move(function)](const Message& message, HandlerContext& context) {
-    function(InboxMessage::from(message), context);
-  };
-}
 
 /// The id is unique among all databases of the group.
 InboxRequest forwarded(const Message& message, const std::string& from, const ForwardRule& rule) {
@@ -184,12 +178,7 @@ void PlatformGroup::on(std::shared_ptr<Handler> handler) {
   if (!handler) throw std::invalid_argument("handler must not be null");
   const auto topic = handler->topic();
   auto options = handler->options();
-  on(
-      topic,
-      [handler = std::move(handler)](const Message& message, HandlerContext& context) {
-        handler->handle(message, context);
-      },
-      std::move(options));
+  on(topic, runtime::function_of(std::move(handler)), std::move(options));
 }
 
 void PlatformGroup::on_any(HandlerFunction function, HandlerOptions options) {
@@ -198,11 +187,11 @@ void PlatformGroup::on_any(HandlerFunction function, HandlerOptions options) {
 
 void PlatformGroup::on_inbox(std::string_view topic, InboxHandlerFunction function,
                              HandlerOptions options) {
-  state_->add_handler(true, topic, adapted(std::move(function)), std::move(options));
+  state_->add_handler(true, topic, runtime::function_of(std::move(function)), std::move(options));
 }
 
 void PlatformGroup::on_any_inbox(InboxHandlerFunction function, HandlerOptions options) {
-  state_->add_fallback(true, adapted(std::move(function)), std::move(options));
+  state_->add_fallback(true, runtime::function_of(std::move(function)), std::move(options));
 }
 
 GroupFanout& PlatformGroup::fanout() {

@@ -1,12 +1,10 @@
 #include "group/member.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "core/random.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/error.hpp"
-#include "fanout/component.hpp"
 #include "storage/queue_names.hpp"
 
 namespace dovetail::group {
@@ -23,7 +21,6 @@ constexpr milliseconds linger{5'000};
 constexpr milliseconds short_linger{1'000};
 constexpr milliseconds check_interval{1'000};
 constexpr milliseconds leave_interval{20};
-constexpr milliseconds open_interval{5};
 constexpr milliseconds heartbeat{25'000};
 /// How much later services are run while there is no work. An instance is stale after 90 s.
 constexpr milliseconds services_wait{30'000};
@@ -33,16 +30,6 @@ constexpr milliseconds busy_chores{30'000};
 
 MonoDuration spread(MonoDuration interval) {
   return std::chrono::duration_cast<MonoDuration>(interval * (0.8 + 0.2 * core::random_unit()));
-}
-
-/// Users register handlers with the group, not with the components of a database.
-void refuse_handlers(runtime::Node& node) {
-  for (const auto& component : node.components()) {
-    component->accept_handlers([](std::string_view, const HandlerFunction&, const HandlerOptions&) {
-      throw InvalidOperation(
-          "this database belongs to a group: register handlers with the PlatformGroup");
-    });
-  }
 }
 
 }  // namespace
@@ -76,66 +63,6 @@ std::shared_ptr<runtime::Node> Member::node() const {
 std::shared_ptr<Work> Member::work() const {
   const std::lock_guard lock(mutex_);
   return work_;
-}
-
-// --- opening
-
-PlatformOptions Member::platform_options() const {
-  auto options = group_.options.database;
-  if (!entry_.schema.empty()) options.schema = entry_.schema;
-  options.max_connections = std::min(options.max_connections, group_.options.max_connections);
-  options.worker.fetchers = 1;
-  return options;
-}
-
-std::shared_ptr<Platform> Member::platform() {
-  static_cast<void>(opened({}));
-  const std::lock_guard lock(mutex_);
-  return platform_;
-}
-
-std::unique_ptr<storage::Database> Member::open_database(const PlatformOptions& options,
-                                                         const std::stop_token& stop) {
-  auto database = runtime::open_database(entry_.url, options, {entry_.key, group_.budget});
-  const auto note = [this](storage::Database* opening) {
-    const std::lock_guard lock(mutex_);
-    being_opened_ = opening;  // request_stop() cancels its calls
-  };
-  note(database.get());
-  try {
-    const std::stop_callback cancel(stop, [&database] { database->cancel_calls(); });
-    if (stopping_) database->cancel_calls();
-    runtime::prepare_schema(*database, options);
-  } catch (...) {
-    note(nullptr);
-    throw;
-  }
-  note(nullptr);
-  if (stop.stop_requested() || stopping_) {
-    throw Error({ErrorKind::cancelled, "", "open"}, "opening the database took too long");
-  }
-  return database;
-}
-
-runtime::Node& Member::opened(const std::stop_token& stop) {
-  std::unique_lock one_at_a_time(opening_, std::defer_lock);
-  while (!one_at_a_time.try_lock()) {
-    if (stop.stop_requested()) {
-      throw Error({ErrorKind::cancelled, "", "open"}, "another caller is opening the database");
-    }
-    std::this_thread::sleep_for(open_interval);
-  }
-  if (const auto known = node()) return *known;
-  auto options = platform_options();
-  auto database = open_database(options, stop);
-  auto node = std::make_shared<runtime::Node>(std::move(database), std::move(options));
-  refuse_handlers(*node);
-  auto platform =
-      std::make_shared<Platform>(runtime::PlatformAccess::platform_of(node, /*in_group=*/true));
-  const std::lock_guard lock(mutex_);
-  node_ = std::move(node);
-  platform_ = std::move(platform);
-  return *node_;
 }
 
 GroupDatabaseStatus Member::status() const {
@@ -232,23 +159,6 @@ void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
   });
   look_at_ = now();  // while a connection is open
   interval_ = first_interval;
-}
-
-/// Resumed when it has failed.
-void Member::register_handlers(runtime::Node& node, const std::stop_token& stop) {
-  if (!handlers_) {
-    handlers_ = std::make_unique<runtime::NodeHandlers>(node);
-    handlers_->add_all("outbox", group_.outbox_handlers);
-    handlers_->add_all("inbox", group_.inbox_handlers);
-    for (const auto& component : node.components()) {
-      component->accept_handlers(
-          [this](std::string_view topic, HandlerFunction function, HandlerOptions options) {
-            handlers_->add("outbox", topic, std::move(function), std::move(options));
-          });
-    }
-  }
-  group_.fanout.register_with(node.get<fanout::Component>().fanout, entry_.key, fanouts_, stop);
-  refuse_handlers(node);
 }
 
 /// How long until there is something to do for this process, as far as one query can tell.

@@ -50,7 +50,6 @@ class Member {
   ~Member();
 
   [[nodiscard]] const DatabaseEntry& entry() const { return entry_; }
-  [[nodiscard]] std::size_t place() const { return place_; }
   /// Opens the database if need be. Throws what Platform::open() throws.
   [[nodiscard]] std::shared_ptr<Platform> platform();
   [[nodiscard]] GroupDatabaseStatus status() const;

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "runtime/handler_adapters.hpp"
+
 namespace dovetail::runtime {
 namespace {
 
@@ -29,12 +31,7 @@ void NodeHandlers::add_component_handlers() {
     for (auto& handler : component->handlers()) {
       const auto topic = handler->topic();
       auto options = handler->options();
-      add(
-          "outbox", topic,
-          [handler = std::move(handler)](const Message& message, HandlerContext& context) {
-            handler->handle(message, context);
-          },
-          std::move(options));
+      add("outbox", topic, function_of(std::move(handler)), std::move(options));
     }
   }
 }

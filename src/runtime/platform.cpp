@@ -8,6 +8,7 @@
 #include "lease/component.hpp"
 #include "outbox/component.hpp"
 #include "runtime/engines.hpp"
+#include "runtime/handler_adapters.hpp"
 #include "runtime/open.hpp"
 #include "runtime/runtime.hpp"
 #include "schedule/component.hpp"
@@ -25,13 +26,6 @@ std::vector<SchemaChange> described(storage::Database& database,
                        database.store<storage::MigrationStore>().script(migration)});
   }
   return changes;
-}
-
-HandlerFunction adapted(InboxHandlerFunction function) {
-  if (!function) return {};
-  return [function = std::move(function)](const Message& message, HandlerContext& context) {
-    function(InboxMessage::from(message), context);
-  };
 }
 
 }  // namespace
@@ -117,12 +111,7 @@ void Platform::on(std::shared_ptr<Handler> handler) {
   if (!handler) throw std::invalid_argument("handler must not be null");
   const auto topic = handler->topic();
   auto options = handler->options();
-  on(
-      topic,
-      [handler = std::move(handler)](const Message& message, HandlerContext& context) {
-        handler->handle(message, context);
-      },
-      std::move(options));
+  on(topic, runtime::function_of(std::move(handler)), std::move(options));
 }
 
 void Platform::on_any(HandlerFunction function, HandlerOptions options) {
@@ -131,11 +120,13 @@ void Platform::on_any(HandlerFunction function, HandlerOptions options) {
 
 void Platform::on_inbox(std::string_view topic, InboxHandlerFunction function,
                         HandlerOptions options) {
-  state_->runtime().add_handler("inbox", topic, adapted(std::move(function)), std::move(options));
+  state_->runtime().add_handler("inbox", topic, runtime::function_of(std::move(function)),
+                                std::move(options));
 }
 
 void Platform::on_any_inbox(InboxHandlerFunction function, HandlerOptions options) {
-  state_->runtime().add_fallback("inbox", adapted(std::move(function)), std::move(options));
+  state_->runtime().add_fallback("inbox", runtime::function_of(std::move(function)),
+                                 std::move(options));
 }
 
 // --- background services

@@ -16,9 +16,6 @@
 namespace dovetail::sqlite {
 namespace {
 
-/// 8 MiB of WAL: fewer syncs than SQLite's 1,000 would cost. While the file grows a sync takes half
-/// as long again: not more.
-constexpr int checkpoint_frames = 2'000;
 constexpr std::size_t max_batch = 1'024;
 constexpr std::chrono::microseconds longest_gathering{1'000};
 constexpr std::chrono::microseconds slow_yield{2'000};
@@ -65,10 +62,6 @@ std::exception_ptr own_copy(const std::exception_ptr& shared) {
   }
 }
 
-[[noreturn]] void busy(const std::string& what) {
-  throw Error({ErrorKind::transient, "5", "begin"}, what);
-}
-
 }  // namespace
 
 Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log,
@@ -82,7 +75,7 @@ Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, 
   // Several processes may turn a new file into a WAL database at once, which SQLite answers with
   // BUSY.
   if (!file_lock_.try_lock_for(busy_timeout_))
-    busy(path_ + ": another process holds the write lock");
+    throw_busy(path_ + ": another process holds the write lock");
   try {
     connection_ = Connection::open(path_, Connection::Mode::read_write, busy_timeout_, wal_vfs());
     const auto mode = journal_mode(*connection_);
@@ -295,132 +288,6 @@ void Writer::pass_on() {
 void Writer::wake_all() {
   events_.fetch_add(1, std::memory_order_release);
   futex_wake_all(events_);
-}
-
-void Writer::take_turn() {
-  {
-    std::unique_lock lock(turn_mutex_);
-    const auto ticket = next_ticket_++;
-    turn_queue_.push_back(ticket);
-    const bool mine = turn_changed_.wait_for(
-        lock, busy_timeout_, [&] { return !turn_taken_ && turn_queue_.front() == ticket; });
-    std::erase(turn_queue_, ticket);
-    if (!mine) {
-      turn_changed_.notify_all();
-      busy(path_ + ": a transaction of this process holds the write lock");
-    }
-    turn_taken_ = true;
-  }
-  if (!file_lock_.try_lock_for(busy_timeout_)) {
-    end_turn();
-    busy(path_ + ": another process holds the write lock");
-  }
-}
-
-void Writer::end_turn() {
-  {
-    std::lock_guard lock(turn_mutex_);
-    turn_taken_ = false;
-  }
-  turn_changed_.notify_all();
-}
-
-void Writer::begin() {
-  connection_->forget_failure();
-  forget_gathered(connection_->native());
-  static const std::string text = "begin immediate";
-  connection_->control("begin", text);
-}
-
-void Writer::commit() {
-  struct Step {
-    std::atomic<std::uint64_t>& count;
-    explicit Step(std::atomic<std::uint64_t>& steps) : count(steps) { count.fetch_add(1); }
-    ~Step() { count.fetch_add(1); }
-    Step(const Step&) = delete;
-    Step& operator=(const Step&) = delete;
-  } const step(commit_steps_);
-  const auto started = std::chrono::steady_clock::now();
-  static const std::string text = "commit";
-  connection_->control("commit", text, true);
-  commit_time_.store(std::chrono::steady_clock::now() - started);
-}
-
-void Writer::rollback_if_open() noexcept {
-  if (connection_->in_transaction()) {
-    sqlite3_exec(connection_->native(), "rollback", nullptr, nullptr, nullptr);
-  }
-}
-
-bool Writer::checkpoint_is_due() {
-  if (wal_frames_ < checkpointed_frames_) {  // the WAL has started over since
-    checkpoint_at_ = checkpoint_frames;
-    checkpointed_frames_ = 0;
-  }
-  return wal_frames_ >= checkpoint_at_;
-}
-
-/// Moves the WAL into the file. Held by our empty write transaction, nobody can commit meanwhile:
-/// not in this process, not in another, not even on a connection that is not Dovetail's.
-void Writer::checkpoint() noexcept try {
-  begin();
-  int moved = 0;
-  const int code = sqlite3_wal_checkpoint_v2(
-      checkpointer_->native(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &checkpointed_frames_, &moved);
-  rollback_if_open();
-  // A reader may keep the WAL from starting over: let it grow before the next try, instead of
-  // trying at every commit.
-  checkpoint_at_ = checkpointed_frames_ + checkpoint_frames;
-  if (code != SQLITE_OK) raise(checkpointer_->native(), code, "checkpoint");
-} catch (const std::exception& error) {
-  rollback_if_open();
-  log_.write(LogLevel::warn, "sqlite.checkpoint_failed",
-             {{"store", store_}, {"error", error.what()}});
-}
-
-Writer::Hold::Hold(Writer& writer) : writer_(writer) {
-  if (writer_.holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
-    throw InvalidOperation(
-        "this thread has a transaction open on the same SQLite database already");
-  }
-  writer_.take_turn();
-  try {
-    writer_.begin();
-  } catch (...) {
-    writer_.file_lock_.unlock();
-    writer_.end_turn();
-    throw;
-  }
-  writer_.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-}
-
-Writer::Hold::~Hold() {
-  if (!writer_.process_.is_this_one()) return;  // a forked child: the transaction is the parent's
-  writer_.rollback_if_open();
-  writer_.holder_.store({}, std::memory_order_relaxed);
-  writer_.file_lock_.unlock();
-  writer_.end_turn();
-}
-
-void Writer::Hold::commit() {
-  writer_.process_.require();
-  try {
-    writer_.commit();
-  } catch (...) {
-    writer_.rollback_if_open();
-    throw;
-  }
-  if (writer_.checkpoint_is_due()) writer_.checkpoint();
-}
-
-void Writer::Hold::note_user() {
-  writer_.process_.require();
-  writer_.holder_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-}
-
-void Writer::Hold::rollback() {
-  writer_.process_.require();
-  writer_.rollback_if_open();
 }
 
 }  // namespace dovetail::sqlite

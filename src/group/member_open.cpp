@@ -1,0 +1,101 @@
+// Opens the database of a member, and registers the group's handlers with it.
+#include <thread>
+
+#include "dovetail/error.hpp"
+#include "fanout/component.hpp"
+#include "group/member.hpp"
+
+namespace dovetail::group {
+namespace {
+
+/// How often a caller looks whether another one has opened the database.
+constexpr std::chrono::milliseconds open_interval{5};
+
+/// Users register handlers with the group, not with the components of a database.
+void refuse_handlers(runtime::Node& node) {
+  for (const auto& component : node.components()) {
+    component->accept_handlers([](std::string_view, const HandlerFunction&, const HandlerOptions&) {
+      throw InvalidOperation(
+          "this database belongs to a group: register handlers with the PlatformGroup");
+    });
+  }
+}
+
+}  // namespace
+
+PlatformOptions Member::platform_options() const {
+  auto options = group_.options.database;
+  if (!entry_.schema.empty()) options.schema = entry_.schema;
+  options.max_connections = std::min(options.max_connections, group_.options.max_connections);
+  options.worker.fetchers = 1;
+  return options;
+}
+
+std::shared_ptr<Platform> Member::platform() {
+  static_cast<void>(opened({}));
+  const std::lock_guard lock(mutex_);
+  return platform_;
+}
+
+std::unique_ptr<storage::Database> Member::open_database(const PlatformOptions& options,
+                                                         const std::stop_token& stop) {
+  auto database = runtime::open_database(entry_.url, options, {entry_.key, group_.budget});
+  const auto note = [this](storage::Database* opening) {
+    const std::lock_guard lock(mutex_);
+    being_opened_ = opening;  // request_stop() cancels its calls
+  };
+  note(database.get());
+  try {
+    const std::stop_callback cancel(stop, [&database] { database->cancel_calls(); });
+    if (stopping_) database->cancel_calls();
+    runtime::prepare_schema(*database, options);
+  } catch (...) {
+    note(nullptr);
+    throw;
+  }
+  note(nullptr);
+  if (stop.stop_requested() || stopping_) {
+    throw Error({ErrorKind::cancelled, "", "open"}, "opening the database took too long");
+  }
+  return database;
+}
+
+runtime::Node& Member::opened(const std::stop_token& stop) {
+  std::unique_lock one_at_a_time(opening_, std::defer_lock);
+  while (!one_at_a_time.try_lock()) {
+    if (stop.stop_requested()) {
+      throw Error({ErrorKind::cancelled, "", "open"}, "another caller is opening the database");
+    }
+    std::this_thread::sleep_for(open_interval);
+  }
+  if (const auto known = node()) return *known;
+  auto options = platform_options();
+  auto database = open_database(options, stop);
+  auto node = std::make_shared<runtime::Node>(std::move(database), std::move(options));
+  refuse_handlers(*node);
+  auto platform =
+      std::make_shared<Platform>(runtime::PlatformAccess::platform_of(node, /*in_group=*/true));
+  const std::lock_guard lock(mutex_);
+  node_ = std::move(node);
+  platform_ = std::move(platform);
+  return *node_;
+}
+
+/// Resumed when it has failed.
+void Member::register_handlers(runtime::Node& node, const std::stop_token& stop) {
+  if (!handlers_) {
+    handlers_ = std::make_unique<runtime::NodeHandlers>(node);
+    handlers_->add_all("outbox", group_.outbox_handlers);
+    handlers_->add_all("inbox", group_.inbox_handlers);
+    for (const auto& component : node.components()) {
+      component->accept_handlers(
+          [this](std::string_view topic, HandlerFunction function, HandlerOptions options) {
+            handlers_->add("outbox", topic, std::move(function), std::move(options));
+          });
+    }
+  }
+  group_.fanout.register_with(node.get<fanout::Component>().fanout, entry_.key, fanouts_, stop);
+  refuse_handlers(node);
+}
+
+}  // namespace dovetail::group
