@@ -22,6 +22,7 @@
 #include "dovetail/queue.hpp"
 #include "dovetail/schedule.hpp"
 #include "dovetail/selection.hpp"
+#include "dovetail/stream.hpp"
 #include "dovetail/time_zone.hpp"
 #include "dovetail/transaction.hpp"
 #include "dovetail/value.hpp"

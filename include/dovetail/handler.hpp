@@ -85,6 +85,8 @@ struct HandlerOptions {
   /// The time limit of one call; zero: no limit. When it ends, the stop_token fires. A handler that
   /// has not ended one lease later has lost its message.
   std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  /// What becomes of a stream when one of its messages has failed for good.
+  StreamFailure on_stream_failure = StreamFailure::block;
 };
 
 using HandlerFunction = std::function<void(const Message& message, HandlerContext& context)>;

@@ -146,6 +146,7 @@ struct InboxRequest {
   Headers headers{};  ///< Names that begin with `dovetail-` are reserved.
   std::optional<WallTime> expires_at{};
   int priority = 0;
+  std::optional<std::string> stream{};
 };
 
 enum class InboxEnqueueOutcome : std::uint8_t { stored, duplicate, hash_mismatch };
@@ -174,6 +175,7 @@ struct InboxMessage {
   std::optional<WallTime> due_at{};
   int priority = 0;
   int attempts = 0;  ///< The number of failed attempts.
+  std::optional<std::string> stream{};
 
   /// For your own workers: converts a message that Inbox::queue() returned.
   [[nodiscard]] static InboxMessage from(const Message& message);

@@ -56,6 +56,9 @@ struct EnqueueRequest {
   /// The message becomes a step of these joins (join.hpp), in the same transaction. Throws
   /// InvalidOperation when a join does not exist.
   std::vector<JoinId> joins{};
+  /// Messages of one stream are handled in order, by one owner at a time (stream.hpp). 1 to 255
+  /// characters, case-sensitive; empty means none.
+  std::optional<std::string> stream{};
 };
 
 /// The result of enqueue(): the id of the message, and whether this call stored it.

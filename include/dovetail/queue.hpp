@@ -16,8 +16,8 @@
 //     messages are kept.
 //   * Bad arguments are rejected before any I/O. The text names the limit.
 // Not guaranteed
-//   * Order. Due messages are claimed by priority, then approximately oldest first. Do not depend
-//     on it.
+//   * Order, except in a stream (stream.hpp). Other due messages are claimed by priority, then
+//     approximately oldest first. Do not depend on it.
 //   * Exactly-once delivery. If a worker dies after its work and before its ack, the message is
 //     delivered again.
 //
@@ -38,6 +38,7 @@
 #include "dovetail/ids.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
+#include "dovetail/stream.hpp"
 #include "dovetail/transaction.hpp"
 
 namespace dovetail {
@@ -78,7 +79,8 @@ struct Message {
   std::optional<WallTime> due_at{};
   std::optional<WallTime> expires_at{};
   int priority = 0;
-  int attempts = 0;  ///< The number of failed attempts.
+  int attempts = 0;                     ///< The number of failed attempts.
+  std::optional<std::string> stream{};  ///< See stream.hpp.
 };
 
 /// The right to settle one message. It belongs to its owner until the lease expires.
@@ -118,6 +120,8 @@ struct AbandonOptions {
   /// Absent: 2 s, 4 s, 8 s … 60 s by the number of attempts, minus up to 10 %.
   std::optional<std::chrono::milliseconds> delay{};
   std::optional<int> max_attempts{};  ///< Absent: QueueOptions::max_attempts.
+  /// For a message of a stream, after its last attempt.
+  StreamFailure on_stream_failure = StreamFailure::block;
 };
 
 struct ReapOptions {
@@ -225,6 +229,15 @@ class WorkQueue {
   /// caller's knowledge; they become ready when `lease` expires.
   [[nodiscard]] std::vector<ClaimedMessage> claim(const ClaimRequest& request);
 
+  /// Leases streams and returns the first messages of each, up to `batch_size` messages together.
+  /// claim() does not return messages of streams.
+  ///
+  /// The messages of one stream follow each other in the result. Handle them one after the other,
+  /// and settle each of them. When one of them fails, handle none of its successors: abandon() or
+  /// fail() the message, and snooze() the successors without a delay. The lease of a stream ends
+  /// with the last settlement; renew() with any of its claims renews it.
+  [[nodiscard]] std::vector<ClaimedMessage> claim_streams(const ClaimRequest& request);
+
   /// Marks messages as done.
   std::size_t ack(OwnerToken owner, std::span<const Claim> claims);
   /// Marks messages as done, together with the other writes of `transaction`. Roll it back when the
@@ -236,8 +249,10 @@ class WorkQueue {
   std::size_t abandon(OwnerToken owner, std::span<const Claim> claims,
                       const AbandonOptions& options = {});
 
-  /// Makes the messages dead letters. `error` must not be empty; it is truncated to 2 KiB.
-  std::size_t fail(OwnerToken owner, std::span<const Claim> claims, std::string_view error);
+  /// Makes the messages dead letters. `error` must not be empty; it is truncated to 2 KiB. For
+  /// messages of streams, `on_stream_failure` decides.
+  std::size_t fail(OwnerToken owner, std::span<const Claim> claims, std::string_view error,
+                   StreamFailure on_stream_failure = StreamFailure::block);
 
   /// Makes the messages ready again after `delay`; no attempt is charged. Without a delay they are
   /// ready at once, at their old position.
@@ -294,6 +309,19 @@ class WorkQueue {
   bool resume(std::string_view topic);
   [[nodiscard]] std::vector<PausedTopic> paused_topics();
 
+  // --- streams (stream.hpp)
+
+  /// Streams that have messages or are blocked, ordered by name. Streams that are only ready are
+  /// found while they are among the first thousand of their priority.
+  [[nodiscard]] std::vector<StreamInfo> streams(const StreamPage& page = {});
+  [[nodiscard]] std::optional<StreamInfo> find_stream(std::string_view stream);
+  /// Lets a blocked stream retry its first message, whose attempts start again. Returns false when
+  /// the stream is not blocked.
+  bool resume_stream(std::string_view stream);
+  /// Makes the first message of a blocked stream a dead letter, and lets the stream continue.
+  /// Returns false when the stream is not blocked.
+  bool skip_stream(std::string_view stream);
+
   [[nodiscard]] const QueueOptions& options() const { return options_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -306,6 +334,7 @@ class WorkQueue {
   template <class Call>
   std::size_t settle(const char* event, OwnerToken owner, std::span<const Claim> claims,
                      const Call& call);
+  [[nodiscard]] std::vector<ClaimedMessage> claim(const ClaimRequest& request, bool streams);
   [[nodiscard]] std::string event(const char* what) const { return name_ + "." + what; }
 
   storage::Database* database_;

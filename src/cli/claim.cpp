@@ -15,6 +15,7 @@ struct ClaimArguments {
   std::vector<std::string> topics;
   int batch_size = 50;
   double lease_seconds = 30;
+  bool streams = false;
 };
 
 void print_claimed(const std::vector<ClaimedMessage>& claimed) {
@@ -26,10 +27,10 @@ void print_claimed(const std::vector<ClaimedMessage>& claimed) {
   rows.reserve(claimed.size());
   for (const auto& each : claimed) {
     rows.push_back({each.message.id.to_string() + ":" + std::to_string(each.claim.epoch),
-                    each.message.topic, std::to_string(each.message.attempts),
-                    to_string(each.lease_until)});
+                    each.message.topic, each.message.stream.value_or("-"),
+                    std::to_string(each.message.attempts), to_string(each.lease_until)});
   }
-  print_table({"CLAIM", "TOPIC", "ATTEMPTS", "LEASE UNTIL"}, rows);
+  print_table({"CLAIM", "TOPIC", "STREAM", "ATTEMPTS", "LEASE UNTIL"}, rows);
 }
 
 void claim(const Globals& globals, const ClaimArguments& arguments) {
@@ -39,7 +40,8 @@ void claim(const Globals& globals, const ClaimArguments& arguments) {
                        .topics = arguments.topics};
   if (!arguments.owner.empty()) request.owner = parse_id<OwnerToken>("--owner", arguments.owner);
   auto platform = globals.open();
-  const auto claimed = queue_named(platform, arguments.queue).claim(request);
+  auto& queue = queue_named(platform, arguments.queue);
+  const auto claimed = arguments.streams ? queue.claim_streams(request) : queue.claim(request);
   if (globals.json) {
     const ordered_json answer{{"owner", request.owner.to_string()},
                               {"messages", to_json_array(claimed)}};
@@ -71,6 +73,8 @@ void add_claim(CLI::App& app, Globals& globals) {
       ->capture_default_str();
   command.add_option("--lease", arguments->lease_seconds, "Seconds until the lease expires")
       ->capture_default_str();
+  command.add_flag("--streams", arguments->streams,
+                   "Claim messages of streams, instead of messages without a stream");
   command.add_flag("--json", globals.json, "Answer in JSON, with the payloads");
 }
 

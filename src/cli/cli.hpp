@@ -75,6 +75,7 @@ void add_joins(CLI::App& app, Globals& globals);
 void add_instances(CLI::App& app, Globals& globals);
 void add_leases(CLI::App& app, Globals& globals);
 void add_lock(CLI::App& app, Globals& globals);
+void add_streams(CLI::App& app, Globals& globals);
 void add_topics(CLI::App& app, Globals& globals);
 void add_timers(CLI::App& app, Globals& globals);
 void add_jobs(CLI::App& app, Globals& globals);

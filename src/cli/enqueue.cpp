@@ -20,6 +20,7 @@ struct EnqueueArguments {
   std::string expires_at;
   std::string message_id;
   std::string unique_key;
+  std::string stream;
   std::vector<std::string> headers;
   std::vector<std::string> joins;
   int priority = 0;
@@ -59,6 +60,7 @@ EnqueueRequest parse_request(const EnqueueArguments& arguments) {
                          .priority = arguments.priority};
   if (!arguments.correlation_id.empty()) request.correlation_id = arguments.correlation_id;
   if (!arguments.unique_key.empty()) request.unique_key = arguments.unique_key;
+  if (!arguments.stream.empty()) request.stream = arguments.stream;
   if (!arguments.message_id.empty()) {
     request.message_id = parse_id<MessageId>("--message-id", arguments.message_id);
   }
@@ -148,6 +150,8 @@ void add_enqueue(CLI::App& app, Globals& globals) {
                      "Your own UUID: a repeated enqueue stores it once");
   command.add_option("--unique-key", arguments->unique_key,
                      "Store nothing while a message with this key is ready or in progress");
+  command.add_option("--stream", arguments->stream,
+                     "Handle it in order with the other messages of this stream");
   command.add_option("--join", arguments->joins, "Make it a step of this join; may be repeated")
       ->allow_extra_args(false);
   command.add_flag("--json", globals.json, "Answer in JSON");

@@ -37,6 +37,7 @@ void add_commands(CLI::App& app, Globals& globals) {
   add_leases(app, globals);
   add_lock(app, globals);
   add_topics(app, globals);
+  add_streams(app, globals);
   add_bench(app, globals);
 }
 

@@ -13,10 +13,17 @@ struct SettleArguments {
   std::string error;
   std::optional<double> delay_seconds;
   double lease_seconds = 30;
+  std::string on_stream_failure = "block";
 
   [[nodiscard]] std::optional<std::chrono::milliseconds> delay() const {
     if (!delay_seconds) return std::nullopt;
     return parse_seconds("--delay", *delay_seconds, delay_range);
+  }
+  [[nodiscard]] StreamFailure stream_failure() const {
+    for (const auto each : {StreamFailure::block, StreamFailure::park, StreamFailure::skip_order}) {
+      if (on_stream_failure == to_string(each)) return each;
+    }
+    throw std::invalid_argument("--on-stream-failure must be block, park or skip_order");
   }
 };
 
@@ -80,6 +87,14 @@ CLI::App& add_settlement(CLI::App& app, Globals& globals,
   return command;
 }
 
+void add_stream_failure(CLI::App& command, SettleArguments& arguments) {
+  command
+      .add_option("--on-stream-failure", arguments.on_stream_failure,
+                  "What becomes of a stream after the last attempt of its message")
+      ->check(CLI::IsMember({"block", "park", "skip_order"}))
+      ->capture_default_str();
+}
+
 Settle ack(const SettleArguments& /*arguments*/) {
   return [](WorkQueue& queue, OwnerToken owner, std::span<const Claim> claims) {
     return queue.ack(owner, claims);
@@ -87,7 +102,9 @@ Settle ack(const SettleArguments& /*arguments*/) {
 }
 
 Settle abandon(const SettleArguments& arguments) {
-  return [options = AbandonOptions{.error = arguments.error, .delay = arguments.delay()}](
+  return [options = AbandonOptions{.error = arguments.error,
+                                   .delay = arguments.delay(),
+                                   .on_stream_failure = arguments.stream_failure()}](
              WorkQueue& queue, OwnerToken owner, std::span<const Claim> claims) {
     return queue.abandon(owner, claims, options);
   };
@@ -95,10 +112,10 @@ Settle abandon(const SettleArguments& arguments) {
 
 Settle fail(const SettleArguments& arguments) {
   if (arguments.error.empty()) throw std::invalid_argument("--error must not be empty");
-  return
-      [error = arguments.error](WorkQueue& queue, OwnerToken owner, std::span<const Claim> claims) {
-        return queue.fail(owner, claims, error);
-      };
+  return [error = arguments.error, policy = arguments.stream_failure()](
+             WorkQueue& queue, OwnerToken owner, std::span<const Claim> claims) {
+    return queue.fail(owner, claims, error, policy);
+  };
 }
 
 Settle snooze(const SettleArguments& arguments) {
@@ -130,10 +147,12 @@ void add_settlements(CLI::App& app, Globals& globals) {
   abandoning.add_option("--error", arguments->error, "The reason; stored with the message");
   abandoning.add_option("--delay", arguments->delay_seconds,
                         "Seconds until the retry; if absent, a backoff by the number of attempts");
+  add_stream_failure(abandoning, *arguments);
 
   auto& failing = add({"fail", "failed", "Make claimed messages dead letters", fail});
   failing.add_option("--error", arguments->error, "The reason; stored with the message")
       ->required();
+  add_stream_failure(failing, *arguments);
 
   auto& snoozing =
       add({"snooze", "snoozed", "Give claimed messages back; no attempt is charged", snooze});

@@ -38,6 +38,7 @@ InboxArrival checked_arrival(const InboxRequest& request, const QueueOptions& op
                                          request.due_at, request.headers, request.expires_at,
                                          request.priority},
                      options)};
+  queue::set_stream(arrival.message, request.stream);
   auto headers = request.headers;
   headers.insert_or_assign(std::string{source_header}, request.source);
   headers.insert_or_assign(std::string{message_id_header}, request.message_id);
@@ -45,7 +46,8 @@ InboxArrival checked_arrival(const InboxRequest& request, const QueueOptions& op
   return arrival;
 }
 
-/// Messages in the order of their keys, in which their rows are locked.
+/// Messages in the order of their keys, in which their rows are locked. Messages of streams stay in
+/// the order of the call: after a deadlock, the call is repeated.
 struct Sorted {
   std::vector<InboxArrival> arrivals;
   std::vector<std::size_t> places;  // the position of each among the requests
@@ -55,9 +57,13 @@ Sorted sorted(std::span<const InboxRequest> requests, const QueueOptions& option
   Sorted result;
   result.places.resize(requests.size());
   std::iota(result.places.begin(), result.places.end(), std::size_t{0});
-  std::ranges::stable_sort(result.places, {}, [&](std::size_t place) {
-    return InboxKey{requests[place].source, requests[place].message_id};
-  });
+  const bool has_streams = std::ranges::any_of(
+      requests, [](const InboxRequest& each) { return each.stream.has_value(); });
+  if (!has_streams) {
+    std::ranges::stable_sort(result.places, {}, [&](std::size_t place) {
+      return InboxKey{requests[place].source, requests[place].message_id};
+    });
+  }
   result.arrivals.reserve(requests.size());
   for (const auto place : result.places)
     result.arrivals.push_back(checked_arrival(requests[place], options));
@@ -82,7 +88,8 @@ InboxMessage InboxMessage::from(const Message& message) {
                       .received_at = message.created_at,
                       .due_at = message.due_at,
                       .priority = message.priority,
-                      .attempts = message.attempts};
+                      .attempts = message.attempts,
+                      .stream = message.stream};
   const auto take = [&](std::string_view name) -> std::string {
     const auto found = result.headers.find(name);
     if (found == result.headers.end()) return {};

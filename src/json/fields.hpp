@@ -22,8 +22,9 @@ inline ordered_json or_null(const std::optional<WallTime>& time) {
   return time ? ordered_json(to_string(*time)) : ordered_json();
 }
 
-inline ordered_json or_null(const std::optional<OwnerToken>& owner) {
-  return owner ? ordered_json(owner->to_string()) : ordered_json();
+template <class Tag>
+ordered_json or_null(const std::optional<Id<Tag>>& id) {
+  return id ? ordered_json(id->to_string()) : ordered_json();
 }
 
 inline std::int64_t milliseconds(std::chrono::microseconds time) {

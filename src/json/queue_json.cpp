@@ -25,6 +25,7 @@ ordered_json to_json(const ClaimedMessage& claimed) {
           {"due_at", or_null(message.due_at)},
           {"expires_at", or_null(message.expires_at)},
           {"attempts", message.attempts},
+          {"stream", or_null(message.stream)},
           {"lease_until", to_string(claimed.lease_until)}};
 }
 
@@ -35,6 +36,7 @@ ordered_json to_json(const StoredMessage& stored) {
           {"status", std::string{to_string(stored.status)}},
           {"correlation_id", or_null(message.correlation_id)},
           {"unique_key", or_null(stored.unique_key)},
+          {"stream", or_null(message.stream)},
           {"headers", headers_json(message.headers)},
           {"priority", message.priority},
           {"created_at", to_string(message.created_at)},
@@ -63,6 +65,20 @@ ordered_json to_json(const QueueCounts& counts) {
 
 ordered_json to_json(const PausedTopic& paused) {
   return {{"topic", paused.topic}, {"since", to_string(paused.since)}};
+}
+
+ordered_json to_json(const StreamInfo& info) {
+  return {{"stream", info.stream},
+          {"state", std::string{to_string(info.state)}},
+          {"messages", info.messages},
+          {"head_id", or_null(info.head)},
+          {"head_topic", info.head_topic},
+          {"head_attempts", info.head_attempts},
+          {"next_attempt_at", or_null(info.next_attempt_at)},
+          {"last_error", or_null(info.last_error)},
+          {"blocked_at", or_null(info.blocked_at)},
+          {"owner", or_null(info.owner)},
+          {"lease_until", or_null(info.lease_until)}};
 }
 
 ordered_json to_json(const DeadLetterGroup& group) {

@@ -19,6 +19,7 @@ namespace dovetail::json {
 [[nodiscard]] nlohmann::ordered_json to_json(const StoredMessage& stored);
 [[nodiscard]] nlohmann::ordered_json to_json(const QueueCounts& counts);
 [[nodiscard]] nlohmann::ordered_json to_json(const PausedTopic& paused);
+[[nodiscard]] nlohmann::ordered_json to_json(const StreamInfo& info);
 [[nodiscard]] nlohmann::ordered_json to_json(const DeadLetterGroup& group);
 [[nodiscard]] nlohmann::ordered_json to_json(const DeadLetterSummary& summary);
 

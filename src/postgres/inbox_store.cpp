@@ -48,7 +48,8 @@ Params receive_params(const storage::InboxArrival& arrival, bool notify) {
       .add(core::view_of(message.headers))
       .add(message.expires_at)
       .add(std::int32_t{message.priority})
-      .add(notify);
+      .add(notify)
+      .add(message.stream);
   return params;
 }
 

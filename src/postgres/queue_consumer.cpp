@@ -42,7 +42,7 @@ Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep, bo
   std::vector<RowAt> rows;
   rows.reserve(claims.size());
   for (const auto& claim : claims) {
-    if (const auto row = storage::row_of(claim); row != 0) rows.push_back(RowAt{row});
+    if (const auto row = storage::row_of(claim); row > 0) rows.push_back(RowAt{row});
   }
   if (!locked && rows.size() == claims.size() && rows.size() >= rows_from) {
     params.add(std::span<const RowAt>{rows});
@@ -52,10 +52,19 @@ Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep, bo
   return params;
 }
 
-Params abandon_params(OwnerToken owner, std::span<const Claim> claims, std::string_view error,
-                      std::optional<std::chrono::microseconds> delay, int max_attempts) {
+Params abandon_params(OwnerToken owner, std::span<const Claim> claims,
+                      const storage::Failed& failed, std::optional<std::chrono::microseconds> delay,
+                      int max_attempts) {
   auto params = claims_params(owner, claims);
-  params.add(unless_empty(error)).add(micros(delay)).add(std::int32_t{max_attempts});
+  params.add(unless_empty(failed.error)).add(micros(delay)).add(std::int32_t{max_attempts});
+  params.add(to_string(failed.on_stream_failure));
+  return params;
+}
+
+Params fail_params(OwnerToken owner, std::span<const Claim> claims, const storage::Failed& failed,
+                   int charge) {
+  auto params = claims_params(owner, claims);
+  params.add(failed.error).add(std::int32_t{charge}).add(to_string(failed.on_stream_failure));
   return params;
 }
 
@@ -102,15 +111,15 @@ Params claim_params(const storage::ClaimOrder& order) {
 Params next_due_params(const storage::ClaimOrder& order) {
   Params params;
   add_topics(params, order.topics);
+  params.add(order.streams);
   return params;
 }
 
+template <class Column>
 storage::ClaimedEntry read_entry(const Result& result, int row) {
-  using Column = sql::columns::claim;
   storage::ClaimedEntry entry;
   entry.claimed.message = read_message<Column>(result, row);
-  entry.claimed.claim = {entry.claimed.message.id, result.integer(row, Column::claim_epoch),
-                         storage::hint_at(result.integer(row, Column::row_at))};
+  entry.claimed.claim = {entry.claimed.message.id, result.integer(row, Column::claim_epoch), {}};
   entry.claimed.lease_until = result.time(row, Column::lease_until);
   entry.ready_at = result.time(row, Column::ready_at);
   entry.lost_leases = static_cast<int>(result.integer(row, Column::lost_leases));
@@ -129,16 +138,41 @@ std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
   std::ranges::sort(places);
   std::vector<storage::ClaimedEntry> entries;
   entries.reserve(places.size());
-  for (const auto& place : places) entries.push_back(read_entry(result, std::get<int>(place)));
+  for (const auto& place : places) {
+    const int row = std::get<int>(place);
+    entries.push_back(read_entry<Column>(result, row));
+    entries.back().claimed.claim.hint = storage::hint_at(result.integer(row, Column::row_at));
+  }
   return entries;
 }
 
+/// The statement returns the streams one after the other.
+std::vector<storage::ClaimedEntry> read_claimed_streams(const Result& result) {
+  using Column = sql::columns::claim_streams;
+  std::vector<storage::ClaimedEntry> entries;
+  entries.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    auto& entry = entries.emplace_back(read_entry<Column>(result, row));
+    entry.claimed.message.stream = result.text(row, Column::stream);
+    entry.claimed.claim.hint = storage::stream_hint();
+  }
+  return entries;
+}
+
+template <class Column>
 bool is_cut(const Result& claimed) {
-  using Column = sql::columns::claim;
   for (int row = 0; row < claimed.rows(); ++row) {
     if (claimed.boolean(row, Column::cut)) return true;
   }
   return false;
+}
+
+storage::Claimed read_answer(const Result& result, const storage::ClaimOrder& order) {
+  storage::Claimed claimed;
+  claimed.cut = order.streams ? is_cut<sql::columns::claim_streams>(result)
+                              : is_cut<sql::columns::claim>(result);
+  claimed.entries = order.streams ? read_claimed_streams(result) : read_claimed(result);
+  return claimed;
 }
 
 /// The answer of the statement next_due, which was asked before the claim.
@@ -147,6 +181,7 @@ void note_next_due(const Result& asked, const storage::ClaimOrder& order,
   using Column = sql::columns::next_due;
   if (!asked.is_null(0, Column::due_in))
     claimed.next_due = std::chrono::microseconds{asked.integer(0, Column::due_in)};
+  claimed.has_streams = asked.boolean(0, Column::has_streams);
   // The claim has seen all that was there: messages of other topics need not be walked over again.
   const bool saw_all =
       claimed.entries.size() < static_cast<std::size_t>(order.batch_size) && !claimed.cut;
@@ -158,15 +193,21 @@ void note_next_due(const Result& asked, const storage::ClaimOrder& order,
 
 storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
                                       const storage::ClaimOrder& order) {
-  storage::Claimed claimed;
-  claimed.entries =
-      read_claimed(WriteSession::of(session).run(texts_, sql_.claim, claim_params(order)));
-  return claimed;
+  return read_answer(
+      WriteSession::of(session).run(texts_, order.streams ? sql_.claim_streams : sql_.claim,
+                                    claim_params(order)),
+      order);
 }
 
-/// `acks` alone are the usual case: they take one statement.
+/// `acks` alone are the usual case: they take one statement. Messages of streams take a second one.
 void QueueConsumer::add_acks(Calls& calls, const storage::WorkOrder& order,
                              std::vector<Claim> acks) const {
+  const auto streams = std::ranges::stable_partition(
+      acks, [](const Claim& claim) { return !storage::is_of_stream(claim); });
+  std::vector<Claim> of_streams(streams.begin(), streams.end());
+  acks.resize(acks.size() - of_streams.size());
+  if (!of_streams.empty()) add_stream_acks(calls, order, std::move(of_streams));
+  if (acks.empty()) return;
   const bool mixed = acks.size() < order.settlements.size();
   const bool patient = !mixed && order.lock_patience.count() > 0;
   std::ranges::sort(acks, {}, &Claim::id);
@@ -177,19 +218,26 @@ void QueueConsumer::add_acks(Calls& calls, const storage::WorkOrder& order,
   }
 }
 
+void QueueConsumer::add_stream_acks(Calls& calls, const storage::WorkOrder& order,
+                                    std::vector<Claim> acks) const {
+  std::ranges::sort(acks, {}, &Claim::id);
+  auto params = claims_params(order.owner, acks);
+  params.add(order.keep_done);
+  calls.push_back({&sql_.ack_step_streams, std::move(params)});
+}
+
 SessionCore::Call QueueConsumer::call_of(OwnerToken owner, const storage::Settlement& each) const {
   using Kind = storage::Settlement::Kind;
   const std::span<const Claim> claim{&each.claim, 1};
+  const storage::Failed failed{each.error, each.on_stream_failure};
   if (each.kind == Kind::abandon) {
-    return {&sql_.abandon, abandon_params(owner, claim, each.error, each.delay, each.max_attempts)};
+    return {&sql_.abandon, abandon_params(owner, claim, failed, each.delay, each.max_attempts)};
   }
-  SessionCore::Call call{each.kind == Kind::fail ? &sql_.fail : &sql_.snooze,
-                         claims_params(owner, claim)};
   if (each.kind == Kind::fail) {
-    call.params.add(std::string_view{each.error}).add(std::int32_t{each.charge});
-  } else {
-    call.params.add(micros(each.delay));
+    return {&sql_.fail, fail_params(owner, claim, failed, each.charge)};
   }
+  SessionCore::Call call{&sql_.snooze, claims_params(owner, claim)};
+  call.params.add(micros(each.delay));
   return call;
 }
 
@@ -203,7 +251,8 @@ std::size_t QueueConsumer::add_settlements(Calls& calls, const storage::WorkOrde
     if (each.kind == Kind::ack) acks.push_back(each.claim);
   }
   const bool only_acks = acks.size() == settlements.size();
-  if (!only_acks && order.lock_patience.count() > 0) {
+  const bool has_streams = std::ranges::any_of(acks, storage::is_of_stream);
+  if ((!only_acks || has_streams) && order.lock_patience.count() > 0) {
     calls.push_back({&sql_.ack_step_lock_timeout, {}});
     calls.back().params.add(std::string_view{std::to_string(order.lock_patience.count())});
   }
@@ -230,7 +279,7 @@ storage::WorkAnswer QueueConsumer::work(storage::WriteSession& session,
   for (const auto& claim : order.claims) {
     // Before the claim: what comes due between the two is in one answer at least.
     if (claim.asks_next_due) calls.push_back({&sql_.next_due, next_due_params(claim)});
-    calls.push_back({&sql_.claim, claim_params(claim)});
+    calls.push_back({claim.streams ? &sql_.claim_streams : &sql_.claim, claim_params(claim)});
   }
   storage::WorkAnswer answer;
   if (calls.empty()) return answer;
@@ -238,10 +287,8 @@ storage::WorkAnswer QueueConsumer::work(storage::WriteSession& session,
   for (std::size_t i = first; i < settling; ++i) answer.settled += count_of(results[i]);
   auto next = results.begin() + static_cast<std::ptrdiff_t>(settling);
   for (const auto& claim : order.claims) {
-    storage::Claimed claimed;
     const auto* asked = claim.asks_next_due ? &*next++ : nullptr;
-    claimed.cut = is_cut(*next);
-    claimed.entries = read_claimed(*next++);
+    auto claimed = read_answer(*next++, claim);
     if (asked != nullptr) note_next_due(*asked, claim, claimed);
     answer.claimed.push_back(std::move(claimed));
   }
@@ -271,22 +318,23 @@ void QueueConsumer::absolve(storage::WriteSession& session, std::span<const Mess
 
 std::size_t QueueConsumer::ack(storage::WriteSession& session, OwnerToken owner,
                                std::span<const Claim> claims, bool keep) {
+  // The function finds the messages of streams itself: a caller may have dropped the hint.
   return count_of(WriteSession::of(session).run(texts_, sql_.ack, ack_params(owner, claims, keep)));
 }
 
 std::size_t QueueConsumer::abandon(storage::WriteSession& session, OwnerToken owner,
-                                   std::span<const Claim> claims, std::string_view error,
+                                   std::span<const Claim> claims, const storage::Failed& failed,
                                    std::optional<std::chrono::microseconds> delay,
                                    int max_attempts) {
   return count_of(WriteSession::of(session).run(
-      texts_, sql_.abandon, abandon_params(owner, claims, error, delay, max_attempts)));
+      texts_, sql_.abandon, abandon_params(owner, claims, failed, delay, max_attempts)));
 }
 
 std::size_t QueueConsumer::fail(storage::WriteSession& session, OwnerToken owner,
-                                std::span<const Claim> claims, std::string_view error, int charge) {
-  auto params = claims_params(owner, claims);
-  params.add(error).add(std::int32_t{charge});
-  return count_of(WriteSession::of(session).run(texts_, sql_.fail, params));
+                                std::span<const Claim> claims, const storage::Failed& failed,
+                                int charge) {
+  return count_of(
+      WriteSession::of(session).run(texts_, sql_.fail, fail_params(owner, claims, failed, charge)));
 }
 
 std::size_t QueueConsumer::snooze(storage::WriteSession& session, OwnerToken owner,

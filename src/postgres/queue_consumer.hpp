@@ -22,10 +22,10 @@ class QueueConsumer final : public storage::QueueConsumer {
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;
   std::size_t abandon(storage::WriteSession& session, OwnerToken owner,
-                      std::span<const Claim> claims, std::string_view error,
+                      std::span<const Claim> claims, const storage::Failed& failed,
                       std::optional<std::chrono::microseconds> delay, int max_attempts) override;
   std::size_t fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                   std::string_view error, int charge) override;
+                   const storage::Failed& failed, int charge) override;
   std::size_t snooze(storage::WriteSession& session, OwnerToken owner,
                      std::span<const Claim> claims,
                      std::optional<std::chrono::microseconds> delay) override;
@@ -41,6 +41,8 @@ class QueueConsumer final : public storage::QueueConsumer {
   using Calls = std::vector<SessionCore::Call>;
   std::size_t add_settlements(Calls& calls, const storage::WorkOrder& order) const;
   void add_acks(Calls& calls, const storage::WorkOrder& order, std::vector<Claim> acks) const;
+  void add_stream_acks(Calls& calls, const storage::WorkOrder& order,
+                       std::vector<Claim> acks) const;
   [[nodiscard]] SessionCore::Call call_of(OwnerToken owner, const storage::Settlement& each) const;
 
   const storage::StatementTexts& texts_;

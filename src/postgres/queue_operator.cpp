@@ -42,6 +42,7 @@ StoredMessage read_stored(const Result& result, int row) {
   stored.past_attempts = static_cast<int>(result.integer(row, Column::past_attempts));
   stored.unique_key = result.text_or_null(row, Column::unique_key);
   stored.next_attempt_at = result.time_or_null(row, Column::next_attempt_at);
+  stored.message.stream = result.text_or_null(row, Column::stream);
   return stored;
 }
 

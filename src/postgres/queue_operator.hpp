@@ -36,6 +36,11 @@ class QueueOperator final : public storage::QueueOperator {
                                         const DeadLetterFilter& filter,
                                         const DeadLetterSummaryLimits& limits) override;
   std::vector<PausedTopic> paused(storage::ReadSession& session) override;
+  std::vector<StreamInfo> streams(storage::ReadSession& session, const StreamPage& page) override;
+  std::optional<StreamInfo> find_stream(storage::ReadSession& session,
+                                        std::string_view stream) override;
+  bool resume_stream(storage::WriteSession& session, std::string_view stream) override;
+  bool skip_stream(storage::WriteSession& session, std::string_view stream) override;
 
  private:
   const storage::StatementTexts& texts_;

@@ -28,7 +28,7 @@ Params fresh_params(const storage::NewMessage& message) {
 
 Params enqueue_params(const storage::NewMessage& message, bool notify) {
   auto params = fresh_params(message);
-  params.add(message.unique_key).add(notify).add(micros(message.delay));
+  params.add(message.unique_key).add(notify).add(micros(message.delay)).add(message.stream);
   return params;
 }
 
@@ -80,13 +80,15 @@ Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh, bo
   add_column<Text>(params, messages, [](const auto& each) { return each.unique_key; });
   params.add(fresh).add(notify);
   add_column<std::int64_t>(params, messages, [](const auto& each) { return micros(each.delay); });
+  add_column<Text>(params, messages, [](const auto& each) { return each.stream; });
   return params;
 }
 
 /// No more than a topic and a payload, and no id that could be there already.
 bool is_plain(const storage::NewMessage& message) {
   return message.fresh && !message.correlation_id && !message.due_at && !message.delay &&
-         !message.headers && !message.expires_at && message.priority == 0 && !message.unique_key;
+         !message.headers && !message.expires_at && message.priority == 0 && !message.unique_key &&
+         !message.stream;
 }
 
 void append_field(std::string& out, std::string_view bytes) {
@@ -144,7 +146,7 @@ Enqueued QueueProducer::enqueue(storage::WriteSession& session,
   const bool announces = core.is_borrowed() || (plain && core.take_turn(sql_.name));
   bool stored = true;
   auto id = message.id;
-  if (plain && !message.delay && !core.is_borrowed()) {
+  if (plain && !message.delay && !message.stream && !core.is_borrowed()) {
     core.run(texts_, announces ? sql_.enqueue_step_fresh_aloud : sql_.enqueue_step_fresh,
              fresh_params(message));
   } else {

@@ -16,6 +16,7 @@ using core::require_time;
 constexpr std::size_t max_topic_characters = 255;
 constexpr std::size_t max_correlation_id_characters = 255;
 constexpr std::size_t max_unique_key_characters = 255;
+constexpr std::size_t max_stream_characters = 255;
 constexpr std::size_t max_headers = 64;
 constexpr int largest_max_attempts = 1'000;
 constexpr std::chrono::hours longest_delay{24 * 36525};
@@ -55,6 +56,17 @@ void require_max_attempts(int attempts) {
     throw std::out_of_range("max_attempts must be 1 to " + std::to_string(largest_max_attempts) +
                             ", got " + std::to_string(attempts));
   }
+}
+
+void set_stream(storage::NewMessage& message, const std::optional<std::string>& stream) {
+  if (!stream || stream->empty()) return;
+  require_stream(*stream);
+  message.stream = *stream;
+}
+
+void require_stream(std::string_view stream) {
+  if (stream.empty()) throw std::invalid_argument("stream must not be empty");
+  require_length("stream", stream, max_stream_characters);
 }
 
 storage::NewMessage checked(const MessageParts& parts, const QueueOptions& options) {
@@ -111,6 +123,7 @@ storage::NewMessage checked(const EnqueueRequest& request, const QueueOptions& o
     require_length("unique_key", *request.unique_key, max_unique_key_characters);
     message.unique_key = *request.unique_key;
   }
+  set_stream(message, request.stream);
   if (std::ranges::any_of(request.joins, &JoinId::is_nil)) {
     throw std::invalid_argument("joins must not hold the nil UUID");
   }

@@ -15,6 +15,9 @@ namespace dovetail::queue {
 /// Throws std::invalid_argument, with the limit in the text.
 void require_topic(std::string_view topic);
 
+/// Throws std::invalid_argument, with the limit in the text.
+void require_stream(std::string_view stream);
+
 /// Throws std::out_of_range.
 void require_delay(std::chrono::milliseconds delay);
 
@@ -34,6 +37,9 @@ struct MessageParts {
 
 /// Checks every limit. The message has a new id and points into `parts`.
 storage::NewMessage checked(const MessageParts& parts, const QueueOptions& options);
+
+/// Empty means none. The message points to the text.
+void set_stream(storage::NewMessage& message, const std::optional<std::string>& stream);
 
 /// Checks every limit. The message points into `request`.
 storage::NewMessage checked(const EnqueueRequest& request, const QueueOptions& options);

@@ -100,6 +100,14 @@ WorkQueue::WorkQueue(storage::Database& database, std::string_view name, QueueOp
 // --- claim and settle
 
 std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request) {
+  return claim(request, false);
+}
+
+std::vector<ClaimedMessage> WorkQueue::claim_streams(const ClaimRequest& request) {
+  return claim(request, true);
+}
+
+std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request, bool streams) {
   require_claim(request);
   const auto max_attempts = request.max_attempts.value_or(options_.max_attempts);
   require_max_attempts(max_attempts);
@@ -109,7 +117,8 @@ std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request) {
                                   .lease = request.lease,
                                   .max_attempts = max_attempts,
                                   .topics = request.topics.empty() ? nullptr : &topics,
-                                  .max_bytes = static_cast<std::int64_t>(request.max_bytes)};
+                                  .max_bytes = static_cast<std::int64_t>(request.max_bytes),
+                                  .streams = streams};
   std::vector<ClaimedMessage> claimed;
   database_->write({.single_statement = true, .stop = request.stop},
                    [&](storage::WriteSession& session) {
@@ -173,20 +182,21 @@ std::size_t WorkQueue::abandon(OwnerToken owner, std::span<const Claim> claims,
   return settle("abandoned", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = consumer_->abandon(session, owner, ordered, error, options.delay, max_attempts);
+      count = consumer_->abandon(session, owner, ordered, {error, options.on_stream_failure},
+                                 options.delay, max_attempts);
     });
     return count;
   });
 }
 
-std::size_t WorkQueue::fail(OwnerToken owner, std::span<const Claim> claims,
-                            std::string_view error) {
+std::size_t WorkQueue::fail(OwnerToken owner, std::span<const Claim> claims, std::string_view error,
+                            StreamFailure on_stream_failure) {
   const auto text = checked_error(error);
   if (text.empty()) throw std::invalid_argument("error must not be empty");
   return settle("failed", owner, claims, [&](std::span<const Claim> ordered) {
     std::size_t count = 0;
     database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-      count = consumer_->fail(session, owner, ordered, text, 1);
+      count = consumer_->fail(session, owner, ordered, {text, on_stream_failure}, 1);
     });
     return count;
   });

@@ -95,7 +95,8 @@ MonoTime ClaimPlanner::next_wake(const Load& load, MonoTime now) const {
   const auto left = window_left(load);
   bool hungry = false;
   for (const auto& subscription : subscriptions_) {
-    if (load.stopping || !load.has_threads || subscription.room(batch_) == 0) continue;
+    if (load.stopping || !load.has_threads || subscription.is_dormant()) continue;
+    if (subscription.room(batch_) == 0) continue;
     hungry = true;
     if (!failing && left > 0) wake = std::min(wake, subscription.next_look());
   }
@@ -122,6 +123,8 @@ void ClaimPlanner::look_by(MonoTime time) {
 void ClaimPlanner::end_claim(const TripClaim& claim, const storage::Claimed& claimed,
                              const PollPace& pace, MonoTime sent_at, MonoTime now) {
   claim.subscription->end_claim(claim.plan, claimed, pace, sent_at, now);
+  if (!claimed.has_streams) return;
+  for (auto& subscription : subscriptions_) subscription.wake();
 }
 
 void ClaimPlanner::note_settled(std::size_t settled, bool ran_dry) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -24,6 +25,10 @@ struct Delivery {
   std::atomic<bool> committing{false};     // its row may be locked by the handler's own transaction
   std::atomic<bool> holds_lease{false};    // its transaction keeps everybody from taking the lease
   std::atomic<bool> lease_lost{false};     // its transaction came too late
+  std::atomic<bool> acked{false};          // by the handler's own transaction
+  /// Of a stream: waits until the messages before it are settled. Called before the handler's
+  /// transaction begins.
+  std::function<void()> await_predecessors;
 
   // Guarded by the mutex of the dispatcher's ledger.
   int lost_leases = 0;

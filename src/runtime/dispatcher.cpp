@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "storage/row_hint.hpp"
+
 namespace dovetail::runtime {
 namespace {
 
@@ -162,6 +164,7 @@ bool Dispatcher::begin(const DeliveryPtr& delivery) {
   const bool unwanted = state_.stopping || (planner_.has_suspect() && !planner_.is_suspect(id));
   // Perhaps it is still ours, by the database's clock: then others need not wait for its lease.
   if (unwanted || delivery->lease_end - keeper_.safety_margin() <= now) {
+    give_back_behind(*delivery);
     drop(delivery);
     give_back(*delivery);
     return false;
@@ -171,7 +174,9 @@ bool Dispatcher::begin(const DeliveryPtr& delivery) {
     settle_later(finished_of(*delivery, {.kind = Kind::fail,
                                          .claim = delivery->claimed.claim,
                                          .error = "expired before it was handled",
-                                         .charge = 0}));
+                                         .charge = 0,
+                                         .on_stream_failure = StreamFailure::park}));
+    submit_next(*delivery);
     return false;
   }
   planner_.begin(subscription);
@@ -204,12 +209,14 @@ void Dispatcher::end(const DeliveryPtr& delivery, std::optional<storage::Settlem
   if (!delivery->given_up) {
     planner_.end(*delivery->subscription, clock().mono() - delivery->started);
   }
+  const bool goes_on = settlement ? settlement->kind == Kind::ack : delivery->acked.load();
   if (settlement) {
-    if (delivery->renewed) settlement->claim.hint = {};
+    if (delivery->renewed) storage::forget_row(settlement->claim);
     settle_later(finished_of(*delivery, std::move(*settlement)));
   } else {
     planner_.note_alive();
   }
+  goes_on ? submit_next(*delivery) : give_back_behind(*delivery);
   if (delivery->lease_lost) ledger_.absolved.push_back(delivery->claimed.claim.id);
   // Without a settlement nothing else tells the fetchers that there is room again.
   if (!settles || was_full || delivery->given_up) wake_fetcher();
@@ -239,14 +246,44 @@ void Dispatcher::drop(const DeliveryPtr& delivery) {
 
 void Dispatcher::give_back_waiting() {
   planner_.release_suspect();
-  for (const auto& delivery : pool_.withdraw(*this)) {
+  auto waiting = lines_.take_waiting();
+  for (auto& delivery : pool_.withdraw(*this)) {
+    give_back_behind(*delivery);
+    waiting.push_back(std::move(delivery));
+  }
+  for (const auto& delivery : waiting) {
     drop(delivery);
     give_back(*delivery);
   }
 }
 
+void Dispatcher::give_back_behind(const Delivery& delivery) {
+  for (const auto& each : lines_.cut_behind(delivery)) {
+    drop(each);
+    give_back(*each);
+  }
+}
+
+void Dispatcher::submit_next(const Delivery& delivery) {
+  if (auto next = lines_.advance(delivery)) pool_.submit(*this, {std::move(next)});
+}
+
+/// A message that is done with its handler's transaction must not be done before its predecessors:
+/// after a crash, they would be delivered behind it. On an engine with one writer, nobody can
+/// settle them while the transaction is open, so they are settled before it begins.
+void Dispatcher::await_predecessors(const Delivery& delivery) {
+  const auto& stream = *delivery.claimed.message.stream;
+  std::unique_lock lock(ledger_.mutex);
+  while (ledger_.unsettled(stream) > 0 && clock().mono() < delivery.lease_end) {
+    clock().wait_until(state_.stream_settled, lock, delivery.lease_end);
+  }
+}
+
 void Dispatcher::return_unstarted(const DeliveryPtr& delivery) {
-  if (!pool_.withdraw(*this, delivery)) return;  // a thread begins it at this moment
+  if (ledger_.find(delivery->claimed.claim) != delivery) return;  // given back with another one
+  // If it is neither in the pool nor behind another one, a thread begins it at this moment.
+  if (!lines_.is_behind(*delivery) && !pool_.withdraw(*this, delivery)) return;
+  give_back_behind(*delivery);
   drop(delivery);
   give_back(*delivery);
   planner_.shrink(ledger_.running, clock().mono());
@@ -255,6 +292,7 @@ void Dispatcher::return_unstarted(const DeliveryPtr& delivery) {
 /// Another process may have the message, and another thread takes the place of the one that hangs.
 void Dispatcher::give_up(const DeliveryPtr& delivery) {
   delivery->given_up = true;
+  give_back_behind(*delivery);
   planner_.release(delivery->claimed.claim.id);
   if (ledger_.remove(delivery)) {
     planner_.end(*delivery->subscription, clock().mono() - delivery->started);

@@ -8,7 +8,7 @@
 //   * ClaimPlanner: when to make a round trip, what to claim.
 //   * WorkSource: how messages are leased and settled.
 //   * Ledger: the messages held, and the settlements that wait.
-//   * WorkerPool: which delivery a thread begins.
+//   * WorkerPool: which delivery a thread begins. StreamLines: which delivery of a stream it gets.
 //   * LeaseKeeper: renewals and stop tokens.
 //
 // A dispatcher of a group has no threads: the group calls visit(), renew_leases() and keep_time().
@@ -29,6 +29,7 @@
 #include "runtime/intake.hpp"
 #include "runtime/lease_keeper.hpp"
 #include "runtime/ledger.hpp"
+#include "runtime/stream_lines.hpp"
 #include "runtime/work_source.hpp"
 #include "runtime/worker_pool.hpp"
 #include "storage/listener.hpp"
@@ -94,6 +95,7 @@ class Dispatcher final : public component::Service,
     bool cut_off = false;   // the fetchers did not end in time
     std::stop_source io;    // ends I/O when the deadline of stop() has passed
     std::condition_variable_any handler_ended;
+    std::condition_variable_any stream_settled;
     component::ServiceHealth health;
   };
   /// What wakes the fetchers.
@@ -125,7 +127,7 @@ class Dispatcher final : public component::Service,
   void note_failure(Trip& trip, const std::exception& error);
   void settle_one_by_one(std::vector<Finished> finished, const std::stop_token& stop);
   void take_in(const TripClaim& claim, storage::Claimed claimed, MonoTime sent_at);
-  void hold(const DeliveryPtr& delivery, MonoTime sent_at, std::vector<DeliveryPtr>& held);
+  bool hold(const DeliveryPtr& delivery, MonoTime sent_at, std::vector<DeliveryPtr>& held);
   void isolate_suspect(const std::vector<DeliveryPtr>& deliveries);
   void absolve(const std::vector<MessageId>& ids, const std::stop_token& stop);
   void join_fetchers(MonoTime give_up_at);
@@ -141,6 +143,10 @@ class Dispatcher final : public component::Service,
   void settle_later(Finished finished);
   void give_back(const Delivery& delivery);
   void give_back_waiting();
+  /// The messages behind this one in its stream must not begin.
+  void give_back_behind(const Delivery& delivery);
+  void submit_next(const Delivery& delivery);
+  void await_predecessors(const Delivery& delivery);
   void drop(const DeliveryPtr& delivery);
   [[nodiscard]] Load load() const;
   void wake_fetcher();
@@ -157,6 +163,7 @@ class Dispatcher final : public component::Service,
   ClaimPlanner planner_;  // guarded by the ledger's mutex, as state_ is
   Intake intake_;
   LeaseKeeper keeper_;
+  StreamLines lines_;  // guarded by the ledger's mutex, too
   State state_;
   std::optional<Bells> bells_;
   Fetchers fetchers_;

@@ -1,5 +1,6 @@
 // The dispatcher's fetchers: round trips that settle and claim.
 #include <algorithm>
+#include <limits>
 
 #include "core/random.hpp"
 #include "dovetail/error.hpp"
@@ -35,6 +36,13 @@ bool is_environmental(const std::exception& error) {
     default:
       return true;
   }
+}
+
+/// The limit that a claim applies. The policy for a stream's failed message is its handler's, so
+/// that the worker applies the limit itself.
+int attempts_of(const Subscription& subscription) {
+  return subscription.claims_streams() ? std::numeric_limits<int>::max()
+                                       : subscription.max_attempts();
 }
 
 std::vector<storage::Settlement> settlements_of(const std::vector<Finished>& finished) {
@@ -162,12 +170,13 @@ std::vector<storage::ClaimOrder> Dispatcher::orders_of(const TripPlan& plan) con
     orders.push_back({.owner = source_->owner(),
                       .batch_size = static_cast<int>(claim.wanted),
                       .lease = options_.lease,
-                      .max_attempts = subscription->max_attempts(),
+                      .max_attempts = attempts_of(*subscription),
                       .after = claim.after ? &*claim.after : nullptr,
                       .asks_next_due = claim.asks_next_due,
                       .topics = subscription->topics(),
                       .max_bytes = plan.max_bytes,
-                      .look_at = looked_at_once});
+                      .look_at = looked_at_once,
+                      .streams = subscription->claims_streams()});
   }
   return orders;
 }
@@ -184,7 +193,8 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
   state_.health.failures = 0;
   planner_.note_settled(settled, trip.plan.ran_dry);
   for (const auto& each : trip.finished) {
-    const auto& [kind, claim, error, delay, max_attempts, charge] = each.settlement;
+    ledger_.note_settled(each);
+    const auto& [kind, claim, error, delay, max_attempts, charge, policy] = each.settlement;
     // The answer does not say which of them were lost. Those that no handler has begun prove
     // nothing.
     const bool begun = kind != Kind::snooze || delay;
@@ -195,6 +205,7 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
         delay.value_or(std::chrono::microseconds{0}), longest_settle_delay);
     each.subscription->comes_due(clock().mono() + in + milliseconds{1});
   }
+  state_.stream_settled.notify_all();
 }
 
 void Dispatcher::note_failure(Trip& trip, const std::exception& error) {
@@ -228,6 +239,11 @@ void Dispatcher::settle_one_by_one(std::vector<Finished> finished, const std::st
         const std::lock_guard lock(ledger_.mutex);
         ledger_.put_back(std::move(single.finished), clock().mono());
         continue;
+      }
+      {
+        const std::lock_guard lock(ledger_.mutex);
+        for (const auto& refused : single.finished) ledger_.note_settled(refused);
+        state_.stream_settled.notify_all();
       }
       scope_.log.write(
           LogLevel::error, scope_.event("settlement_refused"),
@@ -268,16 +284,25 @@ void Dispatcher::take_in(const TripClaim& claim, storage::Claimed claimed, MonoT
   isolate_suspect(arrivals.deliveries);
   std::vector<DeliveryPtr> held;
   held.reserve(arrivals.deliveries.size());
-  for (const auto& delivery : arrivals.deliveries) hold(delivery, sent_at, held);
+  std::string halted;  // a stream whose last delivery is not held
+  for (const auto& delivery : arrivals.deliveries) {
+    const auto stream = delivery->claimed.message.stream.value_or("");
+    if (!stream.empty() && stream == halted) {
+      give_back(*delivery);
+    } else if (!hold(delivery, sent_at, held)) {
+      halted = stream;
+    }
+  }
   pool_.submit(*this, std::move(held));
 }
 
-void Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
+/// Returns whether the delivery is held.
+bool Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
                       std::vector<DeliveryPtr>& held) {
   const auto& claim = delivery->claimed.claim;
   if (state_.stopping || (planner_.has_suspect() && !planner_.is_suspect(claim.id))) {
     give_back(*delivery);
-    return;
+    return false;
   }
   if (const auto other = ledger_.add(delivery)) {
     // We lost its lease, and our handler has not noticed yet. The handler is told, and the message
@@ -285,10 +310,14 @@ void Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
     keeper_.note_lost(*other, sent_at);
     const auto delay = std::min<milliseconds>(options_.lease, successor_delay);
     settle_later(finished_of(*delivery, {.kind = Kind::snooze, .claim = claim, .delay = delay}));
-    return;
+    return false;
   }
   planner_.add(*delivery->subscription);
-  held.push_back(delivery);
+  if (delivery->claimed.message.stream) {
+    delivery->await_predecessors = [this, raw = delivery.get()] { await_predecessors(*raw); };
+  }
+  if (lines_.admit(delivery)) held.push_back(delivery);
+  return true;
 }
 
 /// A message whose lease was lost again and again, each time by a process that never came back, may

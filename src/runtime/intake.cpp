@@ -14,13 +14,20 @@ Arrivals Intake::take(Subscription& subscription, std::vector<storage::ClaimedEn
                       MonoTime sent_at) const {
   Arrivals arrivals;
   arrivals.deliveries.reserve(entries.size());
+  std::string halted;  // a stream whose last message was refused: its successors are given back
   for (auto& entry : entries) {
     const auto* handler = handlers_.find(entry.claimed.message.topic);
-    if (auto settlement = refusal(entry, handler)) {
+    const auto stream = entry.claimed.message.stream.value_or("");
+    auto settlement = !stream.empty() && stream == halted
+                          ? storage::Settlement{.kind = Kind::snooze, .claim = entry.claimed.claim}
+                          : refusal(entry, handler);
+    if (settlement) {
+      halted = stream;
       arrivals.refused.push_back({.settlement = std::move(*settlement),
                                   .subscription = &subscription,
                                   .priority = entry.claimed.message.priority,
-                                  .lease_end = sent_at + lease_});
+                                  .lease_end = sent_at + lease_,
+                                  .stream = stream});
       continue;
     }
     auto delivery = delivery_of(std::move(entry), sent_at);
@@ -44,7 +51,8 @@ std::optional<storage::Settlement> Intake::refusal(const storage::ClaimedEntry& 
     return storage::Settlement{.kind = Kind::fail,
                                .claim = claim,
                                .error = "the lease expired on the last attempt",
-                               .charge = 0};
+                               .charge = 0,
+                               .on_stream_failure = handler->options.on_stream_failure};
   }
   return std::nullopt;
 }

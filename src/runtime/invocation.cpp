@@ -25,6 +25,7 @@ class Context final : public HandlerContext {
   [[nodiscard]] std::int64_t epoch() const override { return delivery_.claimed.claim.epoch; }
   [[nodiscard]] Transaction& transaction() override {
     if (!lent_) {
+      if (delivery_.await_predecessors) delivery_.await_predecessors();
       own_ = scope_.database.begin();
       if (scope_.database.transactions_exclude_writers()) hold_lease();
       lent_.emplace(std::make_unique<storage::LentTransaction>(*own_));
@@ -118,6 +119,7 @@ std::optional<storage::Settlement> call(const QueueScope& scope, Delivery& deliv
     scope.metrics.count(scope.event("snoozed"), 1, {{"store", scope.database.name()}});
     scope.database.bell(scope.queue()).ring();  // somebody has to note when it comes back
   } else {
+    delivery.acked = true;
     scope.metrics.count(scope.event("acked"), 1, {{"store", scope.database.name()}});
   }
   return std::nullopt;
@@ -130,7 +132,8 @@ storage::Settlement failed_try(const RegisteredHandler& handler, const Claim& cl
   storage::Settlement settlement{.kind = Kind::abandon,
                                  .claim = claim,
                                  .error = std::string{core::trimmed(error, max_error_bytes)},
-                                 .max_attempts = handler.max_attempts};
+                                 .max_attempts = handler.max_attempts,
+                                 .on_stream_failure = handler.options.on_stream_failure};
   settlement.delay = ExponentialBackoff{}.delay(attempts + 1, core::random_unit());
   if (handler.options.backoff) {
     try {
@@ -158,7 +161,8 @@ class Failure {
     log(LogLevel::error, "dead_letter");
     return {.kind = Kind::fail,
             .claim = delivery_.claimed.claim,
-            .error = error_.empty() ? "permanent failure" : error_};
+            .error = error_.empty() ? "permanent failure" : error_,
+            .on_stream_failure = delivery_.handler->options.on_stream_failure};
   }
 
   [[nodiscard]] storage::Settlement tried() const {

@@ -4,6 +4,8 @@
 #include <system_error>
 #include <thread>
 
+#include "storage/row_hint.hpp"
+
 namespace dovetail::runtime {
 
 void tell_to_stop(std::vector<DeliveryPtr> deliveries) {
@@ -111,7 +113,7 @@ void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vecto
   for (auto& each : ledger_.aside()) {
     if (!std::ranges::binary_search(sorted, each.settlement.claim.id)) continue;
     each.lease_end = std::max(each.lease_end, sent_at + MonoDuration{lease_});
-    each.settlement.claim.hint = {};  // the renewal has moved the row
+    storage::forget_row(each.settlement.claim);  // the renewal has moved it
   }
   for (const auto& claim : asked) {
     const auto delivery = ledger_.find(claim);

@@ -15,7 +15,8 @@ Finished finished_of(const Delivery& delivery, storage::Settlement settlement) {
           .subscription = delivery.subscription,
           .priority = delivery.claimed.message.priority,
           .place = delivery.place,
-          .lease_end = delivery.lease_end};
+          .lease_end = delivery.lease_end,
+          .stream = delivery.claimed.message.stream.value_or("")};
 }
 
 DeliveryPtr Ledger::add(const DeliveryPtr& delivery) {
@@ -39,7 +40,18 @@ DeliveryPtr Ledger::find(const Claim& claim) const {
   return held != held_.end() && held->second->claimed.claim == claim ? held->second : nullptr;
 }
 
+void Ledger::note_settled(const Finished& finished) {
+  const auto found = unsettled_.find(finished.stream);
+  if (found != unsettled_.end() && --found->second == 0) unsettled_.erase(found);
+}
+
+std::size_t Ledger::unsettled(const std::string& stream) const {
+  const auto found = unsettled_.find(stream);
+  return found == unsettled_.end() ? 0 : found->second;
+}
+
 void Ledger::finish(Finished finished, MonoTime now) {
+  if (!finished.stream.empty()) ++unsettled_[finished.stream];
   finished_.push_back(std::move(finished));
   first_finished_ = std::min(first_finished_, now);
 }

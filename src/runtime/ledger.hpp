@@ -5,6 +5,7 @@
 
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -20,7 +21,8 @@ struct Finished {
   int priority = 0;
   storage::QueueMark place{};
   MonoTime lease_end{};
-  MonoTime retry_at{};  // while it is put aside because another transaction holds a lock
+  MonoTime retry_at{};   // while it is put aside because another transaction holds a lock
+  std::string stream{};  // empty: none
 };
 
 class Ledger {
@@ -54,6 +56,11 @@ class Ledger {
 
   std::vector<MessageId> absolved;  // for the next round trip
 
+  /// A settlement has been stored, or never will be.
+  void note_settled(const Finished& finished);
+  /// How many messages of the stream are finished and not settled.
+  [[nodiscard]] std::size_t unsettled(const std::string& stream) const;
+
   [[nodiscard]] Load load() const;
 
  private:
@@ -62,6 +69,7 @@ class Ledger {
   std::vector<Finished> finished_;
   MonoTime first_finished_ = MonoTime::max();
   std::vector<Finished> aside_;
+  std::unordered_map<std::string, std::size_t> unsettled_;  // by stream
 };
 
 /// How to settle a delivery later.

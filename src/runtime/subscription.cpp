@@ -20,6 +20,8 @@ constexpr milliseconds cheap_scan{2};
 constexpr milliseconds longest_due = std::chrono::hours{24 * 365};
 /// A handler with a concurrency limit is given messages for about so long ahead.
 constexpr milliseconds ahead{100};
+/// A subscription to streams is dormant after this many claims that saw no streams at all.
+constexpr int idle_until_dormant = 10;
 
 std::size_t lane_of(int priority) {
   return static_cast<std::size_t>(priority - storage::lowest_priority);
@@ -30,6 +32,13 @@ bool is_before(const storage::QueueMark& a, const storage::QueueMark& b) {
 }
 
 }  // namespace
+
+void Subscription::wake() {
+  if (!dormant_) return;
+  dormant_ = false;
+  idle_polls_ = 0;
+  ring();
+}
 
 std::size_t Subscription::room(std::size_t batch) const {
   if (limited_ == nullptr) {
@@ -89,7 +98,7 @@ PlannedClaim Subscription::begin_claim(std::size_t wanted, std::uint64_t trip, M
   } else {
     claim.after = marks_;
   }
-  claim.asks_next_due = !more_ || claim.scans;
+  claim.asks_next_due = !more_ || (claim.scans && !claims_streams());
   rung_ = false;
   if (now >= due_at_ && !goes_on) due_at_ = MonoTime::max();
   return claim;
@@ -175,7 +184,7 @@ void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& 
                              const PollPace& pace, MonoTime sent_at, MonoTime now) {
   const bool full = is_full(claim, claimed);
   claiming_ -= claim.wanted;
-  move_marks(claim, claimed);
+  if (!claims_streams()) move_marks(claim, claimed);
   if (claimed.cut) note_cut(claim);
   if (claimed.next_due) {
     // Counted from when we asked: that is early rather than late.
@@ -195,6 +204,7 @@ void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& 
   }
   more_ = full;
   idle_polls_ = claimed.entries.empty() ? idle_polls_ + 1 : 0;
+  dormant_ = claims_streams() && idle_polls_ >= idle_until_dormant && !claimed.has_streams;
   // With nothing to do and a listener that would tell us, we look less and less often.
   const auto pause = std::min<MonoDuration>(
       pace.idle_interval, pace.interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
@@ -206,6 +216,17 @@ bool Subscription::scan_is_due(MonoTime now, MonoDuration interval) const {
   return now - scanned_at_ >= std::max<MonoDuration>(interval, pause);
 }
 
+namespace {
+
+/// Each subscription once for messages and once for streams.
+void add(std::deque<Subscription>& subscriptions, std::optional<storage::TopicFilter> topics,
+         const RegisteredHandler* limited, int max_attempts) {
+  subscriptions.emplace_back(topics, limited, max_attempts, Subscription::Kind::messages);
+  subscriptions.emplace_back(std::move(topics), limited, max_attempts, Subscription::Kind::streams);
+}
+
+}  // namespace
+
 std::deque<Subscription> subscriptions_of(const HandlerRegistry& handlers, UnknownTopics unknown) {
   std::deque<Subscription> subscriptions;
   storage::TopicFilter shared;
@@ -216,8 +237,8 @@ std::deque<Subscription> subscriptions_of(const HandlerRegistry& handlers, Unkno
     known.topics.insert(topic);
     if (handler->options.concurrency > 0) {
       limited.topics.insert(topic);
-      subscriptions.emplace_back(storage::TopicFilter{.topics = {topic}}, handler.get(),
-                                 handler->max_attempts);
+      add(subscriptions, storage::TopicFilter{.topics = {topic}}, handler.get(),
+          handler->max_attempts);
     } else {
       shared.topics.insert(topic);
       attempts = std::max(attempts, handler->max_attempts);
@@ -225,13 +246,13 @@ std::deque<Subscription> subscriptions_of(const HandlerRegistry& handlers, Unkno
   }
   const auto* fallback = handlers.fallback();
   const bool has_limit = fallback != nullptr && fallback->options.concurrency > 0;
-  if (has_limit) subscriptions.emplace_back(known, fallback, fallback->max_attempts);
+  if (has_limit) add(subscriptions, known, fallback, fallback->max_attempts);
   if (!has_limit && (fallback != nullptr || unknown == UnknownTopics::abandon)) {
     if (fallback != nullptr) attempts = std::max(attempts, fallback->max_attempts);
     const bool all = limited.topics.empty();
-    subscriptions.emplace_back(all ? std::nullopt : std::optional{limited}, nullptr, attempts);
+    add(subscriptions, all ? std::nullopt : std::optional{limited}, nullptr, attempts);
   } else if (!shared.topics.empty()) {
-    subscriptions.emplace_back(shared, nullptr, attempts);
+    add(subscriptions, shared, nullptr, attempts);
   }
   return subscriptions;
 }

@@ -42,10 +42,22 @@ struct PlannedClaim {
 
 class Subscription {
  public:
+  enum class Kind { messages, streams };
   /// `limited`: the one handler that it is for; null: all those without a limit.
   Subscription(std::optional<storage::TopicFilter> topics, const RegisteredHandler* limited,
-               int max_attempts)
-      : topics_(std::move(topics)), limited_(limited), max_attempts_(max_attempts) {}
+               int max_attempts, Kind kind = Kind::messages)
+      : topics_(std::move(topics)),
+        limited_(limited),
+        max_attempts_(max_attempts),
+        kind_(kind),
+        dormant_(kind == Kind::streams) {}
+
+  /// It claims messages of streams; see stream.hpp. Without marks: a claim removes the tickets that
+  /// it reads, and a stream returns to the line with each claim.
+  [[nodiscard]] bool claims_streams() const { return kind_ == Kind::streams; }
+  /// Nobody uses streams: no claims until wake().
+  [[nodiscard]] bool is_dormant() const { return dormant_; }
+  void wake();
 
   /// Null: all topics.
   [[nodiscard]] const storage::TopicFilter* topics() const { return topics_ ? &*topics_ : nullptr; }
@@ -83,7 +95,7 @@ class Subscription {
   void came_back(int priority, const storage::QueueMark& place);
   [[nodiscard]] MonoTime next_look() const { return std::min(poll_at_, due_at_); }
   [[nodiscard]] bool is_due(MonoTime now) const {
-    return rung_ || more_ || scan_place_ || now >= next_look();
+    return !dormant_ && (rung_ || more_ || scan_place_ || now >= next_look());
   }
 
   // --- a claim, from its beginning to its end
@@ -113,6 +125,8 @@ class Subscription {
   std::optional<storage::TopicFilter> topics_;
   const RegisteredHandler* limited_;
   int max_attempts_;
+  Kind kind_;
+  bool dormant_;
   MonoDuration handler_time_{};  // what a message of a limited handler takes, about
 
   std::size_t claiming_ = 0;       // messages that round trips under way may bring

@@ -46,7 +46,11 @@ storage::Claimed QueueClaim::run() {
        lane && !full_ && !claimed_.unfinished; lane = lane_below(context_, connection_, *lane)) {
     claim_lane(*lane);
   }
-  if (order_.asks_next_due) claimed_.next_due = next_due();
+  if (order_.asks_next_due) {
+    claimed_.next_due = next_due();
+    auto cursor = context_.run(connection_, context_.sql.next_due_step_has_streams);
+    claimed_.has_streams = cursor.step() && cursor.integer(0) != 0;
+  }
   return std::move(claimed_);
 }
 

@@ -6,6 +6,8 @@
 #include "sqlite/queue_claim.hpp"
 #include "sqlite/queue_rows.hpp"
 #include "sqlite/queue_settlement.hpp"
+#include "sqlite/queue_stream_claim.hpp"
+#include "sqlite/queue_streams.hpp"
 #include "sqlite/session.hpp"
 
 namespace dovetail::sqlite {
@@ -26,7 +28,9 @@ std::size_t settle_each(QueueSettlement& settling, std::span<const Claim> claims
 
 storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
                                       const storage::ClaimOrder& order) {
-  return QueueClaim{context_, WriteSession::of(session), order}.run();
+  auto& connection = WriteSession::of(session);
+  if (order.streams) return QueueStreamClaim{context_, connection, order}.run();
+  return QueueClaim{context_, connection, order}.run();
 }
 
 storage::WorkAnswer QueueConsumer::work(storage::WriteSession& session,
@@ -64,23 +68,27 @@ std::size_t QueueConsumer::ack(storage::WriteSession& session, OwnerToken owner,
 }
 
 std::size_t QueueConsumer::abandon(storage::WriteSession& session, OwnerToken owner,
-                                   std::span<const Claim> claims, std::string_view error,
+                                   std::span<const Claim> claims, const storage::Failed& failed,
                                    std::optional<std::chrono::microseconds> delay,
                                    int max_attempts) {
   QueueSettlement settling{context_, WriteSession::of(session), owner};
   return settle_each(settling, claims,
                      {.kind = storage::Settlement::Kind::abandon,
-                      .error = std::string{error},
+                      .error = std::string{failed.error},
                       .delay = delay,
-                      .max_attempts = max_attempts});
+                      .max_attempts = max_attempts,
+                      .on_stream_failure = failed.on_stream_failure});
 }
 
 std::size_t QueueConsumer::fail(storage::WriteSession& session, OwnerToken owner,
-                                std::span<const Claim> claims, std::string_view error, int charge) {
+                                std::span<const Claim> claims, const storage::Failed& failed,
+                                int charge) {
   QueueSettlement settling{context_, WriteSession::of(session), owner};
-  return settle_each(
-      settling, claims,
-      {.kind = storage::Settlement::Kind::fail, .error = std::string{error}, .charge = charge});
+  return settle_each(settling, claims,
+                     {.kind = storage::Settlement::Kind::fail,
+                      .error = std::string{failed.error},
+                      .charge = charge,
+                      .on_stream_failure = failed.on_stream_failure});
 }
 
 std::size_t QueueConsumer::snooze(storage::WriteSession& session, OwnerToken owner,
@@ -128,7 +136,7 @@ std::size_t QueueConsumer::reap_expired(storage::WriteSession& session,
       context_.run(connection, context_.sql.reap_expired_step_release).bind(row.seq).run();
     }
   }
-  return rows.size();
+  return rows.size() + QueueStreams{context_, connection}.reap(most);
 }
 
 std::size_t QueueConsumer::unpark(storage::WriteSession& session,

@@ -19,10 +19,10 @@ class QueueConsumer final : public storage::QueueConsumer {
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;
   std::size_t abandon(storage::WriteSession& session, OwnerToken owner,
-                      std::span<const Claim> claims, std::string_view error,
+                      std::span<const Claim> claims, const storage::Failed& failed,
                       std::optional<std::chrono::microseconds> delay, int max_attempts) override;
   std::size_t fail(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                   std::string_view error, int charge) override;
+                   const storage::Failed& failed, int charge) override;
   std::size_t snooze(storage::WriteSession& session, OwnerToken owner,
                      std::span<const Claim> claims,
                      std::optional<std::chrono::microseconds> delay) override;

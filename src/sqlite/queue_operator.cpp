@@ -6,6 +6,7 @@
 
 #include "core/text.hpp"
 #include "sqlite/queue_rows.hpp"
+#include "sqlite/queue_streams.hpp"
 #include "sqlite/session.hpp"
 #include "storage/queue_consumer.hpp"
 
@@ -13,6 +14,8 @@ namespace dovetail::sqlite {
 namespace {
 
 constexpr std::int64_t queue_count_limit = 100'000;
+/// A message of priority p that makes its stream claimable has the lane p + 20.
+constexpr int ticket_lanes = 20;
 
 void bind_filter(Cursor& cursor, const DeadLetterFilter& filter, int most) {
   cursor.bind(core::view_of(filter.topic))
@@ -33,6 +36,7 @@ StoredMessage read_stored(const Cursor& row) {
   stored.past_attempts = static_cast<int>(row.integer(Column::past_attempts));
   stored.unique_key = row.text_or_null(Column::unique_key);
   stored.next_attempt_at = row.time_or_null(Column::next_attempt_at);
+  stored.message.stream = row.text_or_null(Column::stream);
   return stored;
 }
 
@@ -44,8 +48,12 @@ std::size_t QueueOperator::replay(storage::WriteSession& session,
   auto& connection = WriteSession::of(session);
   const auto now = context_.now();
   std::vector<Uuid> back;
+  std::vector<std::pair<Uuid, std::string>> of_streams;
   const auto run = [&](Cursor& cursor) {
-    while (cursor.step()) back.push_back(cursor.uuid(0));
+    while (cursor.step()) {
+      back.push_back(cursor.uuid(0));
+      if (!cursor.is_null(1)) of_streams.emplace_back(cursor.uuid(0), cursor.text(1));
+    }
   };
   if (!ids) {
     auto cursor = context_.run(connection, context_.sql.replay);
@@ -58,6 +66,11 @@ std::size_t QueueOperator::replay(storage::WriteSession& session,
       cursor.bind(id.uuid()).bind(now);
       run(cursor);
     }
+  }
+  QueueStreams streams{context_, connection};
+  for (const auto& [id, stream] : of_streams) {
+    context_.run(connection, context_.sql.replay_step_tail).bind(id).run();
+    streams.ticket(stream);
   }
   context_.watchers.replayed(connection, back);
   return back.size();
@@ -123,7 +136,9 @@ std::vector<storage::DueTopic> QueueOperator::due_topics(storage::ReadSession& s
   using Column = sql::columns::due_topics;
   const auto now = context_.now();
   std::map<std::string, storage::DueTopic> found;
-  for (int lane = storage::lowest_priority; lane <= storage::highest_priority; ++lane) {
+  for (int lane = storage::lowest_priority; lane <= ticket_lanes + storage::highest_priority;
+       lane +=
+       lane == storage::highest_priority ? ticket_lanes - 2 * storage::highest_priority : 1) {
     auto cursor = context_.run(ReadSession::of(session), context_.sql.due_topics);
     cursor.bind(std::int64_t{lane}).bind(now).bind(now - waiting).bind(std::int64_t{look_at});
     while (cursor.step()) {

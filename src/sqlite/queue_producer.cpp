@@ -15,7 +15,7 @@ constexpr std::size_t inserts_at_once = 8;  // of enqueue_many_step_eight
 
 /// No stored message can have the same id or key.
 bool cannot_conflict(const storage::NewMessage& message) {
-  return message.fresh && !message.unique_key;
+  return message.fresh && !message.unique_key && !message.stream;
 }
 
 /// Binds the parameters that every statement which stores a message takes, in this order.
@@ -64,7 +64,7 @@ Enqueued QueueProducer::enqueue(storage::WriteSession& session,
     auto cursor = context_.run(connection, context_.sql.enqueue);
     const auto now = context_.now();
     bind_message(cursor, message, now);
-    cursor.bind(message.unique_key).bind(now);
+    cursor.bind(message.unique_key).bind(now).bind(message.stream);
     if (cursor.run() == 1) {
       session.wakes(context_.sql.name);
       return {message.id, true};

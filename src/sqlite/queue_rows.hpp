@@ -11,8 +11,7 @@
 
 namespace dovetail::sqlite {
 
-inline constexpr std::string_view lease_expired_error =
-    "the lease expired on the last attempt";
+inline constexpr std::string_view lease_expired_error = "the lease expired on the last attempt";
 
 /// Reads the columns that claimed and stored messages share.
 template <class Column>

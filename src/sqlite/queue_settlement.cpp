@@ -1,12 +1,14 @@
 #include "sqlite/queue_settlement.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/assert.hpp"
 #include "core/random.hpp"
 #include "dovetail/backoff.hpp"
 #include "sqlite/queue_rows.hpp"
+#include "sqlite/queue_streams.hpp"
 #include "storage/row_hint.hpp"
 
 namespace dovetail::sqlite {
@@ -51,6 +53,34 @@ std::optional<QueueSettlement::ClaimedRow> QueueSettlement::find(const Claim& cl
 }
 
 std::size_t QueueSettlement::ack(std::span<const Claim> claims, bool keep) {
+  std::vector<Claim> single;
+  std::vector<Claim> of_streams;
+  for (const auto& claim : claims)
+    (storage::is_of_stream(claim) ? of_streams : single).push_back(claim);
+  auto count = single.empty() ? 0 : ack_single(single, keep);
+  // A caller may have dropped the hint: the others may belong to streams.
+  if (count < single.size()) std::ranges::move(single, std::back_inserter(of_streams));
+  if (!of_streams.empty()) count += ack_of_streams(of_streams, keep);
+  return count;
+}
+
+std::size_t QueueSettlement::ack_of_streams(std::span<const Claim> claims, bool keep) {
+  QueueStreams streams{context_, connection_};
+  std::map<std::string, std::int64_t> settled;
+  std::vector<Uuid> ended;
+  for (const auto& claim : claims) {
+    const auto stream = streams.ack(owner_, claim, keep);
+    if (!stream) continue;
+    ++settled[*stream];
+    ended.push_back(claim.id.uuid());
+  }
+  const auto watched = context_.watchers.watched(connection_, ended);
+  if (!watched.empty()) context_.watchers.ended(connection_, watched, Ending::done, now_);
+  for (const auto& [stream, count] : settled) streams.settled(stream, count);
+  return ended.size();
+}
+
+std::size_t QueueSettlement::ack_single(std::span<const Claim> claims, bool keep) {
   std::vector<Uuid> ids;
   ids.reserve(claims.size());
   for (const auto& claim : claims) ids.push_back(claim.id.uuid());
@@ -133,7 +163,7 @@ bool QueueSettlement::settle(const storage::Settlement& settlement) {
   using Kind = storage::Settlement::Kind;
   DOVETAIL_ASSERT(settlement.kind != Kind::ack);
   const auto row = find(settlement.claim);
-  if (!row) return false;
+  if (!row) return QueueStreams{context_, connection_}.settle(owner_, settlement);
   if (settlement.kind == Kind::abandon) {
     abandon(*row, settlement);
   } else if (settlement.kind == Kind::fail) {
@@ -168,7 +198,7 @@ void QueueSettlement::abandon(const ClaimedRow& row, const storage::Settlement& 
 
 bool QueueSettlement::renew(const Claim& claim, std::chrono::microseconds lease) {
   const auto row = find(claim);
-  if (!row) return false;
+  if (!row) return QueueStreams{context_, connection_}.renew(owner_, claim, lease);
   context_.run(connection_, context_.sql.renew).bind(row->seq).bind(now_ + lease).run();
   return true;
 }

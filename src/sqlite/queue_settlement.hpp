@@ -29,6 +29,9 @@ class QueueSettlement {
   bool renew(const Claim& claim, std::chrono::microseconds lease);
 
  private:
+  /// Claims of single messages.
+  std::size_t ack_single(std::span<const Claim> claims, bool keep);
+  std::size_t ack_of_streams(std::span<const Claim> claims, bool keep);
   std::size_t ack_unwatched(std::span<const Claim> claims, bool keep);
   /// Acks claims whose rows follow one another.
   std::size_t ack_run(std::span<const Claim> run, bool keep);

@@ -53,6 +53,8 @@ struct ClaimOrder {
   /// An engine whose claims block other writers may stop after it has examined this many messages.
   /// Zero: it must not stop.
   int look_at = 0;
+  /// Claims messages of streams, instead of messages without a stream.
+  bool streams = false;
 };
 
 /// A claimed message, and the position in the queue where the claim found it.
@@ -67,10 +69,17 @@ struct Settlement {
   enum class Kind { ack, abandon, fail, snooze };
   Kind kind = Kind::ack;
   Claim claim{};
-  std::string error{};                               ///< abandon, fail
-  std::optional<std::chrono::microseconds> delay{};  ///< abandon, snooze
-  int max_attempts = 0;                              ///< abandon
-  int charge = 1;                                    ///< fail
+  std::string error{};                                     ///< abandon, fail
+  std::optional<std::chrono::microseconds> delay{};        ///< abandon, snooze
+  int max_attempts = 0;                                    ///< abandon
+  int charge = 1;                                          ///< fail
+  StreamFailure on_stream_failure = StreamFailure::block;  ///< abandon, fail
+};
+
+/// Why claims are abandoned or failed.
+struct Failed {
+  std::string_view error{};
+  StreamFailure on_stream_failure = StreamFailure::block;
 };
 
 /// The answer to a ClaimOrder.
@@ -85,6 +94,8 @@ struct Claimed {
   bool cut = false;
   /// The time until the next message is due. Absent when none waits, or the order did not ask.
   std::optional<std::chrono::microseconds> next_due;
+  /// There are streams with work, of whatever topics. Only set where the order asked for next_due.
+  bool has_streams = false;
 };
 
 /// One step of a dispatcher: settlements, then claims.
@@ -127,10 +138,10 @@ class QueueConsumer {
   virtual std::size_t ack(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                           bool keep) = 0;
   virtual std::size_t abandon(WriteSession& session, OwnerToken owner,
-                              std::span<const Claim> claims, std::string_view error,
+                              std::span<const Claim> claims, const Failed& failed,
                               std::optional<std::chrono::microseconds> delay, int max_attempts) = 0;
   virtual std::size_t fail(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
-                           std::string_view error, int charge) = 0;
+                           const Failed& failed, int charge) = 0;
   virtual std::size_t snooze(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                              std::optional<std::chrono::microseconds> delay) = 0;
   /// Returns the messages whose leases are still held.

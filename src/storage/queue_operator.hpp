@@ -58,6 +58,12 @@ class QueueOperator {
                                                 const DeadLetterFilter& filter,
                                                 const DeadLetterSummaryLimits& limits) = 0;
   virtual std::vector<PausedTopic> paused(ReadSession& session) = 0;
+
+  virtual std::vector<StreamInfo> streams(ReadSession& session, const StreamPage& page) = 0;
+  virtual std::optional<StreamInfo> find_stream(ReadSession& session, std::string_view stream) = 0;
+  /// These return whether the stream was blocked.
+  virtual bool resume_stream(WriteSession& session, std::string_view stream) = 0;
+  virtual bool skip_stream(WriteSession& session, std::string_view stream) = 0;
 };
 
 }  // namespace dovetail::storage

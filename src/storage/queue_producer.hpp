@@ -29,6 +29,7 @@ struct NewMessage {
   std::optional<std::string_view> unique_key;
   /// Instead of due_at: the delay from the database's current time.
   std::optional<std::chrono::milliseconds> delay{};
+  std::optional<std::string_view> stream{};
 };
 
 class QueueProducer {

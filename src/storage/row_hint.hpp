@@ -25,4 +25,18 @@ struct RowHintAccess {
   return RowHintAccess::row_of(claim.hint);
 }
 
+/// The message is leased with its stream, not by itself.
+[[nodiscard]] inline RowHint stream_hint() {
+  return RowHintAccess::hint_at(-1);
+}
+
+[[nodiscard]] inline bool is_of_stream(const Claim& claim) {
+  return row_of(claim) < 0;
+}
+
+/// The row lies elsewhere now. A stream has no row.
+inline void forget_row(Claim& claim) {
+  if (!is_of_stream(claim)) claim.hint = {};
+}
+
 }  // namespace dovetail::storage

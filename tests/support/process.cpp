@@ -45,7 +45,15 @@ ChildProcess::~ChildProcess() {
 }
 
 void ChildProcess::signal(int number) const {
+  if (pid_ <= 0) return;  // kill() would take -1 for every process
   ::kill(pid_, number);
+}
+
+bool ChildProcess::has_ended() const {
+  siginfo_t info{};
+  return pid_ <= 0 ||
+         (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+          info.si_pid == pid_);
 }
 
 int ChildProcess::wait() {

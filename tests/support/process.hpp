@@ -20,7 +20,9 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
   ChildProcess(ChildProcess&& other) noexcept;
 
+  /// Does nothing after wait().
   void signal(int number) const;
+  [[nodiscard]] bool has_ended() const;
   /// The exit code, or minus the signal that ended it.
   int wait();
 

@@ -68,6 +68,9 @@ Findings transactions(const Settings& settings, const Progress& progress);
 /// databases in trouble, and the cost of a group without work. Takes minutes, and creates
 /// databases.
 Findings group(const Settings& settings, const Progress& progress);
+/// A backlog of messages without streams, of many streams, of one stream, and of two messages per
+/// stream.
+Findings streams(const Settings& settings, const Progress& progress);
 /// What a worker costs that has nothing to do.
 Findings idle(const Settings& settings, const Progress& progress);
 

@@ -2,11 +2,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <condition_variable>
 #include <mutex>
 #include <thread>
 
-#include "cli/bench/tools.hpp"
+#include "cli/bench/drained.hpp"
 
 namespace dovetail::cli::bench {
 namespace {
@@ -14,39 +13,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int latency_rate = 20;
-
-/// Counts settled messages, beside the registry that a Platform has by default.
-class SettledCount : public MetricsSink {
- public:
-  void count(std::string_view name, std::uint64_t by,
-             std::span<const MetricLabel> labels) override {
-    registry_.count(name, by, labels);
-    if (name != "outbox.settled") return;
-    std::lock_guard lock(mutex_);
-    settled_ += static_cast<std::int64_t>(by);
-    changed_.notify_one();
-  }
-  void time(std::string_view name, std::chrono::nanoseconds duration,
-            std::span<const MetricLabel> labels) override {
-    registry_.time(name, duration, labels);
-  }
-  void gauge(std::string_view name, double value, std::span<const MetricLabel> labels) override {
-    registry_.gauge(name, value, labels);
-  }
-
-  /// Waits up to 100 ms for `wanted`; returns how many were settled.
-  std::int64_t wait_for(std::int64_t wanted) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, milliseconds{100}, [&] { return settled_ >= wanted; });
-    return settled_;
-  }
-
- private:
-  MetricsRegistry registry_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::int64_t settled_ = 0;
-};
 
 }  // namespace
 
@@ -75,34 +41,12 @@ Findings bulk(const Settings& settings, const Progress& progress) {
 }
 
 Findings drain(const Settings& settings, const Progress& progress) {
-  auto watched = settings;
-  const auto settled = std::make_shared<SettledCount>();
-  watched.platform.metrics = settled;
-  auto platform = open(watched);
-  if (!settings.preloaded) {
+  const auto load_all = [&](Platform& platform) {
+    if (settings.preloaded) return;
     load(platform, settings, [&](double share) { progress(share / 2); });
-  }
-  platform.on(topic, [](const Message&, HandlerContext&) {});
-  const auto start = Steady::now();
-  platform.start();
-  std::int64_t before = 0;
-  auto moved_at = start;
-  for (;;) {
-    const auto now = settled->wait_for(settings.messages);
-    progress((1 + static_cast<double>(now) / settings.messages) / 2);
-    if (now >= settings.messages) break;
-    if (now > before) moved_at = Steady::now();
-    before = now;
-    if (seconds_since(moved_at) < 10) continue;
-    throw std::invalid_argument("there were only " + std::to_string(now) +
-                                " messages to drain (--messages)");
-  }
-  const auto seconds = seconds_since(start);
-  const auto counts = platform.outbox().counts();
-  platform.stop();
-  if (counts.ready > 0 || counts.in_progress > 0) {
-    throw std::invalid_argument("there were more messages to drain (--messages)");
-  }
+  };
+  const auto seconds = seconds_to_drain(settings, settings.messages, load_all,
+                                        [&](double share) { progress((1 + share) / 2); });
   return {rate("drain", described(settings), settings.messages, seconds)};
 }
 

@@ -61,6 +61,7 @@ create domain {schema}.queue_name as text check (char_length(value) between 1 an
 create domain {schema}.queue_headers as jsonb check (jsonb_typeof(value) = 'object');
 create domain {schema}.queue_time as timestamptz check (isfinite(value));
 create domain {schema}.queue_priority as smallint check (value between -5 and 5);
+create domain {schema}.queue_stream as text collate "C" check (char_length(value) between 1 and 255);
 
 -- The delay before the next attempt of a message that failed `attempts` times: 2, 4, 8 ... 60
 -- seconds, less a random part of up to a tenth.
@@ -192,7 +193,8 @@ create function {schema}.outbox_enqueue(
   priority       integer     default 0,
   unique_key     text        default null,
   notify         boolean     default true,
-  delay          interval    default null
+  delay          interval    default null,
+  stream         text        default null
 ) returns uuid
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -201,7 +203,7 @@ begin
   return (select e.id
             from {schema}.outbox_try_enqueue(topic, payload, message_id, correlation_id, due_at,
                                              headers, expires_at, priority, unique_key, notify,
-                                             delay) e);
+                                             delay, stream) e);
 end
 $function$;
 comment on function {schema}.outbox_enqueue is

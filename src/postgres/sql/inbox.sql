@@ -45,7 +45,8 @@ select outcome, id
   from {schema}.inbox_enqueue(
          source => $1::text, message_id => $2::text, hash => $3::bytea, item_id => $4::uuid, topic => $5::text,
          payload => $6::text, correlation_id => $7::text, due_at => $8::timestamptz, headers => $9::jsonb,
-         expires_at => $10::timestamptz, priority => $11::integer, notify => $12::boolean);
+         expires_at => $10::timestamptz, priority => $11::integer, notify => $12::boolean,
+         stream => $13::text);
 
 -- name: inbox_replay_dead_letters
 select {schema}.inbox_replay_dead_letters($1::text, $2::text, $3::text, $4::timestamptz, $5::timestamptz, $6::integer,

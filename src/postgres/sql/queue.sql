@@ -8,7 +8,8 @@ select id, stored
   from {schema}.{queue}_try_enqueue(
          message_id => $1::uuid, topic => $2::text, payload => $3::text, correlation_id => $4::text,
          due_at => $5::timestamptz, headers => $6::jsonb, expires_at => $7::timestamptz, priority => $8::integer,
-         unique_key => $9::text, notify => $10::boolean, delay => $11::bigint * interval '1 microsecond');
+         unique_key => $9::text, notify => $10::boolean, delay => $11::bigint * interval '1 microsecond',
+         stream => $12::text);
 
 -- name: {queue}_enqueue_step_fresh
 -- A message whose id was drawn for this call, and that has no unique key: nothing can stand in its way.
@@ -29,7 +30,8 @@ select place, existing_id
   from {schema}.{queue}_enqueue_many(
          ids => $1::uuid[], topics => $2::text[], payloads => $3::text[], correlation_ids => $4::text[],
          due_at => $5::timestamptz[], headers => $6::text[], expires_at => $7::timestamptz[], priorities => $8::bigint[],
-         unique_keys => $9::text[], fresh => $10::boolean, notify => $11::boolean, delays => $12::bigint[]);
+         unique_keys => $9::text[], fresh => $10::boolean, notify => $11::boolean, delays => $12::bigint[],
+         streams => $13::text[]);
 
 -- name: {queue}_enqueue_many_step_copy
 -- For many fresh messages that are no more than this. The times are given, because a default that is computed for each row
@@ -47,6 +49,18 @@ select id, topic, payload, correlation_id, headers::text, created_at, due_at, ex
                              after => $5::timestamptz[], after_ids => $6::uuid[], topics => $7::text[],
                              except_topics => $8::text[], max_bytes => $9::bigint);
 
+-- name: {queue}_claim_streams
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, lease_until time
+-- returns: ready_at time, lost_leases integer, cut boolean, stream text, seq integer
+-- The worker applies the limit of attempts of each handler itself.
+select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
+       lease_until, ready_at, lost_leases, cut, stream, seq
+  from {schema}.{queue}_claim_streams(
+         owner_token => $1::uuid, batch_size => $2::integer, lease => $3::bigint * interval '1 microsecond',
+         max_attempts => $4::integer, after => $5::timestamptz[], after_ids => $6::uuid[], topics => $7::text[],
+         except_topics => $8::text[], max_bytes => $9::bigint);
+
 -- name: {queue}_ack
 select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean,
                            rows => $5::tid[]);
@@ -56,6 +70,10 @@ select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs =
 select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean,
                            rows => $5::tid[])
   from set_config('lock_timeout', $6::text, true);
+
+-- name: {queue}_ack_step_streams
+-- Claims of which the worker knows that they belong to streams.
+select {schema}._{queue}_ack_streams(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean);
 
 -- name: {queue}_ack_step_lock
 -- Before claims are settled in more than one way: all of them, in the order of their ids, and then what their ends touch.
@@ -74,11 +92,12 @@ select {schema}._{queue}_absolve(ids => $1::uuid[]);
 
 -- name: {queue}_abandon
 select {schema}.{queue}_abandon(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text,
-                               delay => $5::bigint * interval '1 microsecond', max_attempts => $6::integer);
+                               delay => $5::bigint * interval '1 microsecond', max_attempts => $6::integer,
+                               on_stream_failure => $7::text);
 
 -- name: {queue}_fail
 select {schema}.{queue}_fail(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text,
-                            charge => $5::integer);
+                            charge => $5::integer, on_stream_failure => $6::text);
 
 -- name: {queue}_snooze
 select {schema}.{queue}_snooze(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[],
@@ -92,13 +111,16 @@ select {schema}.{queue}_renew(owner_token => $1::uuid, ids => $2::uuid[], epochs
 select {schema}.{queue}_reap_expired(max_attempts => $1::integer, most => $2::integer, look_at => $3::integer);
 
 -- name: {queue}_next_due
--- returns here: due_in integer, passed_to time
+-- returns here: due_in integer, passed_to time, has_streams boolean
 -- As a distance from the database's now: what waits for it has a clock of its own.
 -- Beside it, what this claim will have seen all of when it ends: nobody still enqueues with a time before that, or the
 -- next claim from the start of the queue finds it. While a topic is paused, a claim may have put aside its messages only.
-select (extract(epoch from {schema}.{queue}_next_due(topics => $1::text[], except_topics => $2::text[])
+select (extract(epoch from {schema}.{queue}_next_due(topics => $1::text[], except_topics => $2::text[],
+                                                     streams => $3::boolean)
                              - {schema}.clock()) * 1000000)::bigint as due_in,
-       case when not exists (select from {schema}.{queue}_paused) then {schema}.clock() - interval '3 seconds' end as passed_to;
+       case when not exists (select from {schema}.{queue}_paused) then {schema}.clock() - interval '3 seconds' end as passed_to,
+       exists (select from {schema}.{queue} where lane >= 15)
+         or exists (select from {schema}.{queue}_stream where owner_token is not null) as has_streams;
 
 -- name: {queue}_clock
 select {schema}.clock();
@@ -125,15 +147,15 @@ select exists (
 -- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, status integer
 -- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer, unique_key text
--- returns: next_attempt_at time
+-- returns: next_attempt_at time, stream text
 select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc as due_at, expires_at, priority, retry_count as attempts,
-       claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at
+       claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at, stream
   from {schema}.{queue}_messages where id = $1::uuid;
 
 -- name: {queue}_dead_letters
 -- returns: as {queue}_find
 select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz as next_attempt_at
+       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz as next_attempt_at, stream
   from {schema}.{queue}_archive
  where status = 3 and ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
    and ($3::timestamptz is null or processed_at < $3) and ($4::uuid is null or id > $4)
@@ -142,7 +164,7 @@ select id, topic, null::text as payload, correlation_id, headers::text, created_
 -- name: {queue}_dead_letters_newest
 -- returns: as {queue}_find
 select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz as next_attempt_at
+       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz as next_attempt_at, stream
   from {schema}.{queue}_archive
  where status = 3 and ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
    and ($3::timestamptz is null or processed_at < $3) and ($4::uuid is null or id < $4)
@@ -187,3 +209,29 @@ select {schema}.{queue}_unpark(topic => $1::text, most => $2::integer);
 -- name: {queue}_paused
 -- returns: topic text, paused_at time
 select topic, paused_at from {schema}.{queue}_paused order by topic;
+
+-- name: {queue}_streams
+-- returns: stream text, state integer, messages integer, head_id uuid, head_topic text, head_attempts integer
+-- returns: next_attempt_at time, last_error text, blocked_at time, owner_token uuid, lease_until time
+select stream, case state when 'ready' then 0 when 'leased' then 1 else 2 end as state, messages, head_id, head_topic,
+       coalesce(head_attempts, 0) as head_attempts, next_attempt_at, last_error, blocked_at, owner_token, lease_until
+  from {schema}.{queue}_streams
+ where ($1::text is null or stream > $1 collate "C") and (not $2::boolean or state = 'blocked')
+ order by stream collate "C" limit $3::bigint;
+
+-- name: {queue}_stream_find
+-- returns: as {queue}_streams
+select $1::text as stream,
+       case when s.blocked_at is not null then 2 when s.owner_token is not null then 1 else 0 end as state,
+       (select count(*) from (select from {schema}.{queue} o where o.stream = $1::text limit 1000) found) as messages,
+       f.id as head_id, f.topic as head_topic, f.attempts as head_attempts, f.ready_at as next_attempt_at, f.last_error,
+       s.blocked_at, s.owner_token, s.lease_until
+  from (select o.id, o.topic, o.attempts, o.ready_at, o.last_error from {schema}.{queue} o
+         where o.stream = $1::text order by o.seq limit 1) f
+  left join {schema}.{queue}_stream s on s.stream = $1::text;
+
+-- name: {queue}_stream_resume
+select {schema}.{queue}_stream_resume(stream => $1::text);
+
+-- name: {queue}_stream_skip
+select {schema}.{queue}_stream_skip(stream => $1::text);

@@ -9,8 +9,12 @@
 -- name: {queue}_enqueue
 -- Stores nothing when its id or its unique key is there already.
 insert into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
-                             priority, unique_key)
-values (?1, ?2, ?3, ?4, ?5, max(coalesce(?5, ?10), ?10), ?10, ?6, ?7, ?8, ?8, ?9)
+                             priority, unique_key, stream)
+values (?1, ?2, ?3, ?4, ?5, max(coalesce(?5, ?10), ?10), ?10, ?6, ?7,
+        case when ?11 is null then ?8
+             when exists (select 1 from {schema}_{queue} where stream = ?11 and status = 0) then -101
+             else ?8 + 20 end,
+        ?8, ?9, ?11)
 on conflict do nothing;
 
 -- name: {queue}_enqueue_step_existing
@@ -90,6 +94,53 @@ select max(lane) from {schema}_{queue} where status = 0 and lane < ?1 and lane >
 -- name: {queue}_claim_step_park
 update {schema}_{queue} set lane = -100 where seq = ?1;
 
+-- name: {queue}_claim_streams
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, lease_until time
+-- returns: ready_at time, lost_leases integer, cut boolean, stream text, seq integer
+-- The first messages of one stream. The store decides how many of them it leases.
+select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
+       lease_until, ready_at, lost_leases, 0 as cut, stream, seq
+  from {schema}_{queue} where stream = ?1 and status = 0 order by seq limit ?2;
+
+-- name: {queue}_claim_streams_step_tickets
+-- returns: seq integer, topic text, stream text
+select seq, topic, stream from {schema}_{queue}
+ where status = 0 and lane = ?1 and ready_at <= ?2 order by ready_at, seq limit ?3;
+
+-- name: {queue}_claim_streams_step_epoch
+update {schema}_{queue}_stream_epoch set epoch = epoch + 1 returning epoch;
+
+-- name: {queue}_claim_streams_step_lease
+insert into {schema}_{queue}_stream (stream, epoch, run_to, unsettled, lease_until, owner_token, lease)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+on conflict (stream) do update
+   set epoch = excluded.epoch, lease = excluded.lease, run_to = excluded.run_to, unsettled = excluded.unsettled, lease_until = excluded.lease_until,
+       owner_token = excluded.owner_token;
+
+-- name: {queue}_claim_streams_step_lane
+update {schema}_{queue} set lane = ?2 where seq = ?1;
+
+-- name: {queue}_claim_streams_step_expired
+-- returns: stream text, unsettled integer
+select stream, unsettled from {schema}_{queue}_stream
+ where lease_until > 0 and lease_until <= ?1 order by lease_until limit ?2;
+
+-- name: {queue}_claim_streams_step_charge
+-- The first message of a stream: its worker was handling that one, or one of the next.
+update {schema}_{queue} set attempts = attempts + 1, lost_leases = min(lost_leases + 1, 1000)
+ where seq = (select min(seq) from {schema}_{queue} where stream = ?1 and status = 0);
+
+-- name: {queue}_claim_streams_step_next_due
+-- returns: due_in integer, has_streams integer
+with lanes(lane) as (values (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25))
+select min(coalesce(min((select min(ready_at) from {schema}_{queue}
+                          where status = 0 and lane = lanes.lane and ready_at > ?1)), ?1 + 86400000000),
+           coalesce((select min(lease_until) from {schema}_{queue}_stream where lease_until > 0), ?1 + 86400000000)) - ?1 as due_in,
+       exists (select 1 from {schema}_{queue} where status = 0 and lane >= 15)
+         or exists (select 1 from {schema}_{queue}_stream where lease_until > 0) as has_streams
+  from lanes;
+
 -- name: {queue}_ack
 -- What a claim may do, it may do to a row that is this owner's, of this epoch, within its lease.
 update {schema}_{queue} set status = 1, processed_at = ?4, lease_until = -9000000000000000000
@@ -131,6 +182,66 @@ delete from {schema}_{queue}
 -- The same without history.
 delete from {schema}_{queue} where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
+-- name: {queue}_ack_step_stream
+-- A message whose stream is this owner's.
+update {schema}_{queue} as m set status = 1, processed_at = ?4, owner_token = ?1, claim_epoch = ?3, lane = -101
+ where m.id = ?2 and m.status = 0
+   and exists (select 1 from {schema}_{queue}_stream as s
+                where s.stream = m.stream and s.owner_token = ?1 and s.epoch = ?3 and s.lease_until > ?4 and m.seq <= s.run_to)
+returning stream;
+
+-- name: {queue}_ack_step_forget_stream
+delete from {schema}_{queue} as m
+ where m.id = ?2 and m.status = 0
+   and exists (select 1 from {schema}_{queue}_stream as s
+                where s.stream = m.stream and s.owner_token = ?1 and s.epoch = ?3 and s.lease_until > ?4 and m.seq <= s.run_to)
+returning stream;
+
+-- name: {queue}_ack_step_claimed_stream
+-- returns: seq integer, attempts integer, stream text
+select m.seq, m.attempts, m.stream from {schema}_{queue} as m
+  join {schema}_{queue}_stream as s on s.stream = m.stream
+ where m.id = ?2 and m.status = 0 and s.owner_token = ?1 and s.epoch = ?3 and s.lease_until > ?4 and m.seq <= s.run_to;
+
+-- name: {queue}_ack_step_count_down
+-- A handler's transaction extends the lease for as long as it may last. The lease of the messages that follow is as long as
+-- usual.
+update {schema}_{queue}_stream
+   set unsettled = unsettled - ?2, lease_until = min(lease_until, ?3 + lease)
+ where stream = ?1 returning unsettled;
+
+-- name: {queue}_ack_step_end_lease
+delete from {schema}_{queue}_stream where stream = ?1 and blocked_at is null;
+
+-- name: {queue}_ack_step_end_lease_blocked
+update {schema}_{queue}_stream
+   set lease_until = -9000000000000000000, owner_token = zeroblob(16), unsettled = 0
+ where stream = ?1;
+
+-- name: {queue}_ack_step_ticket
+-- Makes the first message of a stream a ticket, unless it is parked, or the stream is leased or blocked.
+update {schema}_{queue} set lane = priority + 20, ready_at = max(ready_at, ?2)
+ where seq = (select min(seq) from {schema}_{queue} where stream = ?1 and status = 0) and lane = -101
+   and not exists (select 1 from {schema}_{queue}_stream where stream = ?1);
+
+-- name: {queue}_ack_step_renew_stream
+update {schema}_{queue}_stream set lease_until = ?2 where stream = ?1;
+
+-- name: {queue}_fail_step_block
+update {schema}_{queue}
+   set lane = -102, attempts = attempts + ?2, lost_leases = 0, last_error = coalesce(?3, last_error)
+ where seq = ?1;
+
+-- name: {queue}_fail_step_block_stream
+insert into {schema}_{queue}_stream (stream, blocked_at) values (?1, ?2)
+on conflict (stream) do update set blocked_at = excluded.blocked_at;
+
+-- name: {queue}_fail_step_skip_order
+update {schema}_{queue}
+   set stream = null, lane = priority, lost_leases = 0, past_attempts = past_attempts + attempts + ?2, attempts = 0,
+       ready_at = ?4, last_error = coalesce(?3, last_error)
+ where seq = ?1;
+
 -- name: {queue}_absolve
 update {schema}_{queue} set lost_leases = 0 where id = ?1 and status = 0 and lost_leases > 0;
 
@@ -147,9 +258,10 @@ select seq, attempts from {schema}_{queue} where id = ?2 and claim_epoch = ?3 an
 -- name: {queue}_fail
 update {schema}_{queue}
    set status = 3, processed_at = ?2, attempts = attempts + ?3, last_error = coalesce(?4, last_error),
-       owner_token = coalesce(?5, zeroblob(16)), lease_until = -9000000000000000000, lane = priority
+       owner_token = coalesce(?5, zeroblob(16)), lease_until = -9000000000000000000,
+       lane = case when stream is null then priority else -101 end
  where seq = ?1
-returning id;
+returning id, stream;
 
 -- name: {queue}_snooze
 update {schema}_{queue} set lease_until = -9000000000000000000, ready_at = coalesce(?2, ready_at) where seq = ?1;
@@ -184,10 +296,15 @@ select min((select min(ready_at) from {schema}_{queue}
              where status = 0 and lane = lanes.lane and ready_at > ?1 and ready_at < ?1 + 86400000000)) - ?1
   from lanes;
 
+-- name: {queue}_next_due_step_has_streams
+select exists (select 1 from {schema}_{queue} where status = 0 and lane >= 15)
+    or exists (select 1 from {schema}_{queue}_stream where lease_until > 0);
+
 -- name: {queue}_next_due_step_watch
 -- returns: newest integer, due_at time
 -- The newest message, and the time when the first message that no worker holds is due.
-with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
+with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5),
+                            (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25))
 select (select max(seq) from {schema}_{queue}) as newest,
        min((select ready_at from {schema}_{queue}
              where status = 0 and lane = lanes.lane and lease_until <= ?1
@@ -214,9 +331,19 @@ counted(due, leased, scheduled, oldest) as materialized (
            where status = 0 and lane = lanes.lane and lease_until < 0 and ready_at <= ?2
            order by ready_at limit 1)
     from lanes
+),
+-- Messages of streams: those behind a message that is not due yet count as ready.
+streams(unsettled, scheduled, waiting) as materialized (
+  select unsettled, scheduled, max(total - unsettled - scheduled, 0)
+    from (select coalesce((select sum(unsettled) from {schema}_{queue}_stream), 0) as unsettled,
+                 (select count(*) from (select 1 from {schema}_{queue}
+                                         where status = 0 and lane between 15 and 25 and ready_at > ?2 limit ?1)) as scheduled,
+                 (select count(*) from (select 1 from {schema}_{queue}
+                                         where stream is not null and status = 0 and lane <> -100 limit ?1)) as total)
 )
-select min((select sum(due - leased) from counted), ?1) as ready, min((select sum(scheduled) from counted), ?1) as scheduled,
-       min((select sum(leased) from counted), ?1) as in_progress,
+select min((select sum(due - leased) from counted) + (select waiting from streams), ?1) as ready,
+       min((select sum(scheduled) from counted) + (select scheduled from streams), ?1) as scheduled,
+       min((select sum(leased) from counted) + (select unsettled from streams), ?1) as in_progress,
        (select count(*) from (select 1 from {schema}_{queue} where status = 1 limit ?1)) as done,
        (select count(*) from (select 1 from {schema}_{queue} where status = 3 limit ?1)) as failed,
        (select count(*) from (select 1 from {schema}_{queue} where lane = -100 limit ?1)) as paused,
@@ -234,21 +361,21 @@ select topic, count(*) as seen, ?2 - min(ready_at) as oldest_wait
 
 -- name: {queue}_has_work
 select exists (select 1 from {schema}_{queue}
-                where status = 0 and lane between -5 and 5 and ready_at <= ?1 and topic = ?2);
+                where status = 0 and lane > -102 and lane <> -100 and ready_at <= ?1 and topic = ?2);
 
 -- name: {queue}_find
 -- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, status integer
 -- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer, unique_key text
--- returns: next_attempt_at time
+-- returns: next_attempt_at time, stream text
 select id, topic, payload, correlation_id, headers, created_at, due_time_utc as due_at, expires_at, priority, retry_count as attempts,
-       claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at
+       claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at, stream
   from {schema}_{queue}_messages where id = ?1;
 
 -- name: {queue}_dead_letters
 -- returns: as {queue}_find
 select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
-       processed_at, nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key, null as next_attempt_at
+       processed_at, nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key, null as next_attempt_at, stream
   from {schema}_{queue}
  where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
    and (?4 is null or id > ?4)
@@ -257,7 +384,7 @@ select id, topic, null as payload, correlation_id, headers, created_at, due_at, 
 -- name: {queue}_dead_letters_newest
 -- returns: as {queue}_find
 select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
-       processed_at, nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key, null as next_attempt_at
+       processed_at, nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key, null as next_attempt_at, stream
   from {schema}_{queue}
  where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
    and (?4 is null or id < ?4)
@@ -289,14 +416,18 @@ update or ignore {schema}_{queue}
                   and (unique_key is null or not exists (
                          select 1 from {schema}_{queue} as o where o.unique_key = a.unique_key and o.status = 0))
                 order by id limit ?4)
-returning id;
+returning id, stream;
 
 -- name: {queue}_replay_step_one
 update or ignore {schema}_{queue}
    set status = 0, processed_at = -9000000000000000000, ready_at = ?2, past_attempts = past_attempts + attempts,
        attempts = 0, lost_leases = 0, expires_at = null
  where id = ?1 and status = 3
-returning id;
+returning id, stream;
+
+-- name: {queue}_replay_step_tail
+-- A replayed message goes to the end of its stream.
+update {schema}_{queue} set seq = (select max(seq) + 1 from {schema}_{queue}), lane = -101 where id = ?1;
 
 -- name: {queue}_purge_failed
 delete from {schema}_{queue}
@@ -326,7 +457,7 @@ with recursive parked(topic) as (
   select (select min(topic) from {schema}_{queue} as o where o.lane = -100 and o.topic > parked.topic)
     from parked where topic is not null
 )
-update {schema}_{queue} set lane = priority
+update {schema}_{queue} set lane = case when stream is null then priority else priority + 20 end
  where seq in (select seq from {schema}_{queue}
                 where lane = -100
                   and topic in (select topic from parked
@@ -337,3 +468,50 @@ update {schema}_{queue} set lane = priority
 -- name: {queue}_paused
 -- returns: topic text, paused_at time
 select topic, paused_at from {schema}_{queue}_paused order by topic;
+
+-- name: {queue}_streams
+-- returns: stream text, state integer, messages integer, head_id uuid, head_topic text, head_attempts integer
+-- returns: next_attempt_at time, last_error text, blocked_at time, owner_token uuid, lease_until time
+with found(stream) as (
+  select stream from {schema}_{queue}_stream where blocked_at is not null or not ?2
+  union
+  select stream from (select stream from {schema}_{queue}
+                       where status = 0 and lane between 15 and 25 and not ?2 limit 10000)
+)
+select found.stream, case when s.blocked_at is not null then 2 when s.lease_until > 0 then 1 else 0 end as state,
+       (select count(*) from (select 1 from {schema}_{queue} where stream = found.stream and status = 0 limit 1000)) as messages,
+       h.id as head_id, h.topic as head_topic, coalesce(h.attempts, 0) as head_attempts, h.ready_at as next_attempt_at,
+       h.last_error, s.blocked_at, case when s.lease_until > 0 then s.owner_token end as owner_token,
+       case when s.lease_until > 0 then s.lease_until end as lease_until
+  from found
+  left join {schema}_{queue}_stream as s on s.stream = found.stream
+  left join {schema}_{queue} as h
+    on h.seq = (select min(seq) from {schema}_{queue} where stream = found.stream and status = 0)
+ where ?1 is null or found.stream > ?1
+ order by found.stream limit ?3;
+
+-- name: {queue}_stream_find
+-- returns: as {queue}_streams
+select h.stream, case when s.blocked_at is not null then 2 when s.lease_until > 0 then 1 else 0 end as state,
+       (select count(*) from (select 1 from {schema}_{queue} where stream = ?1 and status = 0 limit 1000)) as messages,
+       h.id as head_id, h.topic as head_topic, h.attempts as head_attempts, h.ready_at as next_attempt_at,
+       h.last_error, s.blocked_at, case when s.lease_until > 0 then s.owner_token end as owner_token,
+       case when s.lease_until > 0 then s.lease_until end as lease_until
+  from {schema}_{queue} as h
+  left join {schema}_{queue}_stream as s on s.stream = ?1
+ where h.seq = (select min(seq) from {schema}_{queue} where stream = ?1 and status = 0);
+
+-- name: {queue}_stream_resume
+-- The head of a blocked stream: its attempts start again.
+update {schema}_{queue}
+   set lane = -101, past_attempts = past_attempts + attempts, attempts = 0, lost_leases = 0, ready_at = ?2
+ where stream = ?1 and status = 0 and lane = -102;
+
+-- name: {queue}_stream_skip
+select seq from {schema}_{queue} where stream = ?1 and status = 0 and lane = -102;
+
+-- name: {queue}_stream_resume_step_unblock
+update {schema}_{queue}_stream set blocked_at = null where stream = ?1 and blocked_at is not null;
+
+-- name: {queue}_stream_resume_step_forget
+delete from {schema}_{queue}_stream where stream = ?1 and lease_until < 0;

@@ -16,6 +16,7 @@ create function {schema}.inbox_enqueue(
   priority       integer     default 0,
   item_id        uuid        default null,
   notify         boolean     default true,
+  stream         text        default null,
   out outcome    text,
   out id         uuid
 )
@@ -41,7 +42,7 @@ begin
       coalesce(headers, '{}') || jsonb_build_object('dovetail-source', inbox_enqueue.source,
                                                     'dovetail-message-id',
                                                     inbox_enqueue.message_id),
-      expires_at, priority, null, notify) t) then
+      expires_at, priority, null, notify, null, stream) t) then
       raise exception 'item_id % is taken', id using errcode = 'invalid_parameter_value';
     end if;
     update {schema}.inbox_guard g

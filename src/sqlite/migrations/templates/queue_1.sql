@@ -31,10 +31,13 @@ create table {schema}_{queue} (
   topic          text    not null check (length(topic) between 1 and 255),
   correlation_id text    check (length(correlation_id) between 1 and 255),
   unique_key     text    check (length(unique_key) between 1 and 255),
+  stream         text    check (length(stream) between 1 and 255),
   headers        text,
   last_error     text,
   payload        text    not null,
-  check (priority between -5 and 5 and (lane = priority or lane = -100))
+  check (priority between -5 and 5
+         and (lane = -100 or case when stream is null then lane = priority
+                                  else lane in (priority + 20, -101, -102) end))
 ) strict;
 
 create index {schema}_{queue}_queue  on {schema}_{queue} (lane, ready_at) where status = 0;
@@ -44,6 +47,33 @@ create unique index {schema}_{queue}_unique_key on {schema}_{queue} (unique_key)
   where unique_key is not null and status = 0;
 create index {schema}_{queue}_parked on {schema}_{queue} (topic) where lane = -100;
 
+create index {schema}_{queue}_by_stream on {schema}_{queue} (stream) where stream is not null and status = 0;
+
+-- Streams: messages of one stream are handled in order of their rows, by one owner at a time. A worker leases the stream, not
+-- its messages. Only the first message of a stream that is neither leased nor blocked has a lane that claims read
+-- (priority + 20, a ticket). The others have the lane -101, and the first message of a blocked stream has -102.
+--
+-- The row of a stream exists while the stream is leased or blocked.
+create table {schema}_{queue}_stream (
+  stream      text    not null primary key,
+  epoch       integer not null default 0,
+  run_to      integer not null default 0,  -- the last message of the lease
+  unsettled   integer not null default 0,  -- messages of the lease that are not settled
+  lease       integer not null default 0,  -- its length
+  lease_until integer not null default -9000000000000000000,
+  owner_token blob    not null default x'00000000000000000000000000000000',
+  blocked_at  integer                      -- the first message has failed, and the stream waits
+) strict, without rowid;
+
+create index {schema}_{queue}_stream_lease on {schema}_{queue}_stream (lease_until) where lease_until > 0;
+
+-- The epochs of leases of streams.
+create table {schema}_{queue}_stream_epoch (
+  place integer primary key check (place = 1),
+  epoch integer not null
+) strict;
+insert into {schema}_{queue}_stream_epoch (place, epoch) values (1, 0);
+
 create table {schema}_{queue}_paused (
   topic     text    not null primary key,
   paused_at integer not null
@@ -51,15 +81,18 @@ create table {schema}_{queue}_paused (
 
 -- Every stored message, with the columns of the specification.
 create view {schema}_{queue}_messages as
-  select id, topic, payload, created_at,
-         case status when 0 then lease_until > 0 when 1 then 2 else 3 end as status,
-         case when lease_until > 0 then lease_until end as locked_until,
-         case when lease_until > 0 then owner_token end as owner_token,
-         status = 1 as is_processed,
-         case when status > 0 then processed_at end as processed_at,
-         case when status > 0 then nullif(owner_token, zeroblob(16)) end as processed_by,
-         attempts as retry_count, last_error,
-         case status when 0 then ready_at end as next_attempt_at, id as message_id,
-         correlation_id, due_at as due_time_utc, expires_at, priority, unique_key, headers,
-         claim_epoch, past_attempts
-    from {schema}_{queue};
+  select m.id, m.topic, m.payload, m.created_at,
+         case m.status when 0 then coalesce(m.lease_until > 0 or (s.lease_until > 0 and m.seq <= s.run_to), 0)
+                       when 1 then 2 else 3 end as status,
+         case when m.lease_until > 0 then m.lease_until
+              when m.status = 0 and s.lease_until > 0 and m.seq <= s.run_to then s.lease_until end as locked_until,
+         case when m.lease_until > 0 then m.owner_token
+              when m.status = 0 and s.lease_until > 0 and m.seq <= s.run_to then s.owner_token end as owner_token,
+         m.status = 1 as is_processed,
+         case when m.status > 0 then m.processed_at end as processed_at,
+         case when m.status > 0 then nullif(m.owner_token, zeroblob(16)) end as processed_by,
+         m.attempts as retry_count, m.last_error, case m.status when 0 then m.ready_at end as next_attempt_at,
+         m.id as message_id, m.correlation_id, m.due_at as due_time_utc, m.expires_at, m.priority, m.unique_key, m.headers,
+         m.claim_epoch, m.past_attempts, m.stream
+    from {schema}_{queue} m
+    left join {schema}_{queue}_stream s on s.stream = m.stream;

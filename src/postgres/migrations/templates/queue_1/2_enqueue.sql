@@ -21,6 +21,7 @@ $function$;
 -- exists, also in the archive, or if an unfinished message has its unique_key. Then the id of the
 -- existing message is returned.
 --
+-- stream: messages of one stream are handled in order; see {queue}_claim_streams.
 -- delay: an alternative to due_at; it counts from now by the clock of the database. notify: wakes
 -- waiting workers when the transaction commits, unless another message of the last second is still
 -- waiting. NOTIFY makes concurrent commits wait for each other. Switch it off if you enqueue
@@ -37,6 +38,7 @@ create function {schema}.{queue}_try_enqueue(
   unique_key     text        default null,
   notify         boolean     default true,
   delay          interval    default null,
+  stream         text        default null,
   out id         uuid,
   out stored     boolean
 )
@@ -51,23 +53,29 @@ declare
   v_now timestamptz := {schema}.clock();
   v_key text := nullif(unique_key, '');
   v_due timestamptz := coalesce(due_at, v_now + delay);
+  v_stream text := nullif(stream, '');
+  v_lane integer := priority + case when v_stream is null then 0 else 20 end;
 begin
   perform {schema}._queue_check(topic, payload, correlation_id, headers, priority, unique_key);
   if due_at is not null and delay is not null then
     raise exception 'due_at and delay exclude each other' using errcode = 'invalid_parameter_value';
   elsif delay < interval '0' then
     raise exception 'delay must not be negative' using errcode = 'invalid_parameter_value';
+  elsif char_length(v_stream) > 255 then
+    raise exception 'stream must not exceed 255 characters'
+      using errcode = 'invalid_parameter_value';
   elsif not isfinite(due_at) or not isfinite(expires_at) then
     raise exception 'due_at and expires_at must be finite'
       using errcode = 'invalid_parameter_value';
   end if;
   for try in 1 .. 100 loop
     insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at,
-                                  headers, expires_at, lane, priority, unique_key)
+                                  headers, expires_at, lane, priority, unique_key, stream, seq)
     values (v_id, {queue}_try_enqueue.topic, {queue}_try_enqueue.payload,
             nullif({queue}_try_enqueue.correlation_id, ''), v_due, greatest(v_due, v_now), v_now,
             {queue}_try_enqueue.headers, {queue}_try_enqueue.expires_at,
-            {queue}_try_enqueue.priority, {queue}_try_enqueue.priority, v_key)
+            v_lane, {queue}_try_enqueue.priority, v_key, v_stream,
+            case when v_stream is not null then nextval('{schema}.{queue}_seq') end)
     on conflict do nothing;
     if found then
       -- Search the archive after the insert. If the message finished just before the insert, its
@@ -79,7 +87,7 @@ begin
       end if;
       if notify and coalesce(v_due, v_now) <= v_now + interval '1 minute' and not exists (
            select from {schema}.{queue} o
-            where o.lane = {queue}_try_enqueue.priority
+            where o.lane = v_lane
               and o.ready_at between v_now - interval '1 second' and v_now
               and o.lease_until is null and o.id <> v_id) then
         perform {schema}._wake('{queue}');
@@ -124,7 +132,8 @@ create function {schema}.{queue}_enqueue_many(
   unique_keys     text[]        default null,
   fresh           boolean       default false,
   notify          boolean       default true,
-  delays          bigint[]      default null
+  delays          bigint[]      default null,
+  streams         text[]        default null
 ) returns table (place bigint, existing_id uuid)
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -141,11 +150,16 @@ begin
                       order by u.place);
   end if;
   if fresh and coalesce(unique_keys, correlation_ids, headers) is null and due_at is null
-     and {queue}_enqueue_many.expires_at is null and priorities is null then
+     and {queue}_enqueue_many.expires_at is null and priorities is null and streams is null then
     -- The usual case: messages with a topic and a payload only. unnest in the select list needs no
     -- memory for all of its rows.
     insert into {schema}.{queue} (id, topic, payload, ready_at, created_at)
     select unnest(ids), unnest(topics), unnest(payloads), v_now, v_now;
+    return;
+  elsif fresh and unique_keys is null and streams is not null then
+    perform {schema}._{queue}_enqueue_streams(ids, topics, payloads, correlation_ids,
+      {queue}_enqueue_many.due_at, {queue}_enqueue_many.headers, {queue}_enqueue_many.expires_at,
+      priorities, streams);
     return;
   elsif fresh and unique_keys is null then
     insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at,
@@ -162,18 +176,50 @@ begin
   select w.place, e.id
     from unnest(ids, topics, payloads, correlation_ids, {queue}_enqueue_many.due_at,
                 {queue}_enqueue_many.headers, {queue}_enqueue_many.expires_at, priorities,
-                unique_keys) with ordinality
+                unique_keys, streams) with ordinality
          as w(id, topic, payload, correlation_id, due_at, headers, expires_at, priority, unique_key,
-              place)
+              stream, place)
    cross join lateral {schema}.{queue}_try_enqueue(
            w.topic, w.payload, w.id, w.correlation_id, w.due_at, w.headers::jsonb, w.expires_at,
-           coalesce(w.priority, 0)::integer, w.unique_key, false) e
+           coalesce(w.priority, 0)::integer, w.unique_key, false, null, w.stream) e
    where not e.stored
    order by w.place;
 end
 $function$;
 comment on function {schema}.{queue}_enqueue_many is
   'Stores many messages; returns the places of those not stored, and the existing ids.';
+
+-- Internal. {queue}_enqueue_many for fresh messages, some of them of streams. They get their numbers
+-- in the order of the arrays. The first message of each stream is a ticket; see 7_streams.sql.
+create function {schema}._{queue}_enqueue_streams(
+  ids uuid[], topics text[], payloads text[], correlation_ids text[], due_at timestamptz[],
+  headers text[], expires_at timestamptz[], priorities bigint[], streams text[]
+) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+declare
+  v_now timestamptz := {schema}.clock();
+begin
+  insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at,
+                                headers, expires_at, lane, priority, stream, seq)
+  select w.id, w.topic, w.payload, w.correlation_id, w.due_at, greatest(w.due_at, v_now), v_now,
+         w.headers, w.expires_at,
+         case when w.stream is null then w.priority when w.nth = 1 then w.priority + 20 end,
+         w.priority, w.stream,
+         case when w.stream is not null then nextval('{schema}.{queue}_seq') end
+    from (select u.id, u.topic, u.payload, nullif(u.correlation_id, '') as correlation_id,
+                 u.due_at, u.headers::jsonb as headers, u.expires_at,
+                 coalesce(u.priority, 0) as priority, nullif(u.stream, '') as stream,
+                 row_number() over (partition by nullif(u.stream, '') order by u.place) as nth
+            from unnest(ids, topics, payloads, correlation_ids, _{queue}_enqueue_streams.due_at,
+                        _{queue}_enqueue_streams.headers, _{queue}_enqueue_streams.expires_at,
+                        priorities, streams) with ordinality
+                 as u(id, topic, payload, correlation_id, due_at, headers, expires_at, priority,
+                      stream, place)
+           order by u.place) w;
+end
+$function$;
 
 -- Creates _{queue}_ended, _{queue}_lock_ends and _{queue}_replayed. No hooks are registered yet.
 do $block$

@@ -12,6 +12,7 @@ as $function$
 #variable_conflict use_column
 declare
   v_ids uuid[];
+  v_streams text[];
 begin
   with gone as (
     delete from {schema}.{queue} o where o.ctid = any (locked)
@@ -20,11 +21,11 @@ begin
   kept as (
     insert into {schema}.{queue}_archive (
              processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts,
-             status, priority, id, processed_by, topic, correlation_id, unique_key, headers,
-             last_error, payload)
+             status, priority, id, processed_by, topic, correlation_id, unique_key, stream,
+             headers, last_error, payload)
     select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at,
            g.attempts + charge, g.past_attempts, _{queue}_finish.status, g.priority, g.id,
-           _{queue}_finish.processed_by, g.topic, g.correlation_id, g.unique_key, g.headers,
+           _{queue}_finish.processed_by, g.topic, g.correlation_id, g.unique_key, g.stream, g.headers,
            coalesce(left(error, 2048), g.last_error), g.payload
       from gone g
     -- The id may be in the archive already, if a transaction with an old snapshot enqueued it
@@ -35,11 +36,25 @@ begin
            processed_by = excluded.processed_by, last_error = excluded.last_error
     returning id
   )
-  select array_agg(k.id) into v_ids from kept k;
+  select array_agg(k.id), (select array_agg(distinct g.stream::text) from gone g
+                            where g.stream is not null)
+    into v_ids, v_streams from kept k;
   if v_ids is null then
     return 0;
   end if;
   perform {schema}._{queue}_ended(v_ids, _{queue}_finish.status - 1);
+  -- The end of a lease, or of a block, does this for streams that are leased or blocked.
+  v_streams := array(select u.stream from unnest(v_streams) as u(stream)
+                      where not exists (select from {schema}.{queue}_stream s
+                                         where s.stream = u.stream
+                                           and (s.owner_token is not null
+                                                or s.blocked_at is not null)));
+  if v_streams <> '{}' then
+    perform {schema}._{queue}_ticket(v_streams);
+    delete from {schema}.{queue}_stream s
+     where s.stream = any (v_streams)
+       and not exists (select from {schema}.{queue} o where o.stream = s.stream);
+  end if;
   return cardinality(v_ids);
 end
 $function$;

@@ -72,6 +72,7 @@ as $function$
 #variable_conflict use_column
 declare
   v_ids uuid[];
+  v_rows tid[];
 begin
   perform {schema}._{queue}_check_claims(owner_token, ids, epochs);
   v_ids := array(
@@ -82,6 +83,10 @@ begin
                                         from unnest(ids, epochs) as u(id, epoch))) is true
      order by o.id
      for update skip locked);
+  if cardinality(v_ids) < cardinality(ids) then
+    v_rows := {schema}._{queue}_lock_stream_claims(owner_token, ids, epochs, false);
+    v_ids := v_ids || array(select o.id from {schema}.{queue} o where o.ctid = any (v_rows));
+  end if;
   return case when v_ids = '{}' then v_ids else {schema}._{queue}_lock_ends(v_ids, false) end;
 end
 $function$;
@@ -251,10 +256,16 @@ as $function$
 declare
   v_ids uuid[];
   v_lease timestamptz;
+  v_count integer;
 begin
   perform {schema}._{queue}_check_claims(owner_token, ids, epochs);
   if rows is null then
-    return {schema}._{queue}_ack_by_id(owner_token, ids, epochs, keep);
+    v_count := {schema}._{queue}_ack_by_id(owner_token, ids, epochs, keep);
+    -- The other claims may be of streams.
+    if v_count < cardinality(ids) then
+      v_count := v_count + {schema}._{queue}_ack_streams(owner_token, ids, epochs, keep);
+    end if;
+    return v_count;
   elsif cardinality(rows) is distinct from cardinality(ids) then
     raise exception 'ids and rows must have the same length'
       using errcode = 'invalid_parameter_value';

@@ -2,6 +2,7 @@
 
 -- Returns claimed messages to the queue for another attempt after `delay`, or after the default
 -- backoff if it is null. Each is charged one attempt, and fails if that reaches max_attempts.
+-- on_stream_failure: what becomes then of a message of a stream: block, park or skip_order.
 -- Returns their number.
 create function {schema}.{queue}_abandon(
   owner_token  uuid,
@@ -9,7 +10,8 @@ create function {schema}.{queue}_abandon(
   epochs       bigint[],
   error        text     default null,
   delay        interval default null,
-  max_attempts integer  default 10
+  max_attempts integer  default 10,
+  on_stream_failure text default 'block'
 ) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -26,13 +28,19 @@ begin
     raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
   elsif delay < interval '0' then
     raise exception 'delay must not be negative' using errcode = 'invalid_parameter_value';
-  elsif v_rows = '{}' then
-    return 0;
+  end if;
+  if cardinality(v_rows) < cardinality(ids) then
+    v_count := {schema}._{queue}_abandon_streams(owner_token, ids, epochs, error, delay,
+                                                 max_attempts, on_stream_failure);
+  end if;
+  if v_rows = '{}' then
+    return v_count;
   end if;
   v_spent := array(select o.ctid from {schema}.{queue} o
                     where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
   if v_spent <> '{}' then
-    v_count := {schema}._{queue}_finish(v_spent, 3::smallint, error, owner_token, 1);
+    v_count := v_count
+               + {schema}._{queue}_finish(v_spent, 3::smallint, error, owner_token, 1);
     v_rows := array(select unnest(v_rows) except select unnest(v_spent));
   end if;
   update {schema}.{queue} o
@@ -47,22 +55,31 @@ comment on function {schema}.{queue}_abandon is
   'Gives failed messages back: they are retried later, or become dead letters at max_attempts.';
 
 -- Fails claimed messages: they become dead letters. Returns their number. charge: 1 counts the
--- failed attempt; 0 is for a failure without an attempt.
+-- failed attempt; 0 is for a failure without an attempt. on_stream_failure: as for
+-- {queue}_abandon.
 create function {schema}.{queue}_fail(owner_token uuid, ids uuid[], epochs bigint[], error text,
-                                      charge integer default 1)
+                                      charge integer default 1,
+                                      on_stream_failure text default 'block')
   returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 declare
   v_rows tid[] := {schema}._{queue}_lock_claims(owner_token, ids, epochs);
+  v_count integer := 0;
 begin
   if error is null then
     raise exception 'error must not be null' using errcode = 'invalid_parameter_value';
-  elsif v_rows = '{}' then
-    return 0;
   end if;
-  return {schema}._{queue}_finish(v_rows, 3::smallint, error, owner_token, charge);
+  if cardinality(v_rows) < cardinality(ids) then
+    v_count := {schema}._{queue}_give_up(
+      owner_token, {schema}._{queue}_lock_stream_claims(owner_token, ids, epochs), error, charge,
+      on_stream_failure);
+  end if;
+  if v_rows = '{}' then
+    return v_count;
+  end if;
+  return v_count + {schema}._{queue}_finish(v_rows, 3::smallint, error, owner_token, charge);
 end
 $function$;
 comment on function {schema}.{queue}_fail is
@@ -81,15 +98,19 @@ as $function$
 #variable_conflict use_column
 declare
   v_rows tid[] := {schema}._{queue}_lock_claims(owner_token, ids, epochs);
+  v_count integer := 0;
 begin
   if delay < interval '0' then
     raise exception 'delay must not be negative' using errcode = 'invalid_parameter_value';
+  end if;
+  if cardinality(v_rows) < cardinality(ids) then
+    v_count := {schema}._{queue}_snooze_streams(owner_token, ids, epochs, delay);
   end if;
   update {schema}.{queue} o
      set owner_token = null, lease_until = null,
          ready_at = coalesce({schema}.clock() + delay, o.ready_at)
    where o.ctid = any (v_rows);
-  return cardinality(v_rows);
+  return v_count + cardinality(v_rows);
 end
 $function$;
 comment on function {schema}.{queue}_snooze is
@@ -118,6 +139,9 @@ begin
   return query
   update {schema}.{queue} o set lease_until = {schema}.clock() + lease
     where o.ctid = any (v_rows) returning o.id;
+  if cardinality(v_rows) < cardinality(ids) then
+    return query select {schema}._{queue}_renew_streams(owner_token, ids, epochs, lease);
+  end if;
 end
 $function$;
 comment on function {schema}.{queue}_renew is
@@ -162,7 +186,7 @@ begin
        limit most for update skip locked);
   end if;
   if v_rows = '{}' then
-    return 0;
+    return {schema}._{queue}_reap_streams(most);
   end if;
   v_spent := array(select o.id from {schema}.{queue} o
                     where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
@@ -177,7 +201,7 @@ begin
       array(select o.ctid from {schema}.{queue} o where o.id = any (v_spent)),
       3::smallint, 'the lease expired on the last attempt', null, 1);
   end if;
-  return v_count;
+  return v_count + {schema}._{queue}_reap_streams(most);
 end
 $function$;
 comment on function {schema}.{queue}_reap_expired is

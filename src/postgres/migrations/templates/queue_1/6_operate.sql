@@ -1,10 +1,12 @@
 -- Operating the queue: counts, replay, purge, pause and resume.
 
 -- Returns the time when the next waiting message comes due, or null if there is none within a day.
+-- streams: of messages of streams, including streams whose leases end; otherwise of the others.
 -- topics, except_topics: as for {queue}_claim. If the next hundred messages belong to other topics,
 -- the time of the hundredth is returned; call again at that time.
 create function {schema}.{queue}_next_due(topics text[] default null,
-                                          except_topics text[] default null)
+                                          except_topics text[] default null,
+                                          streams boolean default false)
   returns timestamptz
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -12,9 +14,11 @@ create function {schema}.{queue}_next_due(topics text[] default null,
   set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 begin
-  return (
+  return least(case when streams then (
+      select min(s.lease_until) from {schema}.{queue}_stream s where s.owner_token is not null) end, (
     select min(next.ready_at)
-      from generate_series(-5, 5) as lanes(lane)
+      from generate_series(case when streams then 15 else -5 end,
+                           case when streams then 25 else 5 end) as lanes(lane)
      cross join lateral (
              select coalesce(
                       min(f.ready_at) filter (
@@ -26,7 +30,7 @@ begin
                         and o.ready_at < (select {schema}.clock()) + interval '1 day'
                       order by o.ready_at
                       limit case when topics is null and except_topics is null
-                                 then 1 else 100 end) f) next);
+                                 then 1 else 100 end) f) next));
 end
 $function$;
 comment on function {schema}.{queue}_next_due is
@@ -49,6 +53,9 @@ as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
+  v_later bigint;
+  v_total bigint;
+  v_leased bigint;
 begin
   select count(*) filter (where not due.leased), count(*) filter (where due.leased) into ready,
          in_progress
@@ -62,6 +69,20 @@ begin
      cross join lateral (select from {schema}.{queue} o
                           where o.lane = lanes.lane and o.ready_at > v_now limit most) each
      limit most) later);
+  -- Messages of streams. Those behind a message that is not due yet count as ready.
+  v_total := (select count(*) from (select from {schema}.{queue} o where o.stream is not null
+                                       and o.lane is distinct from -100 limit most) found);
+  if v_total > 0 then
+    v_leased := coalesce((select sum(s.unsettled) from {schema}.{queue}_stream s), 0);
+    v_later := (select count(*) from (
+      select from generate_series(15, 25) as lanes(lane)
+       cross join lateral (select from {schema}.{queue} o
+                            where o.lane = lanes.lane and o.ready_at > v_now limit most) each
+       limit most) later);
+    ready := least(most, ready + greatest(v_total - v_leased - v_later, 0));
+    in_progress := least(most, in_progress + v_leased);
+    scheduled := least(most, scheduled + v_later);
+  end if;
   done := (select count(*)
              from (select from {schema}.{queue}_archive where status = 2 limit most) kept);
   failed := (select count(*)
@@ -70,7 +91,7 @@ begin
                from (select from {schema}.{queue} where lane = -100 limit most) parked);
   oldest_due := (
     select v_now - min(oldest.ready_at)
-      from generate_series(-5, 5) as lanes(lane)
+      from generate_series(-5, 25) as lanes(lane)
      cross join lateral (select o.ready_at from {schema}.{queue} o
                           where o.lane = lanes.lane and o.ready_at <= v_now
                             and o.lease_until is null
@@ -96,7 +117,7 @@ declare
 begin
   return query
   select front.topic::text, count(*), v_now - min(front.ready_at)
-    from generate_series(-5, 5) as lanes(lane)
+    from generate_series(-5, 25) as lanes(lane)
    cross join lateral (select o.topic, o.ready_at, o.lease_until from {schema}.{queue} o
                         where o.lane = lanes.lane and o.ready_at <= v_now - waiting
                         order by o.ready_at, o.id limit look_at) front
@@ -107,7 +128,7 @@ end
 $function$;
 
 -- Makes up to `most` failed messages ready again, oldest first, with zero attempts. Their earlier
--- attempts are kept in past_attempts. Returns their number. A message whose unique_key an
+-- attempts are kept in past_attempts. A message of a stream goes to its end. Returns their number. A message whose unique_key an
 -- unfinished message has taken stays failed.
 create function {schema}.{queue}_replay(
   ids           uuid[]      default null,
@@ -136,10 +157,12 @@ begin
   ),
   back as (
     insert into {schema}.{queue} (ready_at, created_at, claim_epoch, due_at, past_attempts, lane,
-                                  priority, id, topic, correlation_id, unique_key, headers,
-                                  last_error, payload)
+                                  priority, id, topic, correlation_id, unique_key, stream, seq,
+                                  headers, last_error, payload)
     select {schema}.clock(), c.created_at, c.claim_epoch, c.due_at, c.past_attempts + c.attempts,
-           c.priority, c.priority, c.id, c.topic, c.correlation_id, c.unique_key, c.headers,
+           c.priority + case when c.stream is null then 0 else 20 end, c.priority, c.id, c.topic,
+           c.correlation_id, c.unique_key, c.stream,
+           case when c.stream is not null then nextval('{schema}.{queue}_seq') end, c.headers,
            c.last_error, c.payload
       from chosen c
     on conflict do nothing
@@ -248,7 +271,8 @@ begin
   if v_topics is null then
     return 0;
   end if;
-  update {schema}.{queue} o set lane = o.priority
+  update {schema}.{queue} o
+     set lane = o.priority + case when o.stream is null then 0 else 20 end
    where o.ctid = any (array(select p.ctid from {schema}.{queue} p
                               where p.lane = -100 and p.topic = any (v_topics)
                               limit most for update skip locked));
