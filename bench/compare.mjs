@@ -231,6 +231,17 @@ async function singleOnce({ label, contestant, options = {}, again = false }) {
   });
 }
 
+// Single enqueues from more callers than connections. The raw program has one caller per connection, and runs before and after ours.
+const callerCounts = [8, 64, 256];
+const rawCallers = { label: 'raw, 8 connections', contestant: raw };
+const callers = [rawCallers, ...callerCounts.map((count) => ({ label: `Dovetail, ${count} callers`, contestant: dovetail, options: { callers: count } })), rawCallers];
+
+async function callersOnce({ label, contestant, options = {} }) {
+  await inFreshDatabase(contestant, async (url) => {
+    await withCosts('single enqueue, callers', label, () => contestant.call('single', url, { connections: 8, seconds: size.single, ...options }));
+  });
+}
+
 async function latencyOnce({ label, contestant }) {
   await inFreshDatabase(contestant, async (url) => {
     const rate = contestant === dovetail ? {} : { rate: 20 };
@@ -277,6 +288,7 @@ const listeners = singles.filter((each) => each.contestant !== pgq && !each.opti
 const blocks = [
   { name: 'drain', list: drains, shift: 5, work: drainOnce },
   { name: 'single enqueue', list: singles, shift: 2, work: singleOnce },
+  { name: 'single enqueue, callers', list: callers, shift: 0, work: callersOnce },
   { name: 'SQLite', list: sqlites, shift: 4, work: (each) => (removeSqlite(), each.run()) },
   { name: 'latency', list: listeners, shift: 1, work: latencyOnce },
 ].filter((block) => wanted(block.name.toLowerCase()));
@@ -395,6 +407,9 @@ function bars() {
   atLeast('bulk enqueue / the faster raw way', rawBulk && ourBulk / rawBulk, 0.7);
   atLeast('single enqueue, 8 connections / Graphile Worker', ratio('single enqueue, 8 connections', 'Dovetail', 'Graphile Worker'), 3);
   atLeast('single enqueue, 8 connections / raw without NOTIFY', ratio('single enqueue, 8 connections', 'Dovetail', 'raw'), 0.8);
+  for (const [count, least] of [[8, 1.1], [64, 3], [256, 5]]) {
+    atLeast(`single enqueue, ${count} callers / raw`, ratio('single enqueue, callers', `Dovetail, ${count} callers`, rawCallers.label), least);
+  }
   const ours = latencyOf('Dovetail');
   for (const peer of ['Graphile Worker', 'pg-boss']) {
     const theirs = latencyOf(peer);
@@ -417,6 +432,7 @@ function report(reached) {
   printMeasure('bulk enqueue', 'Dovetail');
   printMeasure('single enqueue, 1 connection', 'Dovetail');
   printMeasure('single enqueue, 8 connections', 'Dovetail');
+  printMeasure('single enqueue, callers', rawCallers.label);
   const listeners = [...(samples.get('latency')?.keys() ?? [])];
   if (listeners.length) {
     printTable('latency at 20 messages a second, enqueue to handler, ms', ['', 'p50', 'p95', 'p99', 'samples'],

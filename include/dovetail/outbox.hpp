@@ -8,10 +8,15 @@
 //   * A message enqueued through a Transaction exists if and only if the transaction commits. A
 //     message enqueued without one is durable when the call returns.
 //   * Bad arguments are rejected before any I/O. The text names the limit.
+//   * Threads that enqueue without a Transaction at the same time share commits: a caller that is
+//     alone sends its message at once, and messages that gather meanwhile are stored together. Each
+//     caller returns after the commit that contains its message, or with its own error. A message
+//     that cannot be stored does not fail the others.
 //
 // Threads: an Outbox may be shared between threads.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +31,9 @@ class Database;
 class QueueProducer;
 struct NewMessage;
 }  // namespace storage
+namespace queue {
+class GroupCommit;
+}  // namespace queue
 
 // The specification's names for the types of every queue.
 using OutboxMessage = Message;
@@ -95,11 +103,14 @@ class Outbox : public WorkQueue {
 
  private:
   friend class Joins;
+  /// In a transaction of its own. With `in_doubt`, an earlier attempt may have stored it.
+  Enqueued store_alone(storage::NewMessage& message, bool in_doubt);
   void note_enqueued(const storage::NewMessage& message, bool stored) const;
   void note_enqueued_many(std::span<const EnqueueRequest> requests,
                           std::span<const Enqueued> answers) const;
 
   storage::QueueProducer* producer_;
+  std::shared_ptr<queue::GroupCommit> group_commit_;
 };
 
 }  // namespace dovetail

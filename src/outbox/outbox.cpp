@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "outbox/store_messages.hpp"
+#include "queue/group_commit.hpp"
 #include "queue/new_messages.hpp"
 #include "storage/database.hpp"
 #include "storage/queue_names.hpp"
@@ -13,27 +14,41 @@ namespace dovetail {
 
 using queue::checked;
 using storage::session_of;
+using Outcome = queue::GroupCommit::Outcome;
 
 Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
     : WorkQueue(database, storage::queue_names::outbox, options, std::move(log),
                 std::move(metrics)),
-      producer_(&database.queue(storage::queue_names::outbox).producer) {}
+      producer_(&database.queue(storage::queue_names::outbox).producer),
+      group_commit_(std::make_shared<queue::GroupCommit>(database, *producer_,
+                                                         std::string{storage::queue_names::outbox},
+                                                         this->log(), this->metrics())) {}
 
 Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(std::span{&request, 1}).front();
   auto message = checked(request, options());
   message.lasts = true;
+  auto outcome = Outcome::not_stored;
+  if (group_commit_->takes(message)) outcome = group_commit_->store(message);
+  const auto answer = outcome == Outcome::stored
+                          ? Enqueued{message.id, true}
+                          : store_alone(message, outcome == Outcome::in_doubt);
+  note_enqueued(message, answer.stored());
+  return answer;
+}
+
+Enqueued Outbox::store_alone(storage::NewMessage& message, bool in_doubt) {
   Enqueued answer;
   const bool fresh = message.fresh;
   database().write({.single_statement = true, .repeatable = true},
                    [&](storage::WriteSession& session, const storage::Attempt& attempt) {
-                     message.fresh = fresh && !attempt.after_doubt;
+                     const bool repeated = in_doubt || attempt.after_doubt;
+                     message.fresh = fresh && !repeated;
                      answer = producer_->enqueue(session, message);
-                     if (!attempt.after_doubt || !fresh || answer != message.id) return;
-                     answer = {message.id, true};  // the earlier run of this call has stored it
+                     if (!repeated || !fresh || answer != message.id) return;
+                     answer = {message.id, true};  // an earlier attempt of this call has stored it
                      session.wakes(storage::queue_names::outbox);
                    });
-  note_enqueued(message, answer.stored());
   return answer;
 }
 

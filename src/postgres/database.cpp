@@ -22,6 +22,12 @@ using Scope = SessionCore::Scope;
 /// A call that has almost used up its time still gets an attempt of this length.
 constexpr std::chrono::milliseconds least_connect_timeout{100};
 
+/// Groups under way while commits are fast. Few large groups cost the server less than many small
+/// ones; with a single one, it would wait for the client between two groups.
+constexpr std::size_t group_commits = 2;
+/// Where commits take longer than this, callers do not wait for them while a connection is free.
+constexpr std::chrono::milliseconds group_commit_wait{1};
+
 /// How long a call waits until one of the connections is free.
 std::chrono::milliseconds slot_patience(const storage::DatabaseOptions& options) {
   return std::max(options.retry_for, options.connect_timeout);
@@ -255,6 +261,13 @@ void Database::write_once(const storage::WriteOptions& options, const WriteBody&
     throw;
   }
   wake(session);
+}
+
+storage::GroupCommitOptions Database::group_commit() const {
+  return {.transactions = std::min(group_commits, options_.max_connections),
+          .most_transactions = options_.max_connections,
+          .most_wait = group_commit_wait,
+          .patience = options_.retry_for};
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {

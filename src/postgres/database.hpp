@@ -35,6 +35,7 @@ class Database final : public storage::Database {
   void read(const ReadBody& body, const storage::ReadOptions& options) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return false; }
+  [[nodiscard]] storage::GroupCommitOptions group_commit() const override;
   void cancel_calls() override { closing_.request_stop(); }
   void close_idle() override {
     process_.require();

@@ -49,6 +49,19 @@ void add_column(Params& params, std::span<const storage::NewMessage> messages, c
   }
 }
 
+/// Ids, topics and payloads.
+Params plain_params(std::span<const storage::NewMessage> messages) {
+  using Text = std::string_view;
+  Params params;
+  std::vector<Uuid> ids;
+  ids.reserve(messages.size());
+  for (const auto& message : messages) ids.push_back(message.id.uuid());
+  params.add(std::span<const Uuid>{ids});
+  add_column<Text>(params, messages, [](const auto& each) { return std::optional{each.topic}; });
+  add_column<Text>(params, messages, [](const auto& each) { return std::optional{each.payload}; });
+  return params;
+}
+
 Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh, bool notify) {
   using Text = std::string_view;
   Params params;
@@ -183,21 +196,29 @@ void QueueProducer::insert(SessionCore& session, Messages portion, bool fresh, b
 std::vector<Enqueued> QueueProducer::enqueue_many(storage::WriteSession& session,
                                                   std::span<const storage::NewMessage> messages,
                                                   bool repeated) {
-  session.wakes(sql_.name);
   auto& core = WriteSession::of(session);
   std::vector<Enqueued> answers;
   answers.reserve(messages.size());
-  if (messages.size() >= copy_from && !repeated && !core.is_borrowed() &&
+  if (messages.size() >= copy_from && !repeated && !core.is_borrowed() && !core.is_autocommit() &&
       std::ranges::all_of(messages, is_plain)) {
     copy(core, messages);
+    session.wakes(sql_.name);
     for (const auto& message : messages) answers.emplace_back(message.id, true);
     return answers;
   }
   const bool fresh = !repeated && std::ranges::all_of(messages, &storage::NewMessage::fresh);
+  const bool announces = core.is_borrowed() || core.take_turn(sql_.name);
+  if (fresh && !announces && core.is_autocommit() && std::ranges::all_of(messages, is_plain)) {
+    core.run(texts_, sql_.enqueue_many_step_fresh, plain_params(messages));
+    session.wakes(sql_.name);
+    for (const auto& message : messages) answers.emplace_back(message.id, true);
+    return answers;
+  }
+  announces ? session.wakes_here(sql_.name) : session.wakes(sql_.name);
   while (!messages.empty()) {
     const auto portion = next_portion(messages, bulk_rows);
     messages = messages.subspan(portion.size());
-    insert(core, portion, fresh, core.is_borrowed(), answers);
+    insert(core, portion, fresh, announces, answers);
   }
   return answers;
 }

@@ -57,6 +57,8 @@ class SessionCore {
   void commit();
   void rollback();
   [[nodiscard]] bool is_borrowed() const { return scope_ == Scope::borrowed; }
+  /// True when each statement commits by itself.
+  [[nodiscard]] bool is_autocommit() const { return scope_ == Scope::autocommit; }
   /// True when a statement had better announce messages of `queue` by itself.
   [[nodiscard]] bool take_turn(std::string_view queue) const {
     return notifier_ != nullptr && notifier_->take_turn(queue);

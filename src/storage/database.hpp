@@ -51,7 +51,26 @@ struct WriteOptions {
   bool service = false;
   /// A lock that was not granted in time ends the write: the caller has another way.
   bool gives_up_locks = false;
+  /// A failure ends the write, also one that a second attempt might avoid: the caller has another
+  /// way.
+  bool once = false;
   std::stop_token stop{};
+};
+
+/// How single messages of several callers share a transaction; see queue/group_commit.hpp.
+struct GroupCommitOptions {
+  /// Transactions that begin as soon as there is a message. Zero: each message has its own, because
+  /// the engine lets the writes of several callers share a commit by itself.
+  std::size_t transactions = 0;
+  /// Transactions under way at most: one more begins when a message has waited for `most_wait`, or
+  /// at once while commits take longer than twice that.
+  std::size_t most_transactions = 0;
+  std::chrono::microseconds most_wait{0};
+  /// Limits of one transaction. The engine stores as many messages with one statement.
+  std::size_t most_messages = 1'000;
+  std::size_t most_bytes = std::size_t{4} << 20;
+  /// A call that has taken this long is not repeated.
+  std::chrono::milliseconds patience{0};
 };
 
 struct ReadOptions {
@@ -88,6 +107,8 @@ class Database {
 
   /// True when an open transaction keeps everybody else from writing.
   [[nodiscard]] virtual bool transactions_exclude_writers() const = 0;
+
+  [[nodiscard]] virtual GroupCommitOptions group_commit() const { return {}; }
 
   /// Ends calls that carry no stop token of their own, those under way and those to come: the
   /// database is about to be closed. An engine whose calls have time limits anyway does nothing.

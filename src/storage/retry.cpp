@@ -5,6 +5,7 @@
 namespace dovetail::storage {
 
 bool may_retry(const Error& error, const WriteOptions& options) {
+  if (options.once) return false;
   if (options.gives_up_locks && error.kind() == ErrorKind::lock_timeout) return false;
   return error.is_transient() || (error.is_in_doubt() && options.repeatable);
 }

@@ -41,6 +41,7 @@ struct BenchArguments {
   int messages = 200'000;
   double seconds = 5;
   int connections = 8;
+  int callers = 0;
   int batch_size = WorkerOptions{}.batch_size;
   int bulk_size = 5'000;
   int threads = 0;
@@ -87,6 +88,7 @@ Settings settings_of(const Globals& globals, const BenchArguments& arguments) {
                     .messages = arguments.messages,
                     .seconds = arguments.seconds,
                     .connections = arguments.connections,
+                    .callers = arguments.callers,
                     .bulk_size = arguments.bulk_size,
                     .beside = arguments.beside,
                     .preloaded = arguments.preloaded,
@@ -196,6 +198,11 @@ void add_group(CLI::App& command, BenchArguments& arguments) {
 void add_threads(CLI::App& command, BenchArguments& arguments) {
   command.add_option("--connections", arguments.connections, "Connections of enqueue")
       ->check(CLI::Range(1, 1'000))
+      ->capture_default_str();
+  command
+      .add_option("--callers", arguments.callers,
+                  "Threads of enqueue, which share the connections; 0: one per connection")
+      ->check(CLI::Range(0, 10'000))
       ->capture_default_str();
   command
       .add_option("--threads", arguments.threads,

@@ -17,7 +17,8 @@ struct Settings {
   PlatformOptions platform;
   int messages = 200'000;
   double seconds = 5;       ///< For what is measured by time.
-  int connections = 8;      ///< That enqueue at the same time.
+  int connections = 8;      ///< Of enqueue.
+  int callers = 0;          ///< Threads of enqueue; 0: as many as connections.
   int bulk_size = 5'000;    ///< Messages per call of enqueue_many.
   std::string beside;       ///< snapshot: a database without one; empty: the same, before.
   bool preloaded = false;   ///< drain: the messages are there already.
@@ -38,7 +39,7 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
-/// One message per transaction, from as many threads as there are connections.
+/// One message per call, from several threads.
 Findings enqueue(const Settings& settings, const Progress& progress);
 /// Many messages per call, from two threads.
 Findings bulk(const Settings& settings, const Progress& progress);

@@ -24,14 +24,15 @@ Findings enqueue(const Settings& settings, const Progress& progress) {
   const auto warm_up = std::min(0.5, settings.seconds / 4);  // after it connections are open
   const auto start = in_seconds(warm_up);
   const auto end = in_seconds(warm_up + settings.seconds);
-  on_threads(settings.connections, [&](int thread) {
+  const int callers = settings.callers > 0 ? settings.callers : settings.connections;
+  on_threads(callers, [&](int thread) {
     for (auto now = Steady::now(); now < end; now = Steady::now()) {
       platform.outbox().enqueue({.topic = topic, .payload = payload(thread)});
       if (now >= start) ++sent;
       progress(std::max(0.0, seconds_since(start)) / settings.seconds);
     }
   });
-  return {rate("enqueue", std::to_string(settings.connections) + " at once, a transaction each",
+  return {rate("enqueue", std::to_string(callers) + " at once, without a transaction of their own",
                sent, seconds_since(start))};
 }
 

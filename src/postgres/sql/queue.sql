@@ -33,6 +33,12 @@ select place, existing_id
          unique_keys => $9::text[], fresh => $10::boolean, notify => $11::boolean, delays => $12::bigint[],
          streams => $13::text[]);
 
+-- name: {queue}_enqueue_many_step_fresh
+-- Fresh messages that are no more than this, of callers that share a transaction: without the function, some callers return sooner.
+insert into {schema}.{queue} (id, topic, payload, ready_at, created_at)
+select unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), c.now, c.now
+  from (select {schema}.clock() as now offset 0) as c;
+
 -- name: {queue}_enqueue_many_step_copy
 -- For many fresh messages that are no more than this. The times are given, because a default that is computed for each row
 -- would keep COPY from writing whole pages.
