@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "cli/cli.hpp"
+#include "cli/unhandled.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
@@ -10,10 +11,6 @@ using json::to_json_array;
 using nlohmann::ordered_json;
 
 constexpr std::size_t shown_topics_characters = 80;  // in a table
-
-std::int64_t wait_ms(const UnhandledTopic& topic) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(topic.oldest_wait).count();
-}
 
 /// `outbox: email.send, report.build; inbox: all topics`
 std::string shown_handlers(const InstanceInfo& instance) {
@@ -52,14 +49,8 @@ void print_instances(const std::vector<InstanceInfo>& instances) {
 
 void print_unhandled(const std::vector<UnhandledTopic>& topics) {
   if (topics.empty()) return;
-  std::cout << "\ntopics nobody handles:\n";
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(topics.size());
-  for (const auto& topic : topics) {
-    rows.push_back({topic.queue, topic.topic, std::to_string(topic.seen),
-                    std::to_string(wait_ms(topic)) + " ms"});
-  }
-  print_table({"QUEUE", "TOPIC", "WAITING", "OLDEST DUE"}, rows);
+  std::cout << '\n';
+  print_table(unhandled_headings, unhandled_rows(topics));
 }
 
 void show_instances(const Globals& globals) {

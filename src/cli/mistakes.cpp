@@ -1,6 +1,7 @@
 #include "cli/mistakes.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
 namespace dovetail::cli {
@@ -79,9 +80,34 @@ std::string unknown_name(const CLI::App& parent, const std::string& word) {
   return text + "; there are: " + listed(names);
 }
 
+/// The arguments of a command that have no option name, such as `TOPIC [PAYLOAD]`.
+std::string arguments_of(const CLI::App& command) {
+  std::string text;
+  for (const auto* option : command.get_options()) {
+    if (!option->get_positional()) continue;
+    const auto name = option->get_name(true, false);
+    text += option->get_required() ? " " + name : " [" + name + "]";
+  }
+  return text;
+}
+
+/// The argument TOPIC for `--topic`.
+const CLI::Option* argument_named(const CLI::App& command, const std::string& option) {
+  auto name = option.substr(std::min(option.size(), option.find_first_not_of('-')));
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  for (const auto* each : command.get_options()) {
+    if (each->get_positional() && each->get_name(true, false) == name) return each;
+  }
+  return nullptr;
+}
+
 std::string unknown_option(const CLI::App& command, const std::string& word) {
   const auto name = word.substr(0, word.find('='));
   auto text = "there is no option " + name;
+  if (const auto* argument = argument_named(command, name)) {
+    return text + "; " + argument->get_name(true, false) +
+           " is an argument: " + quoted(path_of(command) + arguments_of(command));
+  }
   if (const auto meant = nearest(name, option_names(command)))
     text += "; did you mean " + *meant + "?";
   return text;
@@ -108,11 +134,17 @@ std::string missing_options(const CLI::App& command) {
   return text;
 }
 
+bool is_url(const std::string& word) {
+  return word.starts_with("sqlite:") || word.starts_with("postgresql:") ||
+         word.starts_with("postgres:");
+}
+
 std::string unexpected(const CLI::App& app, const CLI::App& command) {
   const auto extras = app.remaining(true);
   const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
   const auto option = std::ranges::find_if(extras, is_option);
   if (option != extras.end()) return unknown_option(command, *option);
+  if (std::ranges::any_of(extras, is_url)) return "the database is an option: write -d URL";
   return "one argument too many: " + listed(extras) + "; a text with spaces or * needs quotes";
 }
 

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/ask_each.hpp"
+#include "cli/unhandled.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
@@ -31,6 +32,7 @@ struct State {
   std::size_t enabled_jobs = 0;
   std::size_t pending_joins = 0;  ///< Up to joins_counted.
   bool joins_capped = false;
+  std::vector<UnhandledTopic> unhandled_topics{};
 };
 
 State state_of(Platform& platform) {
@@ -50,6 +52,7 @@ State state_of(Platform& platform) {
   state.pending_joins =
       platform.joins().list({.status = JoinStatus::pending}, {.size = joins_counted}).size();
   state.joins_capped = state.pending_joins >= joins_counted;
+  state.unhandled_topics = platform.instances().unhandled_topics();
   return state;
 }
 
@@ -105,6 +108,7 @@ ordered_json state_json(const State& state) {
   for (const auto& queue : state.queues) answer[queue.name] = queue_json(queue);
   answer["jobs"] = {{"total", state.jobs}, {"enabled", state.enabled_jobs}};
   answer["joins"] = {{"pending", state.pending_joins}, {"counted_up_to", joins_counted}};
+  answer["unhandled_topics"] = json::to_json_array(state.unhandled_topics);
   return answer;
 }
 
@@ -125,10 +129,13 @@ void status(const Globals& globals) {
   print_table(queue_headings, rows);
   std::cout << '\n';
   print_table(other_headings, {other_row(state)});
-  const auto paused = paused_rows(state.queues);
-  if (paused.empty()) return;
-  std::cout << '\n';
-  print_table(paused_headings, paused);
+  const auto print_more = [](const Texts& headings, const std::vector<Texts>& more) {
+    if (more.empty()) return;
+    std::cout << '\n';
+    print_table(headings, more);
+  };
+  print_more(paused_headings, paused_rows(state.queues));
+  print_more(unhandled_headings, unhandled_rows(state.unhandled_topics));
 }
 
 // --- a group
@@ -165,10 +172,13 @@ void print_group(const std::vector<StateOfDatabase>& answers) {
   std::vector<Texts> queues;
   std::vector<Texts> others;
   std::vector<Texts> paused;
+  std::vector<Texts> unhandled;
   const auto add = [&](const std::string& key, const State& state) {
     for (const auto& each : state.queues) queues.push_back(with_key(key, queue_row(each)));
     others.push_back(with_key(key, other_row(state)));
     for (const auto& each : paused_rows(state.queues)) paused.push_back(with_key(key, each));
+    for (const auto& each : unhandled_rows(state.unhandled_topics))
+      unhandled.push_back(with_key(key, each));
   };
   for (const auto& each : answers) {
     if (each.answer) add(each.key, *each.answer);
@@ -179,9 +189,13 @@ void print_group(const std::vector<StateOfDatabase>& answers) {
   std::cout << '\n';
   print_table(with_key("DATABASE", other_headings), others);
   std::cout << '\n';
-  if (paused.empty()) return;
-  print_table(with_key("DATABASE", paused_headings), paused);
-  std::cout << '\n';
+  const auto print_more = [](const Texts& headings, const std::vector<Texts>& more) {
+    if (more.empty()) return;
+    print_table(with_key("DATABASE", headings), more);
+    std::cout << '\n';
+  };
+  print_more(paused_headings, paused);
+  print_more(unhandled_headings, unhandled);
 }
 
 ordered_json totals_json(const State& total) {
@@ -191,6 +205,7 @@ ordered_json totals_json(const State& total) {
     answer[queue.name].erase("counted_up_to");
   }
   answer["joins"].erase("counted_up_to");
+  answer.erase("unhandled_topics");
   return answer;
 }
 

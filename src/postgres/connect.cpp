@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 
 #include "dovetail/error.hpp"
@@ -68,6 +69,22 @@ ConnectReport report_of(std::string_view verbose) {
     report = {std::move(sqlstate), std::string{line}};
   }
   return report;
+}
+
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto comma = list.find(',');
+    parts.push_back(list.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+/// Another host may answer differently. A server that refuses the password does so for all.
+bool may_try_next_host(const Error& error) {
+  return error.kind() != ErrorKind::cancelled &&
+         (error.native_code().empty() || error.native_code() == "57P03");
 }
 
 bool requires_ssl(const ConnectionSettings& settings) {
@@ -164,6 +181,12 @@ ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed
   }
 }
 
+void ConnectionSettings::set(std::string_view key, std::string_view value) {
+  for (auto& [name, its_value] : values_) {
+    if (name == key) its_value = value;
+  }
+}
+
 std::string_view ConnectionSettings::get(std::string_view key) const {
   const auto found = std::ranges::find(
       values_, key, [](const auto& entry) -> std::string_view { return entry.first; });
@@ -176,18 +199,61 @@ std::chrono::milliseconds ConnectionSettings::connect_timeout(
   return seconds > 0 ? std::chrono::milliseconds{std::chrono::seconds{seconds}} : fallback;
 }
 
+std::vector<ConnectionSettings> ConnectionSettings::for_each_host() const {
+  constexpr std::array<std::string_view, 3> lists{"host", "hostaddr", "port"};
+  std::size_t count = 1;
+  for (const auto key : lists) count = std::max(count, split(get(key)).size());
+  const auto order = get("load_balance_hosts");
+  const bool in_order =
+      get("target_session_attrs") != "prefer-standby" && (order.empty() || order == "disable");
+  if (count == 1 || !in_order) return {*this};
+  std::vector<ConnectionSettings> each(count, *this);
+  for (auto& [key, value] : values_) {
+    const auto parts = split(value);
+    const bool is_list = std::ranges::find(lists, key) != lists.end() && parts.size() > 1;
+    if (!is_list) continue;
+    if (parts.size() != count) return {*this};  // libpq refuses it, with the reason
+    for (std::size_t i = 0; i < count; ++i) each[i].set(key, parts[i]);
+  }
+  return each;
+}
+
 std::string ConnectionSettings::describe() const {
   const auto or_else = [this](std::string_view key, std::string_view fallback) {
     const auto value = get(key);
-    return std::string{value.empty() ? fallback : value};
+    const bool is_empty = value.find_first_not_of(',') == std::string_view::npos;
+    return std::string{is_empty ? fallback : value};
   };
   return "postgresql:" + or_else("host", "local") + ":" + or_else("port", "5432") + "/" +
          or_else("dbname", "default");
 }
 
+/// Each host has an equal share of the time that is left, so that a host that does not answer
+/// leaves time for the next.
 std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings,
                                              const std::stop_token& stop,
                                              const ConnectOptions& options) {
+  const auto hosts = settings.for_each_host();
+  const auto give_up_at = Steady::now() + options.timeout;
+  std::optional<Error> failure;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        (give_up_at - Steady::now()) / (hosts.size() - i));
+    const auto timeout = hosts.size() == 1 ? options.timeout : left;
+    try {
+      return open_one(hosts[i], stop, {.timeout = timeout, .first = options.first});
+    } catch (const Error& error) {
+      if (hosts.size() == 1 || !may_try_next_host(error)) throw;
+      // An error that may pass weighs more than one that does not: the call is repeated then.
+      if (!failure || error.is_transient()) failure = error;
+    }
+  }
+  throw Error{*failure};
+}
+
+std::unique_ptr<Connection> Connection::open_one(const ConnectionSettings& settings,
+                                                 const std::stop_token& stop,
+                                                 const ConnectOptions& options) {
   const auto give_up_at = Steady::now() + options.timeout;
   require_resolvable(settings, options, give_up_at, stop);
   // libpq looks the name up once more, and nothing ends that early.

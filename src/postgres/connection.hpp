@@ -49,13 +49,17 @@ class ConnectionSettings {
   [[nodiscard]] bool sends_options() const { return sends_options_; }
   /// host:port/database, for logs.
   [[nodiscard]] std::string describe() const;
+  /// The settings with one host each, if libpq would try them in this order.
+  [[nodiscard]] std::vector<ConnectionSettings> for_each_host() const;
 
  private:
+  void set(std::string_view key, std::string_view value);
+
   std::vector<std::pair<std::string, std::string>> values_;
   bool sends_options_ = false;
 };
 
-/// One attempt to connect.
+/// One attempt to connect, at each of the hosts if there are several.
 struct ConnectOptions {
   std::chrono::milliseconds timeout{4'000};
   /// No connection with these settings has succeeded yet. An unknown host name or a refused SSL
@@ -119,6 +123,9 @@ class Connection {
   [[nodiscard]] PGconn* native() const { return connection_; }
 
  private:
+  [[nodiscard]] static std::unique_ptr<Connection> open_one(const ConnectionSettings& settings,
+                                                            const std::stop_token& stop,
+                                                            const ConnectOptions& options);
   class CancelRequest;
   class Call;
   Connection(PGconn* connection, bool owned);

@@ -308,6 +308,13 @@ std::vector<Claim> QueueConsumer::settleable(storage::WriteSession& session, Own
   return found;
 }
 
+void QueueConsumer::limit_lock_waits(storage::WriteSession& session,
+                                     std::chrono::milliseconds patience) {
+  Params params;
+  params.add(std::string_view{std::to_string(patience.count())});
+  WriteSession::of(session).run(texts_, sql_.ack_step_lock_timeout, params);
+}
+
 void QueueConsumer::absolve(storage::WriteSession& session, std::span<const MessageId> ids) {
   std::vector<Uuid> uuids;
   for (const auto& id : ids) uuids.push_back(id.uuid());

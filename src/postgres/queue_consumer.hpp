@@ -14,10 +14,17 @@ class QueueConsumer final : public storage::QueueConsumer {
       : texts_(texts), sql_(queue) {}
 
   storage::Claimed claim(storage::WriteSession& session, const storage::ClaimOrder& order) override;
+  /// Claims of this engine block no other writer.
+  storage::LookAhead look_ahead(storage::ReadSession& /*session*/,
+                                const storage::ClaimOrder& order) override {
+    return {.passed = order.after == nullptr ? storage::QueueMarks{} : *order.after};
+  }
   storage::WorkAnswer work(storage::WriteSession& session,
                            const storage::WorkOrder& order) override;
   std::vector<Claim> settleable(storage::WriteSession& session, OwnerToken owner,
                                 std::span<const Claim> claims) override;
+  void limit_lock_waits(storage::WriteSession& session,
+                        std::chrono::milliseconds patience) override;
   void absolve(storage::WriteSession& session, std::span<const MessageId> ids) override;
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;

@@ -29,6 +29,13 @@ struct Delivery {
   /// Of a stream: waits until the messages before it are settled. Called before the handler's
   /// transaction begins.
   std::function<void()> await_predecessors;
+  /// The handler's own transaction has snoozed the message for this long. Written and read by the
+  /// handler's thread.
+  std::optional<std::chrono::milliseconds> comes_back_in;
+  /// Called by the handler's thread before its transaction settles the message and commits. False:
+  /// the settlement must not wait for locks of others, because no thread can take the place of this
+  /// one.
+  std::function<bool()> before_commit;
 
   // Guarded by the mutex of the dispatcher's ledger.
   int lost_leases = 0;
@@ -38,11 +45,14 @@ struct Delivery {
   bool running = false;
   bool renewed = false;  // its row may lie elsewhere now
   bool stop_requested = false;
-  bool given_up = false;  // its handler hangs: the lease is no longer renewed
+  bool given_up = false;                    // its handler hangs: the lease is no longer renewed
+  MonoTime commit_began = MonoTime::max();  // the handler has returned, and its transaction ends
+  bool relieved = false;  // that takes long: another thread calls handlers meanwhile
 
   // Guarded by the mutex of the worker pool.
-  bool hangs = false;     // its thread does not count any more
-  bool replaced = false;  // another thread has taken the place of the one that hangs
+  bool hangs = false;       // its thread does not count any more
+  bool gave_limit = false;  // its place in the limit of its handler belongs to another delivery
+  bool replaced = false;    // another thread has taken the place of the one that hangs
 };
 
 using DeliveryPtr = std::shared_ptr<Delivery>;

@@ -196,6 +196,16 @@ bool Dispatcher::begin(const DeliveryPtr& delivery) {
 }
 
 void Dispatcher::handle(const DeliveryPtr& delivery) {
+  // A lock of another transaction may block the settlement. Where transactions exclude each other,
+  // none can.
+  if (!scope_.database.transactions_exclude_writers()) {
+    delivery->before_commit = [this, commits = delivery.get()] {
+      const std::lock_guard lock(ledger_.mutex);
+      commits->commit_began = clock().mono();
+      keeper_.watch(commits->commit_began + LeaseKeeper::commit_patience);
+      return pool_.can_relieve();
+    };
+  }
   end(delivery, source_->deliver(*delivery));
 }
 
@@ -215,6 +225,9 @@ void Dispatcher::end(const DeliveryPtr& delivery, std::optional<storage::Settlem
     settle_later(finished_of(*delivery, std::move(*settlement)));
   } else {
     planner_.note_alive();
+    if (const auto in = delivery->comes_back_in) {
+      delivery->subscription->comes_due(clock().mono() + *in + std::chrono::milliseconds{1});
+    }
   }
   goes_on ? submit_next(*delivery) : give_back_behind(*delivery);
   if (delivery->lease_lost) ledger_.absolved.push_back(delivery->claimed.claim.id);
@@ -300,6 +313,14 @@ void Dispatcher::give_up(const DeliveryPtr& delivery) {
   pool_.replace(delivery);
   if (pool_.live_threads() == 0) give_back_waiting();
   wake_fetcher();  // there is room again
+}
+
+/// The delivery keeps its lease, and its place in the limit of its handler.
+void Dispatcher::relieve(const DeliveryPtr& delivery) {
+  delivery->relieved = true;
+  scope_.count_event("settlement_blocked", 1);
+  pool_.relieve(delivery);
+  wake_fetcher();
 }
 
 Load Dispatcher::load() const {

@@ -140,6 +140,7 @@ class Dispatcher final : public component::Service,
   // --- under the ledger's mutex
   void return_unstarted(const DeliveryPtr& delivery) override;
   void give_up(const DeliveryPtr& delivery) override;
+  void relieve(const DeliveryPtr& delivery) override;
   void settle_later(Finished finished);
   void give_back(const Delivery& delivery);
   void give_back_waiting();

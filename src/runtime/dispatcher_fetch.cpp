@@ -14,10 +14,10 @@ using std::chrono::milliseconds;
 
 /// How long a message that we claimed from ourselves is left to the handler that has lost it.
 constexpr milliseconds successor_delay{500};
+/// The same when the handler's own transaction is at its end.
+constexpr milliseconds returning_delay{10};
 /// A message is handled alone when its lease was lost this many times. Once may be bad luck.
 constexpr int suspicious_losses = 2;
-/// An engine with one writer looks at this many messages in a transaction.
-constexpr int looked_at_once = 50'000;
 /// The limit for settling the results of handlers that outlived stop().
 constexpr milliseconds late_patience{1'000};
 /// How often a closed dispatcher looks whether it may give up.
@@ -175,7 +175,8 @@ std::vector<storage::ClaimOrder> Dispatcher::orders_of(const TripPlan& plan) con
                       .asks_next_due = claim.asks_next_due,
                       .topics = subscription->topics(),
                       .max_bytes = plan.max_bytes,
-                      .look_at = looked_at_once,
+                      .look_at = claim.look_at,
+                      .scans = claim.scans && !subscription->claims_streams(),
                       .streams = subscription->claims_streams()});
   }
   return orders;
@@ -306,9 +307,11 @@ bool Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
   }
   if (const auto other = ledger_.add(delivery)) {
     // We lost its lease, and our handler has not noticed yet. The handler is told, and the message
-    // waits for it: never two at once.
-    keeper_.note_lost(*other, sent_at);
-    const auto delay = std::min<milliseconds>(options_.lease, successor_delay);
+    // waits for it: never two at once. Or the handler has just snoozed it, and is about to return.
+    const bool returns = other->committing;
+    if (!returns) keeper_.note_lost(*other, sent_at);
+    const auto delay =
+        std::min<milliseconds>(options_.lease, returns ? returning_delay : successor_delay);
     settle_later(finished_of(*delivery, {.kind = Kind::snooze, .claim = claim, .delay = delay}));
     return false;
   }

@@ -15,6 +15,10 @@ using Kind = storage::Settlement::Kind;
 
 constexpr std::size_t max_error_bytes = 2048;
 constexpr std::chrono::milliseconds longest_delay = std::chrono::hours{24 * 365};
+/// The limit for locks when too many handlers' transactions wait for locks already, and how long
+/// the message waits for its next attempt then.
+constexpr std::chrono::milliseconds lock_patience{100};
+constexpr std::chrono::milliseconds blocked_delay{1'000};
 
 class Context final : public HandlerContext {
  public:
@@ -75,12 +79,18 @@ class Context final : public HandlerContext {
 
 /// Settles the message in the handler's transaction and commits it; answers false when the lease
 /// was lost.
-template <class Settle>
-bool commit_with(Context& context, Delivery& delivery, const Settle& settle) {
+bool commit_with_settlement(const QueueScope& scope, Delivery& delivery, Context& context) {
   auto& transaction = *context.own_transaction();
+  auto& session = transaction.session();
+  auto& consumer = scope.consumer;
   const std::array claims{delivery.claimed.claim};
   delivery.committing = true;
-  const bool held = settle(transaction.session(), std::span<const Claim>{claims}) == 1;
+  const bool may_wait = !delivery.before_commit || delivery.before_commit();
+  if (!may_wait) consumer.limit_lock_waits(session, lock_patience);
+  const auto settled = context.snoozed()
+                           ? consumer.snooze(session, scope.owner, claims, context.snoozed())
+                           : consumer.ack(session, scope.owner, claims, scope.keep_done);
+  const bool held = settled == 1;
   if (held) transaction.commit();
   context.drop_transaction();
   return held;
@@ -106,18 +116,22 @@ std::optional<storage::Settlement> call(const QueueScope& scope, Delivery& deliv
     if (!context.snoozed()) return storage::Settlement{.kind = Kind::ack, .claim = claim};
     return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = *context.snoozed()};
   }
-  auto& consumer = scope.consumer;
-  const bool held = commit_with(
-      context, delivery, [&](storage::WriteSession& session, std::span<const Claim> claims) {
-        return context.snoozed() ? consumer.snooze(session, scope.owner, claims, context.snoozed())
-                                 : consumer.ack(session, scope.owner, claims, scope.keep_done);
-      });
+  bool held = false;
+  try {
+    held = commit_with_settlement(scope, delivery, context);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::lock_timeout) throw;
+    // Its work is undone, and it is no fault of the handler: the message comes again, uncharged.
+    context.drop_transaction();
+    scope.metrics.count(scope.event("settlement_blocked"), 1, {{"store", scope.database.name()}});
+    return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = blocked_delay};
+  }
   if (!held) {
     delivery.lease_lost = true;
     log_lost_lease(scope, message);
   } else if (context.snoozed()) {
     scope.metrics.count(scope.event("snoozed"), 1, {{"store", scope.database.name()}});
-    scope.database.bell(scope.queue()).ring();  // somebody has to note when it comes back
+    delivery.comes_back_in = context.snoozed();
   } else {
     delivery.acked = true;
     scope.metrics.count(scope.event("acked"), 1, {{"store", scope.database.name()}});

@@ -132,8 +132,14 @@ void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vecto
 MonoTime LeaseKeeper::find_stops(MonoTime now, std::vector<Stop>& due) {
   MonoTime next = now + std::chrono::hours{1};
   std::vector<DeliveryPtr> hanging;
+  std::vector<DeliveryPtr> blocked;
   for (const auto& [id, delivery] : ledger_.held()) {
     if (!delivery->running) continue;
+    if (delivery->commit_began != MonoTime::max() && !delivery->relieved) {
+      const auto blocked_at = delivery->commit_began + commit_patience;
+      if (blocked_at <= now) blocked.push_back(delivery);
+      if (blocked_at > now) next = std::min<MonoTime>(next, blocked_at);
+    }
     const auto timeout = delivery->handler->options.timeout;
     // On an engine where nobody can write beside its transaction, its lease cannot be taken.
     const auto lost_at =
@@ -153,6 +159,7 @@ MonoTime LeaseKeeper::find_stops(MonoTime now, std::vector<Stop>& due) {
       next = std::min<MonoTime>(next, hangs_at);
     }
   }
+  for (const auto& delivery : blocked) holder_.relieve(delivery);
   for (const auto& delivery : hanging) holder_.give_up(delivery);
   return next;
 }

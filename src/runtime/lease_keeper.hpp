@@ -35,10 +35,16 @@ class LeaseKeeper {
     virtual void return_unstarted(const DeliveryPtr& delivery) = 0;
     /// Its handler was told to stop and is still there a lease later.
     virtual void give_up(const DeliveryPtr& delivery) = 0;
+    /// Its handler has returned, and its transaction waits, perhaps for a lock: another thread may
+    /// call handlers meanwhile.
+    virtual void relieve(const DeliveryPtr& delivery) = 0;
 
    protected:
     ~Holder() = default;
   };
+
+  /// How long the end of a handler's transaction may take before its thread is relieved.
+  static constexpr std::chrono::milliseconds commit_patience{250};
 
   LeaseKeeper(Holder& holder, WorkSource& source, Ledger& ledger, const QueueScope& scope,
               std::chrono::milliseconds lease)

@@ -1,6 +1,7 @@
 #include "runtime/queue_source.hpp"
 
 #include <algorithm>
+#include <deque>
 
 #include "dovetail/error.hpp"
 
@@ -12,7 +13,65 @@ constexpr std::chrono::milliseconds lock_patience{100};
 
 }  // namespace
 
+/// Claims that go through the queue, where a claim blocks other writers: most of the way is made
+/// before the transaction begins.
+class QueueSource::Scans {
+ public:
+  Scans(const QueueScope& scope, const WorkRequest& request) {
+    const bool looks = scope.database.transactions_exclude_writers();
+    for (const auto& order : request.claims) {
+      places_.emplace_back();
+      if (looks && order.scans && order.topics != nullptr) {
+        scope.database.read(
+            [&](storage::ReadSession& session) {
+              places_.back() = scope.consumer.look_ahead(session, order);
+            },
+            {.service = true, .stop = request.stop});
+      }
+      if (goes_on(places_.size() - 1)) continue;
+      orders_.push_back(order);
+      if (places_.back()) orders_.back().after = &places_.back()->passed;
+    }
+  }
+
+  /// The claims that are left to make.
+  [[nodiscard]] std::span<const storage::ClaimOrder> orders() const { return orders_; }
+
+  /// The answers to all claims of the request.
+  [[nodiscard]] std::vector<storage::Claimed> answers(std::vector<storage::Claimed> claimed) const {
+    std::vector<storage::Claimed> all;
+    auto next = claimed.begin();
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (!goes_on(i)) {
+        all.push_back(std::move(*next++));
+        continue;
+      }
+      all.emplace_back();
+      all.back().passed = places_[i]->passed;
+      all.back().unfinished = true;
+    }
+    return all;
+  }
+
+ private:
+  [[nodiscard]] bool goes_on(std::size_t i) const { return places_[i] && places_[i]->unfinished; }
+
+  std::deque<std::optional<storage::LookAhead>> places_;  // they stay where they are
+  std::vector<storage::ClaimOrder> orders_;
+};
+
 WorkResult QueueSource::settle_and_claim(const WorkRequest& request) {
+  const Scans scans(scope_, request);
+  auto rest = request;
+  rest.claims = scans.orders();
+  WorkResult result;
+  if (!rest.settlements.empty() || !rest.claims.empty()) result = settle_then_claim(rest);
+  if (rest.careful && !result.settleable) result.settleable.emplace();
+  result.claimed = scans.answers(std::move(result.claimed));
+  return result;
+}
+
+WorkResult QueueSource::settle_then_claim(const WorkRequest& request) {
   if (request.careful) return settle_carefully(request);
   try {
     return settle_all(request);

@@ -20,6 +20,9 @@ class QueueSource final : public WorkSource {
   }
 
  private:
+  class Scans;
+
+  WorkResult settle_then_claim(const WorkRequest& request);
   WorkResult settle_all(const WorkRequest& request);
   WorkResult settle_carefully(const WorkRequest& request);
 

@@ -16,6 +16,10 @@ constexpr int scan_share = 50;
 constexpr milliseconds longest_scan_pause{60'000};
 /// A new message does not wait for a claim from the start that takes longer: it is claimed first.
 constexpr milliseconds cheap_scan{2};
+/// How many messages a claim examines in a row: first, while there is no other work, and later,
+/// when new messages should not wait for it (about half a millisecond).
+constexpr int first_look_at = 20'000;
+constexpr int look_at_once = 2'000;
 /// A wait that nobody sees the end of, and that no clock overflows at.
 constexpr milliseconds longest_due = std::chrono::hours{24 * 365};
 /// A handler with a concurrency limit is given messages for about so long ahead.
@@ -99,7 +103,8 @@ PlannedClaim Subscription::begin_claim(std::size_t wanted, std::uint64_t trip, M
     claim.after = marks_;
   }
   claim.asks_next_due = !more_ || (claim.scans && !claims_streams());
-  rung_ = false;
+  claim.look_at = has_marks_ ? look_at_once : first_look_at;
+  claim.rung = std::exchange(rung_, false);
   if (now >= due_at_ && !goes_on) due_at_ = MonoTime::max();
   return claim;
 }
@@ -153,6 +158,8 @@ void Subscription::note_cut(const PlannedClaim& claim) {
 }
 
 void Subscription::go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed) {
+  // A part of a scan has not looked for the message that rang.
+  if (claim.scans && claim.rung) rung_ = true;
   if (!claim.scans && scan_place_) return;  // the scan that waits comes along here
   scan_from_start_ = claim.from_start;
   scan_place_ = claim.after.value_or(storage::QueueMarks{});

@@ -37,6 +37,8 @@ struct PlannedClaim {
   bool scans = false;       // goes through the queue, perhaps in several round trips
   bool from_start = false;  // of all of it
   bool asks_next_due = false;
+  bool rung = false;   // a message may have come before it began
+  int look_at = 0;     // how many messages to examine before other work has its turn
   bool alone = false;  // no other claim of the subscription was under way when it began
 };
 

@@ -129,13 +129,11 @@ bool WorkerPool::find_turn(Turn& turn) {
 /// False when this thread hung and another one has taken its place.
 bool WorkerPool::end_turn(const Turn& turn) {
   auto& delivery = *turn.delivery;
-  if (!delivery.hangs) {
-    if (turn.limit_key != nullptr) {
-      if (--running_[turn.limit_key] == 0) running_.erase(turn.limit_key);
-      wakes_.notify_one();  // this thread may take another delivery first
-    }
-    return true;
+  if (turn.limit_key != nullptr && !delivery.gave_limit) {
+    if (--running_[turn.limit_key] == 0) running_.erase(turn.limit_key);
+    wakes_.notify_one();  // this thread may take another delivery first
   }
+  if (!delivery.hangs) return true;
   if (!delivery.replaced) {
     std::erase(unreplaced_, turn.delivery);
     ++live_;
@@ -153,14 +151,28 @@ bool WorkerPool::end_turn(const Turn& turn) {
 }
 
 void WorkerPool::replace(const DeliveryPtr& delivery) {
-  std::list<std::thread> ended;
   {
     const std::lock_guard lock(mutex_);
-    delivery->hangs = true;
+    delivery->gave_limit = true;
     if (delivery->handler->options.concurrency > 0) {
       if (--running_[delivery->handler->limit_key()] == 0)
         running_.erase(delivery->handler->limit_key());
     }
+  }
+  relieve(delivery);
+}
+
+bool WorkerPool::can_relieve() const {
+  const std::lock_guard lock(mutex_);
+  return replacements_ < threads_;
+}
+
+void WorkerPool::relieve(const DeliveryPtr& delivery) {
+  std::list<std::thread> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    if (delivery->hangs) return;
+    delivery->hangs = true;
     --live_;
     try {
       if (replacements_ < threads_ && !closed_) {

@@ -58,6 +58,10 @@ class WorkerPool {
   void remove(const Client& client);
   /// The handler of this delivery hangs: another thread takes the place of its thread.
   void replace(const DeliveryPtr& delivery);
+  /// The same, but the delivery keeps its place in the limit of its handler.
+  void relieve(const DeliveryPtr& delivery);
+  /// False when as many threads have been added as there were at the start.
+  [[nodiscard]] bool can_relieve() const;
 
   /// Threads whose handlers return.
   [[nodiscard]] int live_threads() const { return live_; }
@@ -86,7 +90,7 @@ class WorkerPool {
 
   const int threads_;
   const Logger log_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wakes_;
   bool closed_ = false;
   std::vector<Line> lines_;

@@ -184,7 +184,8 @@ std::shared_ptr<Writer> Database::writer() {
   std::lock_guard lock(writer_mutex_);
   if (!writer_) {
     require_directory(path_);
-    writer_ = std::make_shared<Writer>(path_, options_.busy_timeout, options_.log, name_);
+    writer_ =
+        std::make_shared<Writer>(path_, options_.busy_timeout, options_.log, name_, &closing_);
   }
   return writer_;
 }
@@ -226,11 +227,12 @@ void Database::write(const storage::WriteOptions& options, const WriteBody& body
     if (options.stop.stop_requested())
       throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
     std::vector<storage::WakeUp> wake_ups;
-    writer()->submit([&](Connection& connection) {
+    const auto run_body = [&](Connection& connection) {
       WriteSession session(connection);
       body(session, attempt);
       wake_ups = session.wake_ups();
-    });
+    };
+    writer()->submit(run_body, options.stop);
     wake(wake_ups);
   };
   storage::run_with_retry(*options_.clock, options_.log, retry_policy(), options, run);
@@ -239,6 +241,12 @@ void Database::write(const storage::WriteOptions& options, const WriteBody& body
 /// Other processes watch the file.
 void Database::wake(std::span<const storage::WakeUp> wake_ups) {
   for (const auto& each : wake_ups) bells().ring(each.queue);
+}
+
+void Database::cancel_calls() {
+  closing_ = true;
+  const std::lock_guard lock(writer_mutex_);
+  if (writer_) writer_->wake_all();
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {

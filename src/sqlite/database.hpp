@@ -1,6 +1,7 @@
 // An SQLite file behind the storage seam.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,6 +36,7 @@ class Database final : public storage::Database {
   void read(const ReadBody& body, const storage::ReadOptions& options) override;
   void write(const storage::WriteOptions& options, const WriteBody& body) override;
   [[nodiscard]] bool transactions_exclude_writers() const override { return true; }
+  void cancel_calls() override;
   void close_idle() override;
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
@@ -59,6 +61,7 @@ class Database final : public storage::Database {
   std::string name_;
   storage::StatementTexts texts_;
   storage::Pool<Connection> readers_;
+  std::atomic<bool> closing_{false};
   std::mutex writer_mutex_;
   std::shared_ptr<Writer> writer_;
   std::uint64_t closed_writers_steps_ = 0;

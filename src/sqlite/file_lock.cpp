@@ -30,7 +30,8 @@ FileLock::~FileLock() {
   ::close(fd_);
 }
 
-bool FileLock::try_lock_for(std::chrono::milliseconds patience) {
+bool FileLock::try_lock_for(std::chrono::milliseconds patience,
+                            const std::function<bool()>& stopped) {
   // By the system's clock: other processes hold the lock in real time.
   const auto give_up_at = std::chrono::steady_clock::now() + patience;
   // flock() has no time limit, and a stopped process may hold the lock for ever: ask again, soon at
@@ -38,7 +39,7 @@ bool FileLock::try_lock_for(std::chrono::milliseconds patience) {
   for (auto pause = std::chrono::microseconds{50}; ::flock(fd_, LOCK_EX | LOCK_NB) != 0;
        pause = std::min(pause * 2, std::chrono::microseconds{1'000})) {
     if (errno != EWOULDBLOCK && errno != EINTR) return false;
-    if (std::chrono::steady_clock::now() >= give_up_at) return false;
+    if (std::chrono::steady_clock::now() >= give_up_at || stopped()) return false;
     const auto jittered = static_cast<double>(pause.count()) * (0.5 + core::random_unit());
     std::this_thread::sleep_for(std::chrono::microseconds{static_cast<std::int64_t>(jittered)});
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 
 namespace dovetail::sqlite {
@@ -17,8 +18,9 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  /// False when another holder did not let go in time.
-  [[nodiscard]] bool try_lock_for(std::chrono::milliseconds patience);
+  /// False when another holder did not let go in time, or `stopped` became true.
+  [[nodiscard]] bool try_lock_for(std::chrono::milliseconds patience,
+                                  const std::function<bool()>& stopped);
   void unlock();
 
  private:

@@ -30,6 +30,10 @@ std::size_t run_length(std::span<const std::int64_t> rows) {
   return count;
 }
 
+std::size_t index_of(std::int64_t lane) {
+  return static_cast<std::size_t>(lane - storage::lowest_priority);
+}
+
 /// A topic that the claim takes. Null: it takes all topics. No topic is empty.
 std::optional<std::string_view> one_topic(const storage::TopicFilter* topics) {
   if (topics == nullptr) return std::nullopt;
@@ -54,10 +58,33 @@ storage::Claimed QueueClaim::run() {
   return std::move(claimed_);
 }
 
-void QueueClaim::claim_lane(std::int64_t lane) {
-  const auto index = static_cast<std::size_t>(lane - storage::lowest_priority);
+storage::LookAhead QueueClaim::look_ahead() {
+  storage::LookAhead look;
+  if (order_.after != nullptr) look.passed = *order_.after;
+  for (auto lane = lane_below(context_, connection_, storage::highest_priority + 1); lane;
+       lane = lane_below(context_, connection_, *lane)) {
+    const auto place = place_in(*lane);
+    const auto bound = leap_bound(place);
+    if (!bound) continue;  // few messages are left
+    const auto found = leap(place, bound, 1);
+    auto& passed = look.passed[index_of(*lane)];
+    passed = *bound;
+    look.unfinished = found.empty();
+    if (!found.empty()) passed = {.ready_at = found[0].ready_at, .id = {}, .row = found[0].seq - 1};
+    break;
+  }
+  return look;
+}
+
+QueueClaim::Place QueueClaim::place_in(std::int64_t lane) const {
   Place place{.lane = lane};
-  if (order_.after != nullptr && (*order_.after)[index]) place.from = *(*order_.after)[index];
+  if (order_.after == nullptr) return place;
+  if (const auto& mark = (*order_.after)[index_of(lane)]) place.from = *mark;
+  return place;
+}
+
+void QueueClaim::claim_lane(std::int64_t lane) {
+  auto place = place_in(lane);
   // Bounded: a long row of paused messages is parked in several transactions. Each wakes the
   // workers, because they watch the file for changes.
   for (int rounds = 0;
@@ -93,7 +120,7 @@ bool QueueClaim::take(std::vector<DueRow>& rows) {
 }
 
 void QueueClaim::note_passed(const Place& place) {
-  auto& passed = claimed_.passed[static_cast<std::size_t>(place.lane - storage::lowest_priority)];
+  auto& passed = claimed_.passed[index_of(place.lane)];
   if (claimed_.unfinished) {
     passed = place.from;
   } else if (place.is_end && !claimed_.cut) {
@@ -158,35 +185,36 @@ std::optional<storage::QueueMark> QueueClaim::leap_bound(const Place& place) {
   return storage::QueueMark{cursor.time(Column::ready_at), {}, cursor.integer(Column::row_at)};
 }
 
-std::vector<std::int64_t> QueueClaim::leap(Place& place, std::size_t most) {
-  const auto stop = leap_bound(place);
-  const auto bound = stop.value_or(storage::QueueMark{
+std::vector<QueueClaim::LeapRow> QueueClaim::leap(const Place& place,
+                                                  const std::optional<storage::QueueMark>& bound,
+                                                  std::size_t most) {
+  using Column = sql::columns::claim_step_leap;
+  const auto end = bound.value_or(storage::QueueMark{
       .ready_at = now_, .id = {}, .row = std::numeric_limits<std::int64_t>::max()});
   const auto& filter = *order_.topics;
   const auto topics = core::to_json(filter.topics);
-  std::vector<std::int64_t> found;
+  std::vector<LeapRow> found;
   auto cursor = context_.run(connection_, context_.sql.claim_step_leap);
   cursor.bind(place.lane)
-      .bind(bound.ready_at)
+      .bind(end.ready_at)
       .bind(place.from.ready_at)
       .bind(place.from.row)
-      .bind(bound.row);
+      .bind(end.row);
   cursor.bind(now_).bind(std::string_view{topics}).bind(std::int64_t{filter.except ? 1 : 0});
   cursor.bind(static_cast<std::int64_t>(most));
-  while (cursor.step()) found.push_back(cursor.integer(0));
-  if (found.size() == most) return found;  // more may lie before the bound
-  place.from = bound;
-  place.is_end = !stop;
-  claimed_.unfinished = stop && order_.look_at > 0;
+  while (cursor.step())
+    found.push_back({cursor.integer(Column::row_at), cursor.time(Column::ready_at)});
   return found;
 }
 
 std::vector<QueueClaim::DueRow> QueueClaim::due_rows_far_away(Place& place, std::size_t most) {
-  const auto before = place;
-  const auto found = leap(place, most);
+  const auto bound = leap_bound(place);
+  const auto found = leap(place, bound, most);
+  std::vector<std::int64_t> seqs;
+  for (const auto& each : found) seqs.push_back(each.seq);
   std::vector<DueRow> rows;
-  rows.reserve(found.size());
-  for (std::span<const std::int64_t> left = found; !left.empty() && !full_;) {
+  rows.reserve(seqs.size());
+  for (std::span<const std::int64_t> left = seqs; !left.empty() && !full_;) {
     const auto count = run_length(left);
     auto cursor = context_.run(connection_, context_.sql.claim_step_rows);
     cursor.bind(left.front()).bind(left[count - 1]);
@@ -194,10 +222,11 @@ std::vector<QueueClaim::DueRow> QueueClaim::due_rows_far_away(Place& place, std:
     }
     left = left.subspan(count);
   }
-  if (rows.size() < found.size()) {  // the rest is too large for now: the claim has not passed it
-    place = before;
-    claimed_.unfinished = false;
-  }
+  // Rows that are too large for now, or that lie behind a full batch, are not passed.
+  if (rows.size() < seqs.size() || seqs.size() == most) return rows;
+  if (bound) place.from = *bound;
+  place.is_end = !bound;
+  claimed_.unfinished = bound && order_.look_at > 0;
   return rows;
 }
 

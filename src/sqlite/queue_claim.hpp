@@ -20,12 +20,21 @@ class QueueClaim {
 
   storage::Claimed run();
 
+  /// Instead of run(), in a read session: passes over messages of topics that the claim does not
+  /// take. It leaves the end of each priority to run(), which sees all messages: a transaction that
+  /// is open now may have stored a message there.
+  storage::LookAhead look_ahead();
+
  private:
   /// A due message that the claim may take.
   struct DueRow {
     storage::ClaimedEntry entry;
     std::int64_t seq = 0;
     bool lost = false;  // its lease expired
+  };
+  struct LeapRow {
+    std::int64_t seq = 0;
+    WallTime ready_at;
   };
   /// The claim's position in one priority.
   struct Place {
@@ -34,6 +43,7 @@ class QueueClaim {
     bool is_end = false;
   };
 
+  [[nodiscard]] Place place_in(std::int64_t lane) const;
   void claim_lane(std::int64_t lane);
   /// Leases the rows that may be claimed. Returns whether all of them were.
   bool take(std::vector<DueRow>& rows);
@@ -45,7 +55,9 @@ class QueueClaim {
   std::vector<DueRow> due_rows_far_away(Place& place, std::size_t most);
   /// The end of the rows that leap() examines; absent when fewer rows are left.
   std::optional<storage::QueueMark> leap_bound(const Place& place);
-  std::vector<std::int64_t> leap(Place& place, std::size_t most);
+  /// The rows that the claim may take, up to the bound.
+  std::vector<LeapRow> leap(const Place& place, const std::optional<storage::QueueMark>& bound,
+                            std::size_t most);
   /// Returns whether the claim may return the row's message. If not, the message fails or is
   /// parked.
   bool may_claim(DueRow& row);

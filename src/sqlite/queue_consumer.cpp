@@ -33,6 +33,11 @@ storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
   return QueueClaim{context_, connection, order}.run();
 }
 
+storage::LookAhead QueueConsumer::look_ahead(storage::ReadSession& session,
+                                             const storage::ClaimOrder& order) {
+  return QueueClaim{context_, ReadSession::of(session), order}.look_ahead();
+}
+
 storage::WorkAnswer QueueConsumer::work(storage::WriteSession& session,
                                         const storage::WorkOrder& order) {
   QueueSettlement settling{context_, WriteSession::of(session), order.owner};

@@ -65,16 +65,17 @@ std::exception_ptr own_copy(const std::exception_ptr& shared) {
 }  // namespace
 
 Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log,
-               std::string store)
+               std::string store, const std::atomic<bool>* cancelled)
     : path_(path),
       store_(std::move(store)),
       busy_timeout_(busy_timeout),
       log_(std::move(log)),
       file_lock_(path + "-lock"),
+      cancelled_(cancelled),
       checkpoint_at_(checkpoint_frames) {
   // Several processes may turn a new file into a WAL database at once, which SQLite answers with
   // BUSY.
-  if (!file_lock_.try_lock_for(busy_timeout_))
+  if (!file_lock_.try_lock_for(busy_timeout_, [this] { return is_stopped(nullptr); }))
     throw_busy(path_ + ": another process holds the write lock");
   try {
     connection_ = Connection::open(path_, Connection::Mode::read_write, busy_timeout_, wal_vfs());
@@ -83,6 +84,7 @@ Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, 
       throw InvalidOperation(path_ + " does not support WAL (journal_mode is " + mode + ")");
     connection_->script("configure", "pragma journal_size_limit = 67108864");
     sqlite3_wal_hook(connection_->native(), &remember_frames, &wal_frames_);
+    sqlite3_busy_handler(connection_->native(), &Writer::on_busy, this);
     checkpointer_ = Connection::open(path_, Connection::Mode::read_write, busy_timeout_);
   } catch (...) {
     file_lock_.unlock();
@@ -91,15 +93,16 @@ Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, 
   file_lock_.unlock();
 }
 
-void Writer::submit(const Body& body) {
+void Writer::submit(const Body& body, const std::stop_token& stop) {
   if (holder_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
     throw InvalidOperation(
         "this thread has a transaction open on the same SQLite database, and would wait for "
         "itself: "
         "pass that transaction to the call, or end it first");
   }
-  Submission submission{&body, nullptr, {}};
-  if (enter(submission) || !wait_until_done(submission)) lead();
+  Submission submission{&body, stop, nullptr, {}};
+  const std::stop_callback wake_waiting(stop, [this] { wake_all(); });
+  if (enter(submission) || !wait_until_done(submission)) lead(submission);
   if (submission.error) std::rethrow_exception(submission.error);
 }
 
@@ -150,13 +153,27 @@ void Writer::await_queued(int count, std::chrono::steady_clock::time_point deadl
   awaited_.store(0);
 }
 
+/// Takes a submission that nobody has begun out of the queue, as cancelled.
+bool Writer::withdraw(Submission& submission) {
+  {
+    std::lock_guard lock(queue_mutex_);
+    const auto place = std::ranges::find(queue_, &submission);
+    if (place == queue_.end() || submission.state.load() == State::leads) return false;
+    queue_.erase(place);
+    queued_.store(static_cast<int>(queue_.size()));
+  }
+  submission.error = std::make_exception_ptr(cancelled_error());
+  return true;
+}
+
 /// False when the caller has become the writer before its submission was done.
-bool Writer::wait_until_done(const Submission& submission) {
+bool Writer::wait_until_done(Submission& submission) {
   const auto give_up_at = std::chrono::steady_clock::now() + longest_awake;
   for (;;) {
     const int seen = events_.load(std::memory_order_acquire);
     const auto state = submission.state.load(std::memory_order_acquire);
     if (state != State::waiting) return state == State::done;
+    if (is_stopped(&submission) && withdraw(submission)) return true;
     const bool told =
         awake_.fetch_add(1) < most_awake && transaction_time_.load() < longest_awake &&
         yield_until(give_up_at, [&] { return events_.load(std::memory_order_acquire) != seen; });
@@ -166,16 +183,17 @@ bool Writer::wait_until_done(const Submission& submission) {
 }
 
 /// Writes for everybody who waits, the caller among them, and passes the role on.
-void Writer::lead() {
+void Writer::lead(Submission& own) {
   Batch batch;
   try {
-    take_turn();
+    take_turn(&own);
   } catch (...) {
-    take_queued(batch);
+    give_up(own, batch);
     mark_done(batch, std::current_exception());
     pass_on();
     return;
   }
+  beginner_ = &own;
   const auto begun = std::chrono::steady_clock::now();
   std::exception_ptr error;
   try {
@@ -183,6 +201,7 @@ void Writer::lead() {
   } catch (...) {
     error = std::current_exception();
     rollback_if_open();
+    if (batch.empty()) give_up(own, batch);
   }
   transaction_time_.store(std::chrono::steady_clock::now() - begun);
   // Those who waited for this commit and those who came meanwhile are the crowd to expect next.
@@ -192,9 +211,23 @@ void Writer::lead() {
     wake_all();  // a checkpoint takes its time, and nobody has to wait for it
     checkpoint();
   }
+  beginner_ = nullptr;
   file_lock_.unlock();
   end_turn();
   pass_on();
+}
+
+/// No transaction could begin. A caller that was stopped leaves alone, and the next in line tries.
+/// Otherwise all submissions that wait move to the batch: they fail together.
+void Writer::give_up(Submission& own, Batch& batch) {
+  if (is_stopped(&own)) {
+    std::lock_guard lock(queue_mutex_);
+    std::erase(queue_, &own);
+    queued_.store(static_cast<int>(queue_.size()));
+    own.error = std::current_exception();
+    return;
+  }
+  take_queued(batch);
 }
 
 /// Moves what waits in the queue to the batch; answers how many that were.
@@ -212,11 +245,11 @@ std::size_t Writer::take_queued(Batch& batch) {
 /// All who wait, in one transaction, and those who come while it is being written. The first that
 /// fails spoils it for the others: then each gets a savepoint.
 void Writer::run_together(Batch& batch) {
-  take_queued(batch);
   const auto expected = crowd_;
   const auto patience = std::min<std::chrono::nanoseconds>(commit_time_.load(), longest_gathering);
   const auto start_at = std::chrono::steady_clock::now() + patience;
-  begin();
+  begin();  // before anything is taken from the queue: those who wait may still leave it
+  take_queued(batch);
   std::size_t done = 0;
   try {
     Connection::Gathering gathering(*connection_);

@@ -11,6 +11,9 @@
 //
 // An interactive transaction takes the writer's turn and its connection for as long as it lasts.
 //
+// A caller whose stop token is set leaves the queue as long as nobody has begun its work. So a lock
+// of another process, which lasts as long as that process likes, does not delay a stop.
+//
 // All times are of the system's clock: they are the times that commits and waiting for locks take.
 //
 // Threads: submit() and Hold from any.
@@ -24,11 +27,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/owner_process.hpp"
+#include "dovetail/error.hpp"
 #include "dovetail/log.hpp"
 #include "sqlite/connection.hpp"
 #include "sqlite/file_lock.hpp"
@@ -40,15 +45,18 @@ class Writer {
   using Body = std::function<void(Connection&)>;
 
   /// Opens the file for writing, creating it if need be, and puts it into WAL mode. `store` is the
-  /// database's name in logs.
+  /// database's name in logs. Once `*cancelled` is true, calls without a stop token do not wait
+  /// for the lock any more; wake_all() tells those that sleep.
   Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log,
-         std::string store);
+         std::string store, const std::atomic<bool>* cancelled = nullptr);
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
   /// Runs `body` in a transaction, perhaps on another caller's thread; returns when what it wrote
-  /// is durable, or throws what it threw.
-  void submit(const Body& body);
+  /// is durable, or throws what it threw. Throws ErrorKind::cancelled when `stop` comes before the
+  /// body has begun.
+  void submit(const Body& body, const std::stop_token& stop = {});
+  void wake_all();
 
   /// Grows when a commit of this process begins, and again when it ends: odd while one is under
   /// way.
@@ -81,6 +89,7 @@ class Writer {
   enum class State : int { waiting, leads, done };
   struct Submission {
     const Body* body;
+    std::stop_token stop;
     std::exception_ptr error;
     std::atomic<State> state{State::waiting};
   };
@@ -89,8 +98,10 @@ class Writer {
   bool enter(Submission& submission);
   template <class Ready>
   bool yield_until(std::chrono::steady_clock::time_point deadline, const Ready& ready);
-  bool wait_until_done(const Submission& submission);
-  void lead();
+  bool wait_until_done(Submission& submission);
+  bool withdraw(Submission& submission);
+  void lead(Submission& own);
+  void give_up(Submission& own, Batch& batch);
   std::size_t take_queued(Batch& batch);
   void await_queued(int count, std::chrono::steady_clock::time_point deadline);
   void run_together(Batch& batch);
@@ -98,10 +109,17 @@ class Writer {
   bool run_in_savepoint(Submission& submission);
   static void mark_done(const Batch& batch, const std::exception_ptr& error);
   void pass_on();
-  void wake_all();
 
   [[noreturn]] static void throw_busy(const std::string& what);
-  void take_turn();
+  [[nodiscard]] static Error cancelled_error();
+  /// A call without a stop token ends when the writer is cancelled.
+  [[nodiscard]] bool is_stopped(const Submission* waiting) const {
+    if (waiting != nullptr && waiting->stop.stop_possible()) return waiting->stop.stop_requested();
+    return cancelled_ != nullptr && cancelled_->load();
+  }
+  static int on_busy(void* writer, int calls);
+  /// `waiting` is the caller's submission; null for an interactive transaction.
+  void take_turn(const Submission* waiting);
   void end_turn();
   void begin();
   void commit();
@@ -117,7 +135,10 @@ class Writer {
   FileLock file_lock_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Connection> checkpointer_;
+  const std::atomic<bool>* const cancelled_;  // may be null
   // Whoever has the turn may touch what follows, up to the turn itself.
+  const Submission* beginner_ = nullptr;  // whose stop token ends waiting for SQLite's own lock
+  std::chrono::steady_clock::time_point busy_since_{};
   std::size_t crowd_ = 1;        // how many callers took part lately
   int wal_frames_ = 0;           // in the WAL after the last commit
   int checkpoint_at_;            // frames: when the next checkpoint is due

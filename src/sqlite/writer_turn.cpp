@@ -1,35 +1,66 @@
 // The turn to write: who has it, its transaction, and checkpoints between two of them.
 #include <sqlite3.h>
 
+#include <algorithm>
+
 #include "dovetail/error.hpp"
 #include "sqlite/error.hpp"
 #include "sqlite/wal_vfs.hpp"
 #include "sqlite/writer.hpp"
 
 namespace dovetail::sqlite {
+namespace {
+
+/// How often those who wait for a lock look at their stop tokens.
+constexpr std::chrono::milliseconds stop_check_interval{20};
+
+}  // namespace
 
 void Writer::throw_busy(const std::string& what) {
   throw Error({ErrorKind::transient, "5", "begin"}, what);
 }
 
-void Writer::take_turn() {
+Error Writer::cancelled_error() {
+  return Error({ErrorKind::cancelled, "", "begin"}, "stopped while it waited for the write lock");
+}
+
+void Writer::take_turn(const Submission* waiting) {
+  const auto stopped = [&] { return is_stopped(waiting); };
   {
+    const auto give_up_at = std::chrono::steady_clock::now() + busy_timeout_;
     std::unique_lock lock(turn_mutex_);
     const auto ticket = next_ticket_++;
     turn_queue_.push_back(ticket);
-    const bool mine = turn_changed_.wait_for(
-        lock, busy_timeout_, [&] { return !turn_taken_ && turn_queue_.front() == ticket; });
+    const auto mine = [&] { return !turn_taken_ && turn_queue_.front() == ticket; };
+    while (!mine() && !stopped() && std::chrono::steady_clock::now() < give_up_at) {
+      turn_changed_.wait_for(lock, stop_check_interval, mine);
+    }
+    const bool gets_it = mine();
     std::erase(turn_queue_, ticket);
-    if (!mine) {
+    if (!gets_it) {
       turn_changed_.notify_all();
+      if (stopped()) throw cancelled_error();
       throw_busy(path_ + ": a transaction of this process holds the write lock");
     }
     turn_taken_ = true;
   }
-  if (!file_lock_.try_lock_for(busy_timeout_)) {
+  if (!file_lock_.try_lock_for(busy_timeout_, stopped)) {
     end_turn();
+    if (stopped()) throw cancelled_error();
     throw_busy(path_ + ": another process holds the write lock");
   }
+}
+
+/// SQLite calls it while a connection that is not Dovetail's holds the lock of the file. Returns
+/// zero to give up.
+int Writer::on_busy(void* writer, int calls) {
+  auto& self = *static_cast<Writer*>(writer);
+  const auto now = std::chrono::steady_clock::now();
+  if (calls == 0) self.busy_since_ = now;
+  if (self.is_stopped(self.beginner_) || now - self.busy_since_ >= self.busy_timeout_) return 0;
+  const auto pause = std::min(std::chrono::milliseconds{1 + calls}, stop_check_interval);
+  std::this_thread::sleep_for(pause);
+  return 1;
 }
 
 void Writer::end_turn() {
@@ -44,7 +75,12 @@ void Writer::begin() {
   connection_->forget_failure();
   forget_gathered(connection_->native());
   static const std::string text = "begin immediate";
-  connection_->control("begin", text);
+  try {
+    connection_->control("begin", text);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::transient && is_stopped(beginner_)) throw cancelled_error();
+    throw;
+  }
 }
 
 void Writer::commit() {
@@ -98,7 +134,7 @@ Writer::Hold::Hold(Writer& writer) : writer_(writer) {
     throw InvalidOperation(
         "this thread has a transaction open on the same SQLite database already");
   }
-  writer_.take_turn();
+  writer_.take_turn(nullptr);
   try {
     writer_.begin();
   } catch (...) {

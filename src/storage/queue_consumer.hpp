@@ -53,8 +53,16 @@ struct ClaimOrder {
   /// An engine whose claims block other writers may stop after it has examined this many messages.
   /// Zero: it must not stop.
   int look_at = 0;
+  /// The claim goes through the queue: look_ahead() may come first.
+  bool scans = false;
   /// Claims messages of streams, instead of messages without a stream.
   bool streams = false;
+};
+
+/// The result of looking through the queue before a claim.
+struct LookAhead {
+  QueueMarks passed{};      ///< Where the claim may begin: it would find no message before.
+  bool unfinished = false;  ///< No message was found yet. Continue at `passed` before claiming.
 };
 
 /// A claimed message, and the position in the queue where the claim found it.
@@ -121,6 +129,10 @@ class QueueConsumer {
   /// Claims messages by priority, then by the time when they became ready.
   virtual Claimed claim(WriteSession& session, const ClaimOrder& order) = 0;
 
+  /// Examines up to `look_at` messages from `after` on, for a claim that scans. It reads only, so
+  /// that the claim, which blocks other writers, does not have to examine them.
+  virtual LookAhead look_ahead(ReadSession& session, const ClaimOrder& order) = 0;
+
   /// Settles the finished claims and claims the next batch, in one round trip if the engine has
   /// round trips.
   virtual WorkAnswer work(WriteSession& session, const WorkOrder& order) = 0;
@@ -129,6 +141,10 @@ class QueueConsumer {
   /// locked until the transaction ends. An engine without row locks returns all of them.
   virtual std::vector<Claim> settleable(WriteSession& session, OwnerToken owner,
                                         std::span<const Claim> claims) = 0;
+
+  /// Settlements in this transaction wait no longer for a lock: then they fail with
+  /// ErrorKind::lock_timeout. An engine without row locks does nothing.
+  virtual void limit_lock_waits(WriteSession& session, std::chrono::milliseconds patience) = 0;
 
   /// Resets the count of lost leases of messages whose owner is alive: they did not kill it.
   virtual void absolve(WriteSession& session, std::span<const MessageId> ids) = 0;

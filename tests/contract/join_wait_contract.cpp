@@ -530,5 +530,22 @@ TEST_P(JoinWaitContract, CommitAndSnoozeKeepsWhatAHandlerWrote) {
   EXPECT_EQ(found(id).message.attempts, 0);
 }
 
+TEST_P(JoinWaitContract, ACommitAndSnoozeOfNoTimeIsClaimedAgainOnceItsHandlerHasReturned) {
+  auto options = backend.options();
+  options.worker.poll_interval = options.worker.idle_poll_interval = std::chrono::minutes{10};
+  auto patient = Platform::open(backend.url(), options);
+  std::atomic<int> calls{0};
+  patient.on("staged", [&](const Message&, HandlerContext& context) {
+    context.transaction().execute("select 1");
+    if (++calls < 20) context.commit_and_snooze(milliseconds{0});
+  });
+  const auto id = outbox.enqueue({.topic = "staged"});
+  patient.start();
+  ASSERT_TRUE(ended(id, MessageStatus::done));
+  EXPECT_EQ(calls, 20);
+  EXPECT_EQ(backend.number("select claim_epoch from " + backend.table("outbox_messages")), 20)
+      << "no claim came while the handler still had the message";
+}
+
 }  // namespace
 }  // namespace dovetail::testing

@@ -82,6 +82,44 @@ TEST_P(SubscriptionContract, OwnMessagesAreFoundBehindManyOfOthers) {
   EXPECT_THAT(claim_topics({"mi\"ne", "mine"}), SizeIs(2));
 }
 
+TEST_P(SubscriptionContract, ALookAheadPassesOverMessagesOfOtherTopicsOnly) {
+  outbox.enqueue_many(
+      std::vector<EnqueueRequest>(2'500, {.topic = "foreign", .payload = {}, .priority = 2}));
+  const auto urgent = outbox.enqueue({.topic = "mine", .priority = 2});
+  outbox.enqueue_many(
+      std::vector<EnqueueRequest>(1'500, {.topic = "foreign", .payload = {}, .priority = 2}));
+  enqueue(1'500, "foreign");
+  const auto ordinary = outbox.enqueue({.topic = "mine"});
+  const auto database = backend.open_database();
+  auto& consumer = database->queue("outbox").consumer;
+  const storage::TopicFilter mine{.topics = {"mine"}};
+  storage::QueueMarks marks{};
+  std::vector<MessageId> claimed;
+  for (int steps = 0; steps < 20 && claimed.size() < 2; ++steps) {
+    const storage::ClaimOrder order{.owner = owner,
+                                    .batch_size = 10,
+                                    .lease = seconds{30},
+                                    .max_attempts = 10,
+                                    .after = &marks,
+                                    .topics = &mine,
+                                    .look_at = 1'000,
+                                    .scans = true};
+    storage::LookAhead look;
+    database->read(
+        [&](storage::ReadSession& session) { look = consumer.look_ahead(session, order); });
+    marks = look.passed;
+    if (look.unfinished) continue;
+    storage::Claimed found;
+    database->write(
+        {}, [&](storage::WriteSession& session) { found = consumer.claim(session, order); });
+    for (const auto& each : found.entries) claimed.push_back(each.claimed.message.id);
+    for (std::size_t lane = 0; lane < marks.size(); ++lane) {
+      if (found.passed[lane]) marks[lane] = found.passed[lane];
+    }
+  }
+  EXPECT_THAT(claimed, ::testing::ElementsAre(urgent, ordinary));
+}
+
 TEST_P(SubscriptionContract, AWorkerLeavesTopicsWithoutAHandlerToOthers) {
   enqueue(60'000, "foreign");
   std::atomic<int> handled{0};

@@ -9,10 +9,10 @@ using std::chrono::milliseconds;
 
 class PostgresBlockedSettlement : public ::testing::Test {
  protected:
-  Platform open_worker() {
+  Platform open_worker(milliseconds lease) {
     auto options = backend.options();
     options.worker.threads = 2;
-    options.worker.lease = milliseconds{1'500};
+    options.worker.lease = lease;
     options.worker.poll_interval = milliseconds{20};
     return Platform::open(backend.url(), options);
   }
@@ -38,7 +38,7 @@ class PostgresBlockedSettlement : public ::testing::Test {
   Platform platform = backend.open();
   std::atomic<int> steps{0};
   std::atomic<int> others{0};
-  Platform worker = open_worker();
+  Platform worker = open_worker(milliseconds{1'500});
 };
 
 TEST_F(PostgresBlockedSettlement, AJoinThatIsLockedStopsOnlyItsSteps) {
@@ -82,6 +82,65 @@ TEST_F(PostgresBlockedSettlement, AMessageThatATransactionHoldsStopsOnlyItself) 
   EXPECT_EQ(done("held"), 0);
   user.execute("commit");
   EXPECT_TRUE(becomes(id, MessageStatus::done));
+}
+
+TEST_F(PostgresBlockedSettlement, AMessageOfTheInboxThatATransactionHasSeenStopsOnlyItself) {
+  std::atomic<int> received{0};
+  std::atomic<bool> locked{false};
+  worker.on_inbox("seen", [&](const InboxMessage&, HandlerContext&) {
+    eventually([&] { return locked.load(); });
+    ++received;
+  });
+  worker.on_inbox("more", [&](const InboxMessage&, HandlerContext&) { ++received; });
+  start_worker();
+  platform.inbox().enqueue({.topic = "seen", .source = "s", .message_id = "1"});
+  const auto in_progress =
+      "select count(*) from " + backend.table("inbox") + " where lease_until is not null";
+  ASSERT_TRUE(eventually([&] { return backend.number(in_progress) == 1; }));
+  UserConnection user(backend);
+  user.execute("begin");
+  user.execute("select from " + backend.table("inbox_guard") + " for update");
+  locked = true;
+  for (int i = 0; i < 20; ++i) {
+    platform.inbox().enqueue(
+        {.topic = "more", .source = "s", .message_id = "m" + std::to_string(i)});
+  }
+  EXPECT_TRUE(eventually([&] { return received == 21; }));
+  for (int round = 1; round <= 3; ++round) others_go_on(round);
+  user.execute("commit");
+  EXPECT_TRUE(eventually([&] { return backend.number(in_progress) == 0; }));
+  EXPECT_EQ(received, 21) << "none came again";
+}
+
+TEST_F(PostgresBlockedSettlement, StepsThatCommitWithTheirTransactionsStopNoOtherTopic) {
+  worker = open_worker(std::chrono::seconds{60});
+  const auto join = platform.joins().start({.expected_steps = 12});
+  std::vector<MessageId> ids;
+  for (int i = 0; i < 12; ++i) {
+    ids.push_back(platform.outbox().enqueue({.topic = "effect", .joins = {join}}));
+  }
+  backend.sql("create table " + backend.table("effects") + " (id uuid)");
+  worker.on("effect", [&](const Message& message, HandlerContext& context) {
+    ++steps;
+    context.transaction().execute("insert into " + backend.table("effects") + " values ($1)",
+                                  message.id.uuid());
+  });
+  UserConnection user(backend);
+  user.execute("begin");
+  user.execute("select from " + backend.table("outbox_join") + " for update");
+  start_worker();
+  ASSERT_TRUE(eventually([&] { return steps >= 5; })) << "more than threads and their replacements";
+  for (int round = 1; round <= 3; ++round) others_go_on(round);
+  EXPECT_EQ(done("effect"), 0);
+  user.execute("commit");
+  for (const auto& id : ids) EXPECT_TRUE(becomes(id, MessageStatus::done));
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("effects")), 12)
+      << "each took effect once";
+  EXPECT_EQ(backend.number("select sum(retry_count)::bigint from " +
+                           backend.table("outbox_messages") + " where topic = 'effect'"),
+            0)
+      << "no attempt was charged";
+  EXPECT_EQ(platform.joins().get(join)->status, JoinStatus::completed);
 }
 
 }  // namespace

@@ -86,6 +86,25 @@ TEST_F(PostgresOutage, OneOfSeveralHostsIsEnough) {
   EXPECT_NO_THROW((void)Platform::open(url, options()));
 }
 
+TEST_F(PostgresOutage, AHostThatDoesNotAnswerLeavesTimeForTheNext) {
+  CuttingProxy silent(backend.url());
+  silent.freeze();
+  const auto address = [](const std::string& url) {
+    const auto host = url.find("127.0.0.1");
+    return url.substr(host, url.find('/', host) - host);
+  };
+  auto url = backend.url();
+  const auto own = address(url);
+  url.replace(url.find(own), own.size(), address(silent.url()) + "," + own);
+  auto patient = options();
+  patient.connect_timeout = 4s;
+  EXPECT_NO_THROW((void)Platform::open(url, patient));
+  url.replace(url.find(own), own.size(), "127.0.0.1:1");
+  const auto error = failure_to_open(url, options());
+  EXPECT_THAT(error.what(), HasSubstr("Connection refused")) << "of the last host";
+  EXPECT_TRUE(error.is_transient());
+}
+
 TEST_F(PostgresOutage, AReasonThatDoesNotPassIsNotRetried) {
   for (const char* code : {"28P01", "3D000", "08P01"}) {
     const RefusingServer server(code, "no");

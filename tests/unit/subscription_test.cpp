@@ -164,6 +164,27 @@ TEST_F(SubscriptionTest, AScanGoesOnWhereItStoppedAndNewMessagesAreClaimedInBetw
   end(claim, claimed_at({}));
 }
 
+TEST_F(SubscriptionTest, AMessageThatCameDuringAPartOfAScanIsNotForgotten) {
+  end(begin(), claimed_at({50}));
+  now += seconds{2};
+  auto unfinished = passed_at(20);
+  unfinished.unfinished = true;
+  end(begin(), unfinished);
+  end(rung(), claimed_at({}));  // goes first
+  const auto scan = rung();     // the scan's turn
+  ASSERT_TRUE(scan.scans);
+  end(scan, unfinished);
+  const auto claim = begin();
+  EXPECT_FALSE(claim.scans) << "the message that rang";
+  EXPECT_EQ(mark_of(claim), wall(50));
+}
+
+TEST_F(SubscriptionTest, AWorkerWithoutOtherWorkExaminesMoreMessagesAtATime) {
+  const auto first = begin();
+  end(first, claimed_at({50}));
+  EXPECT_GT(first.look_at, rung().look_at);
+}
+
 TEST_F(SubscriptionTest, WithNothingToDoItLooksLessAndLessOften) {
   shared.ring();
   std::vector<int> pauses;

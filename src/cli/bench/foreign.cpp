@@ -14,6 +14,8 @@ namespace {
 using Watch = std::chrono::steady_clock;
 
 constexpr const char* own_topic = "own";
+/// The least share of the figures without foreign messages.
+constexpr double foreign_bar = 0.9;
 constexpr const char* foreign_topic = "foreign";
 constexpr std::chrono::seconds longest_standstill{60};
 
@@ -118,23 +120,27 @@ Findings foreign(const Settings& settings, const Progress& progress) {
   return {{"drain of own topic",
            setting,
            with_thousands(with.per_second) + " messages/s, " + with_thousands(without.per_second) +
-               " without: " + fixed(ratio, 2) + " times",
+               " without: " + judged(ratio, foreign_bar),
            {{"foreign", settings.foreign},
             {"per_second", with.per_second},
             {"clean_per_second", without.per_second},
-            {"ratio", ratio}}},
+            {"ratio", ratio},
+            {"bar", foreign_bar},
+            {"reached", ratio >= foreign_bar}}},
           {"pickup of own topic",
            setting,
            "p50 " + fixed(with.p50_ms, 2) + "  p99 " + fixed(with.p99_ms, 2) + " ms, " +
-               fixed(without.p50_ms, 2) + " and " + fixed(without.p99_ms, 2) +
-               " without: " + fixed(p50_ratio, 2) + " and " + fixed(p99_ratio, 2) + " times",
+               fixed(without.p50_ms, 2) + " and " + fixed(without.p99_ms, 2) + " without: " +
+               judged(1 / p50_ratio, foreign_bar) + " and " + judged(1 / p99_ratio, foreign_bar),
            {{"foreign", settings.foreign},
             {"p50_ms", with.p50_ms},
             {"p99_ms", with.p99_ms},
             {"clean_p50_ms", without.p50_ms},
             {"clean_p99_ms", without.p99_ms},
             {"p50_ratio", p50_ratio},
-            {"p99_ratio", p99_ratio}}}};
+            {"p99_ratio", p99_ratio},
+            {"bar", foreign_bar},
+            {"reached", 1 / p50_ratio >= foreign_bar && 1 / p99_ratio >= foreign_bar}}}};
 }
 
 }  // namespace dovetail::cli::bench

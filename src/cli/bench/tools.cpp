@@ -44,6 +44,11 @@ std::string fixed(double value, int digits) {
   return out.str();
 }
 
+std::string judged(double ratio, double bar) {
+  return fixed(ratio, 2) + " times (bar " + fixed(bar, 2) +
+         (ratio >= bar ? ": reached)" : ": missed)");
+}
+
 std::string payload(std::int64_t number) {
   auto text = R"({"order":)" + std::to_string(number) + R"(,"note":")";
   text.append(98 - text.size(), 'x');

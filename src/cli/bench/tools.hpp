@@ -20,6 +20,9 @@ inline constexpr const char* topic = "bench";
 [[nodiscard]] std::string with_thousands(double value);
 [[nodiscard]] std::string fixed(double value, int digits);
 
+/// `0.95 times (bar 0.90: reached)`.
+[[nodiscard]] std::string judged(double ratio, double bar);
+
 /// A JSON object of 100 bytes.
 [[nodiscard]] std::string payload(std::int64_t number);
 /// The number of a payload().

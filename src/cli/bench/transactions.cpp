@@ -13,6 +13,8 @@ using std::chrono::milliseconds;
 /// What a handler does beside the database, such as a call of another service.
 constexpr milliseconds handler_work{5};
 constexpr int most_transactions = 4'000;
+/// Handlers with transactions run at the same time, as others do.
+constexpr double transactions_bar = 0.8;
 constexpr const char* transaction_topic = "bench.transaction";
 
 /// Messages a second, from the worker's start to the last ack.
@@ -69,11 +71,13 @@ Findings transactions(const Settings& settings, const Progress& progress) {
   return {{"handlers with transactions",
            "5 ms of work, then a row with the ack",
            with_thousands(with) + " messages/s, " + with_thousands(plain) +
-               " without: " + fixed(ratio, 2) + " times",
+               " without: " + judged(ratio, transactions_bar),
            {{"messages", messages},
             {"per_second", with},
             {"plain_per_second", plain},
-            {"ratio", ratio}}}};
+            {"ratio", ratio},
+            {"bar", transactions_bar},
+            {"reached", ratio >= transactions_bar}}}};
 }
 
 }  // namespace dovetail::cli::bench

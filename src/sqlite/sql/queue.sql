@@ -69,8 +69,9 @@ select ready_at, seq as row_at from {schema}_{queue}
  order by ready_at, seq limit 1 offset ?5;
 
 -- name: {queue}_claim_step_leap
+-- returns: row_at integer, ready_at time
 -- A look at many messages, up to the bound ?2, ?5. ?7 holds the topics as a JSON array; with ?8 all others are meant.
-select seq from {schema}_{queue}
+select seq as row_at, ready_at from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
    and (ready_at < ?2 or seq <= ?5) and (topic in (select value from json_each(?7))) <> ?8 and lease_until <= ?6
  order by ready_at, seq limit ?9;
