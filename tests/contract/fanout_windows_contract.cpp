@@ -32,7 +32,7 @@ class FanoutWindowsContract : public BackendTest {
     return fanout.enqueue_due({.topic = "etl", .work_key = work_key}, std::move(candidates));
   }
   std::vector<ClaimedMessage> claim(int most = 1'000) {
-    return platform.outbox().claim({.owner = owner, .batch_size = most, .lease = hours{1'000}});
+    return platform.outbox().claim({.owner = owner, .batch_size = most, .lease = hours{24}});
   }
   void complete_all() {
     for (const auto& each : claim()) {
@@ -96,7 +96,7 @@ class RandomEvents {
   }
   void claim() {
     for (auto& each : platform_.outbox().claim(
-             {.owner = owner_, .batch_size = 1 + below(4), .lease = hours{1'000}})) {
+             {.owner = owner_, .batch_size = 1 + below(4), .lease = hours{24}})) {
       held_.push_back(std::move(each));
     }
   }
@@ -191,7 +191,7 @@ TEST_P(FanoutWindowsContract, CursorsWithAMessageOrADeadLetterAreNotPurged) {
   auto claimed = claim(2);
   ASSERT_THAT(claimed, SizeIs(2));
   platform.outbox().fail(owner, std::vector{claimed[0].claim}, "broken");
-  backend.advance(hours{500});
+  backend.advance(hours{20});
   EXPECT_EQ(fanout.purge_cursors("etl", {}, seconds{0}), 0U);
   EXPECT_THAT(shards_with_cursors(), SizeIs(3));
   static_cast<void>(platform.outbox().replay(DeadLetterFilter{}));
@@ -200,13 +200,13 @@ TEST_P(FanoutWindowsContract, CursorsWithAMessageOrADeadLetterAreNotPurged) {
 }
 
 TEST_P(FanoutWindowsContract, APurgeMayBeOfOneWorkKeyOfARemovedFanout) {
-  fanout.add({.topic = "etl", .cron = "0 0 1 1 *", .every = hours{1'000}},
+  fanout.add({.topic = "etl", .cron = "0 0 1 1 *", .every = hours{240}},
              [](const FanoutPlan&) { return FanoutCandidates(std::vector<FanoutCandidate>{}); });
   round({"a", "b"});
   round({"a"}, "vendors");
   complete_all();
   backend.advance(hours{1});
-  EXPECT_EQ(fanout.purge_cursors("etl", "vendors", seconds{1}), 0U) << "every is 1,000 hours";
+  EXPECT_EQ(fanout.purge_cursors("etl", "vendors", seconds{1}), 0U) << "every is ten days";
   EXPECT_TRUE(fanout.remove("etl", {}));
   EXPECT_EQ(fanout.purge_cursors("etl", "vendors", seconds{1}), 1U);
   EXPECT_EQ(fanout.purge_cursors("other", {}, seconds{1}), 0U);

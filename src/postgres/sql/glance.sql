@@ -17,31 +17,42 @@ select (select true from {schema}.outbox where lane is not null order by lane, r
 -- returns: outbox integer, inbox integer, timers integer
 -- How long until there is something to do, in microseconds from the database's now; zero or negative when there is. Only
 -- messages of the topics $1 (outbox) and $2 (inbox) count; null: all topics. Messages of paused topics are left out once a claim
--- has put them aside. Of messages in progress, the end of their leases counts. The first thousand messages of each lane are
--- examined; when there are more, the next one counts whatever its topic is.
+-- has put them aside. Of messages in progress, the end of their leases counts: among the first thousand of each lane, where the
+-- oldest claims are. Of the others, the first thousand of each lane are examined; when there are more, the next one counts
+-- whatever its topic is.
 -- The clock is volatile: it is read once, so that it is the same for all.
 with now as materialized (select {schema}.clock() as at),
 lanes as (select generate_series(-5, 5) as lane),
 outbox_due as (
   select min(next.at) as at
     from lanes cross join now cross join lateral (
-           select least(min(f.ready_at) filter (where f.taken and f.free),
-                        min(f.lease_until) filter (where f.taken and not f.free),
-                        case when count(*) = 1000 then max(f.ready_at) end) as at
-             from (select o.ready_at, o.lease_until, coalesce(o.lease_until <= now.at, true) as free,
-                          $1::text[] is null or o.topic = any ($1::text[]) as taken
+           select least(min(f.ready_at) filter (where f.taken), case when count(*) = 1000 then max(f.ready_at) end) as at
+             from (select o.ready_at, $1::text[] is null or o.topic = any ($1::text[]) as taken
                      from {schema}.outbox o
-                    where o.lane = lanes.lane order by o.ready_at, o.id limit 1000) f) next),
+                    where o.lane = lanes.lane and (o.lease_until is null or o.lease_until <= now.at)
+                    order by o.ready_at, o.id limit 1000) f
+           union all
+           select min(h.lease_until)
+             from (select o.lease_until, $1::text[] is null or o.topic = any ($1::text[]) as taken
+                     from {schema}.outbox o
+                    where o.lane = lanes.lane and o.ready_at <= now.at
+                    order by o.ready_at, o.id limit 1000) h
+            where h.taken and h.lease_until > now.at) next),
 inbox_due as (
   select min(next.at) as at
     from lanes cross join now cross join lateral (
-           select least(min(f.ready_at) filter (where f.taken and f.free),
-                        min(f.lease_until) filter (where f.taken and not f.free),
-                        case when count(*) = 1000 then max(f.ready_at) end) as at
-             from (select i.ready_at, i.lease_until, coalesce(i.lease_until <= now.at, true) as free,
-                          $2::text[] is null or i.topic = any ($2::text[]) as taken
+           select least(min(f.ready_at) filter (where f.taken), case when count(*) = 1000 then max(f.ready_at) end) as at
+             from (select i.ready_at, $2::text[] is null or i.topic = any ($2::text[]) as taken
                      from {schema}.inbox i
-                    where i.lane = lanes.lane order by i.ready_at, i.id limit 1000) f) next)
+                    where i.lane = lanes.lane and (i.lease_until is null or i.lease_until <= now.at)
+                    order by i.ready_at, i.id limit 1000) f
+           union all
+           select min(h.lease_until)
+             from (select i.lease_until, $2::text[] is null or i.topic = any ($2::text[]) as taken
+                     from {schema}.inbox i
+                    where i.lane = lanes.lane and i.ready_at <= now.at
+                    order by i.ready_at, i.id limit 1000) h
+            where h.taken and h.lease_until > now.at) next)
 select (extract(epoch from (select at from outbox_due) - now.at) * 1000000)::bigint as outbox,
        (extract(epoch from (select at from inbox_due) - now.at) * 1000000)::bigint as inbox,
        (extract(epoch from (select timers_due from {schema}._schedule_next_due()) - now.at) * 1000000)::bigint as timers
