@@ -12,15 +12,18 @@
 # sql/queue.sql begins with `-- queues: outbox inbox`: its blocks `{queue}_claim` … become a statement for each of the
 # queues, and `struct Queue` holds one queue's (`sql::outbox.claim`) and its name.
 #
-# A migration's line `-- template: queue_1 queue=inbox` stands for migrations/templates/queue_1.sql with `inbox` in place
-# of `{queue}`. Its checksum is that of the whole text.
+# A migration is a file NNNN_name.sql, or a folder NNNN_name/ of numbered files (1_tables.sql, 2_steps.sql), which are
+# joined in that order. Templates likewise.
 #
-# A migration's line `-- compatible-with: 7` says that a library which knows the migrations up to 7 works with it, too.
-# Without that line a migration needs a library that knows it.
+# The line `-- template: queue_1 queue=inbox` of a migration is replaced by the template
+# migrations/templates/queue_1, with `inbox` in place of `{queue}`. The checksum is that of the whole text.
+#
+# The line `-- compatible-with: 7` of a migration says that a library which knows the migrations up to 7 works with it,
+# too. A migration without that line needs a library that knows it.
 cmake_minimum_required(VERSION 3.25)
 file(MAKE_DIRECTORY ${OUTPUT_DIR})
 file(GLOB sql_files ${SOURCE_DIR}/sql/*.sql)
-file(GLOB migration_files ${SOURCE_DIR}/migrations/*.sql)
+file(GLOB migration_files ${SOURCE_DIR}/migrations/[0-9]*)
 list(SORT sql_files)
 list(SORT migration_files)
 
@@ -33,6 +36,21 @@ function(read_text file out)
   string(REPLACE ";" "${hidden_semicolon}" text "${text}")
   string(REPLACE "[" "${hidden_open}" text "${text}")
   string(REPLACE "]" "${hidden_close}" text "${text}")
+  set(${out} "${text}" PARENT_SCOPE)
+endfunction()
+# The text of ${path}.sql, or of all files in the folder ${path}, in the order of their names.
+function(read_parts path out)
+  set(files ${path}.sql)
+  if(IS_DIRECTORY ${path})
+    file(GLOB files ${path}/*.sql)
+    list(SORT files)
+  endif()
+  set(texts "")
+  foreach(file IN LISTS files)
+    read_text(${file} text)
+    list(APPEND texts "${text}")
+  endforeach()
+  list(JOIN texts "\n" text)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 function(show_text text out)
@@ -229,7 +247,7 @@ set(expected 1)
 foreach(file IN LISTS migration_files)
   get_filename_component(stem ${file} NAME_WE)
   if(NOT stem MATCHES "^([0-9][0-9][0-9][0-9])_([a-z0-9_]+)$")
-    message(FATAL_ERROR "${file}: a migration is named NNNN_name.sql")
+    message(FATAL_ERROR "${file}: a migration is named NNNN_name.sql or NNNN_name/")
   endif()
   set(number ${CMAKE_MATCH_1})
   set(name ${CMAKE_MATCH_2})
@@ -238,11 +256,11 @@ foreach(file IN LISTS migration_files)
     message(FATAL_ERROR "${file}: expected number ${expected}; migrations have no gaps")
   endif()
   math(EXPR expected "${expected} + 1")
-  read_text(${file} text)
+  read_parts(${SOURCE_DIR}/migrations/${stem} text)
   while(text MATCHES "-- template: ([a-z_0-9]+) queue=([a-z]+)\n")
     set(line "${CMAKE_MATCH_0}")
     set(queue ${CMAKE_MATCH_2})
-    read_text(${SOURCE_DIR}/migrations/templates/${CMAKE_MATCH_1}.sql template)
+    read_parts(${SOURCE_DIR}/migrations/templates/${CMAKE_MATCH_1} template)
     string(REPLACE "{queue}" "${queue}" template "${template}")
     string(REPLACE "${line}" "${template}" text "${text}")
   endwhile()

@@ -43,7 +43,7 @@ std::optional<storage::Settlement> Intake::refusal(const storage::ClaimedEntry& 
   if (entry.lost_leases > 0 && message.attempts >= handler->max_attempts) {
     return storage::Settlement{.kind = Kind::fail,
                                .claim = claim,
-                               .error = "its lease ran out, and with it its last attempt",
+                               .error = "the lease expired on the last attempt",
                                .charge = 0};
   }
   return std::nullopt;

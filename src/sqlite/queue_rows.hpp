@@ -12,7 +12,7 @@
 namespace dovetail::sqlite {
 
 inline constexpr std::string_view lease_expired_error =
-    "its lease ran out, and with it its last attempt";
+    "the lease expired on the last attempt";
 
 /// Reads the columns that claimed and stored messages share.
 template <class Column>

@@ -353,7 +353,7 @@ TEST_P(InboxContract, AMessageWhoseLeaseIsLostAtItsLastAttemptIsDead) {
   EXPECT_EQ(other.inbox().try_begin("s", "m").outcome, BeginOutcome::dead);
   EXPECT_EQ(other.inbox().process("s", "m", [](Transaction&) { FAIL(); }), ProcessOutcome::dead);
   EXPECT_EQ(status_of("m"), InboxStatus::dead);
-  EXPECT_EQ(found("m").last_error, "its lease ran out, and with it its last attempt");
+  EXPECT_EQ(found("m").last_error, "the lease expired on the last attempt");
   EXPECT_EQ(log->count("inbox.dead"), 1);
   EXPECT_EQ(other.inbox().replay({.message_id = "m"}), 1U);
   EXPECT_TRUE(other.inbox().try_begin("s", "m").started());

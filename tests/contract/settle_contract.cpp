@@ -245,7 +245,7 @@ TEST_P(SettleContract, AMessageThatKillsItsWorkersEndsAsADeadLetter) {
   const auto dead = found(id);
   EXPECT_EQ(dead.status, MessageStatus::failed);
   EXPECT_EQ(dead.message.attempts, 10);
-  EXPECT_THAT(dead.last_error.value(), HasSubstr("lease ran out"));
+  EXPECT_THAT(dead.last_error.value(), HasSubstr("lease expired"));
 }
 
 TEST_P(SettleContract, ReapingFailsWhatHasUsedUpItsAttempts) {

@@ -1,8 +1,8 @@
--- Leases: who may do something alone, or as one of a few, until when. Tables are private; functions and views are the
--- contract.
+-- Leases: exclusive ownership of a name, or of one of several slots of a name, until a time. The
+-- tables are private. The functions and views are the public interface.
 
--- Tokens grow over all names and for ever, so that a lease's row may go when it is released, and the next holder of its name
--- still gets a higher token.
+-- Tokens grow over all names and forever. So the row of a lease can be deleted when it is released,
+-- and the next holder of the name still gets a higher token.
 create sequence {schema}.lease_token;
 
 create table {schema}.lease (
@@ -10,23 +10,23 @@ create table {schema}.lease (
   slot        integer     not null,   -- 0: the one and only; from 1: one of a few
   owner       text        not null,
   token       bigint      not null,
-  grant_id    uuid        not null,   -- of the call that got it: the same call, made again, is not in its own way
+  grant_id    uuid        not null,   -- the call that took it; a retry of that call gets it again
   lease_until timestamptz not null,
   acquired_at timestamptz not null,
   renewed_at  timestamptz not null,
   constraint lease_pkey primary key (name, slot)
 ) with (fillfactor = 50);
 
--- Those that are held.
+-- The leases that are held now.
 create view {schema}.leases as
   select name, slot, owner, token, lease_until, acquired_at, renewed_at
     from {schema}.lease where lease_until > {schema}.clock();
-
--- Takes the lease of a name for `duration`, unless somebody holds it, the same owner included; answers it, or nothing. With
 comment on view {schema}.leases is
   'Leases that are held.';
--- `slots`, one of so many instead, whose names have nothing to do with those of leases without. The token is higher than any
--- before it.
+
+-- Takes the lease of a name for `duration`, unless it is held, also by the same owner. Returns the
+-- lease, or no row. With `slots`, takes one of that many slots of the name. A name with slots and
+-- the same name without slots are different leases. The token is higher than every earlier token.
 create function {schema}.lease_try_acquire(
   name     text,
   owner    text,
@@ -52,13 +52,14 @@ begin
   elsif slots not between 1 and 10000 then
     raise exception 'slots must be 1 to 10000' using errcode = 'invalid_parameter_value';
   end if;
-  -- One at a time per name, and no renewal meanwhile: what follows sees what the one before has done, and draws its
-  -- token after it.
+  -- One transaction at a time per name, and no renewal at the same time. So the next one sees the
+  -- result of this one, and draws its token later.
   perform pg_advisory_xact_lock(hashtextextended('{schema}.lease:' || lease_try_acquire.name, 0));
   v_now := {schema}.clock();
   return query
   select l.* from {schema}.lease l
-   where l.name = lease_try_acquire.name and l.grant_id = lease_try_acquire.grant_id and l.lease_until > v_now;
+   where l.name = lease_try_acquire.name and l.grant_id = lease_try_acquire.grant_id
+     and l.lease_until > v_now;
   if found then
     return;
   elsif slots is null then
@@ -69,32 +70,37 @@ begin
   else
     select min(s.slot) into v_slot from generate_series(1, slots) as s(slot)
      where not exists (select from {schema}.lease l
-                        where l.name = lease_try_acquire.name and l.slot = s.slot and l.lease_until > v_now);
+                        where l.name = lease_try_acquire.name and l.slot = s.slot
+                          and l.lease_until > v_now);
     if v_slot is null or slots <= (select count(*) from {schema}.lease l
-                                    where l.name = lease_try_acquire.name and l.slot > 0 and l.lease_until > v_now) then
+                                    where l.name = lease_try_acquire.name and l.slot > 0
+                                      and l.lease_until > v_now) then
       return;
     end if;
   end if;
   return query
-  insert into {schema}.lease as l (name, slot, owner, token, grant_id, lease_until, acquired_at, renewed_at)
+  insert into {schema}.lease as l (name, slot, owner, token, grant_id, lease_until, acquired_at,
+                                   renewed_at)
   values (lease_try_acquire.name, v_slot, lease_try_acquire.owner, nextval('{schema}.lease_token'),
           coalesce(lease_try_acquire.grant_id, gen_random_uuid()), v_now + duration, v_now, v_now)
   on conflict (name, slot) do update
      set owner = excluded.owner, token = excluded.token, grant_id = excluded.grant_id,
-         lease_until = excluded.lease_until, acquired_at = excluded.acquired_at, renewed_at = excluded.renewed_at
+         lease_until = excluded.lease_until, acquired_at = excluded.acquired_at,
+         renewed_at = excluded.renewed_at
    where l.lease_until <= v_now
   returning l.*;
 end
 $function$;
 comment on function {schema}.lease_try_acquire is
-  'Takes the lease of a name, or one of its slots, unless it is held; returns it with its fencing token, or no row.';
+  'Takes the lease of a name, or one of its slots, unless it is held; returns it, or no row.';
 
--- Lets a held lease end `duration` from now, or when it would have, whichever is later; answers that time, or null when it is
--- not held by this owner with this token any more.
+-- Extends a held lease until `duration` from now, but never shortens it. Returns the new end, or
+-- null if this owner with this token does not hold the lease any more.
 --
--- Whoever wants to acquire the name waits until this has committed, and the time is looked at when the row is locked: between
--- the two no lease is both renewed and taken.
-create function {schema}.lease_renew(name text, owner text, token bigint, duration interval) returns timestamptz
+-- A transaction that wants to acquire the name waits until this one has committed, and reads the
+-- clock after it has locked the row. So a lease is never both renewed and taken.
+create function {schema}.lease_renew(name text, owner text, token bigint, duration interval)
+  returns timestamptz
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set lock_timeout = '5s'
@@ -106,9 +112,11 @@ begin
     raise exception 'duration must be positive' using errcode = 'invalid_parameter_value';
   end if;
   perform pg_advisory_xact_lock_shared(hashtextextended('{schema}.lease:' || lease_renew.name, 0));
-  perform from {schema}.lease l where l.name = lease_renew.name and l.token = lease_renew.token for no key update;
+  perform from {schema}.lease l
+    where l.name = lease_renew.name and l.token = lease_renew.token for no key update;
   update {schema}.lease l
-     set lease_until = greatest(l.lease_until, {schema}.clock() + duration), renewed_at = {schema}.clock()
+     set lease_until = greatest(l.lease_until, {schema}.clock() + duration),
+         renewed_at = {schema}.clock()
    where l.name = lease_renew.name and l.owner = lease_renew.owner and l.token = lease_renew.token
      and l.lease_until > {schema}.clock()
   returning l.lease_until into v_until;
@@ -118,7 +126,7 @@ $function$;
 comment on function {schema}.lease_renew is
   'Extends a held lease; returns its new end, or null when it is no longer held.';
 
--- Gives a lease back; answers whether it was still held.
+-- Releases a lease. Returns whether it was still held.
 create function {schema}.lease_release(name text, owner text, token bigint) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -127,7 +135,8 @@ declare
   v_held boolean;
 begin
   delete from {schema}.lease l
-   where l.name = lease_release.name and l.owner = lease_release.owner and l.token = lease_release.token
+   where l.name = lease_release.name and l.owner = lease_release.owner
+     and l.token = lease_release.token
   returning l.lease_until > {schema}.clock() into v_held;
   return coalesce(v_held, false);
 end
@@ -135,8 +144,9 @@ $function$;
 comment on function {schema}.lease_release is
   'Gives a lease back; returns whether it was still held.';
 
--- Deletes leases that ran out before `expired_before`, up to `most`; answers how many.
-create function {schema}.lease_purge(expired_before timestamptz, most integer default 1000) returns integer
+-- Deletes up to `most` leases that expired before `expired_before`, and returns their number.
+create function {schema}.lease_purge(expired_before timestamptz, most integer default 1000)
+  returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$

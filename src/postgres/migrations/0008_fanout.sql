@@ -1,11 +1,12 @@
 -- compatible-with: 7
--- Fan-out on a schedule: the cadence of each kind of work, and the progress of each slice. The tables are private; the
--- functions and views are the contract. The cron jobs that plan the rounds are ordinary jobs; the slices are ordinary
--- messages of the outbox.
+-- Fan-out on a schedule: the cadence of each kind of work, and the progress of each slice. The
+-- tables are private; the functions and views are the contract. The cron jobs that plan the rounds
+-- are ordinary jobs; the slices are ordinary messages of the outbox.
 
--- One row per topic and work key. The row with the work key '' belongs to a registration for all work keys, and applies to
--- the work keys that have no row of their own. A registration stores default_every and default_jitter; an operator stores
--- set_every and set_jitter, which win. A row that only an operator has stored has no defaults and no job.
+-- One row per topic and work key. The row with the work key '' belongs to a registration for all
+-- work keys, and applies to the work keys that have no row of their own. A registration stores
+-- default_every and default_jitter; an operator stores set_every and set_jitter, which win. A row
+-- that only an operator has stored has no defaults and no job.
 create table {schema}.fanout_policy (
   topic          text collate "C" not null check (char_length(topic) between 1 and 100),
   work_key       text collate "C" not null check (char_length(work_key) <= 100),
@@ -19,10 +20,11 @@ create table {schema}.fanout_policy (
   constraint fanout_policy_pkey primary key (topic, work_key)
 );
 
--- One row per slice that was ever enqueued or completed. message_id is the message of the slice that was enqueued last,
--- until the slice is completed. While that message is in the outbox, the slice is not enqueued again. replaced_id is the
--- message before it, if that one ended without completing the slice. No index has a column that a round or a completion
--- changes: their updates are HOT.
+-- One row per slice that was ever enqueued or completed. message_id is the message of the slice
+-- that was enqueued last, until the slice is completed. While that message is in the outbox, the
+-- slice is not enqueued again. replaced_id is the message before it, if that one ended without
+-- completing the slice. No index has a column that a round or a completion changes: their updates
+-- are HOT.
 create table {schema}.fanout_cursor (
   topic             text collate "C" not null check (char_length(topic) between 1 and 100),
   work_key          text collate "C" not null check (char_length(work_key) between 1 and 100),
@@ -40,17 +42,19 @@ create view {schema}.fanout_policies as
   select p.topic::text as topic, nullif(p.work_key::text, '') as work_key,
          coalesce(p.set_every, p.default_every, a.set_every, a.default_every) as every,
          coalesce(p.set_jitter, p.default_jitter, a.set_jitter, a.default_jitter) as jitter,
-         p.default_every, p.default_jitter, p.set_every is not null or p.set_jitter is not null as set_by_operator,
-         p.job, p.created_at, p.updated_at
+         p.default_every, p.default_jitter, p.set_every is not null
+           or p.set_jitter is not null as set_by_operator, p.job, p.created_at, p.updated_at
     from {schema}.fanout_policy p
-    left join {schema}.fanout_policy a on a.topic = p.topic and a.work_key = '' and p.work_key <> '';
+    left join {schema}.fanout_policy a on a.topic = p.topic and a.work_key = ''
+      and p.work_key <> '';
 comment on view {schema}.fanout_policies is
-  'The cadence of each topic and work key of a fan-out; the work key is null for all keys without their own row.';
+  'The cadence of each topic and work key of a fan-out; work key null: keys without a row.';
 
--- status: ready and in_progress are those of the slice's message. failed: the message is a dead letter.
+-- status: ready and in_progress are those of the slice's message. failed: the message is a dead
+-- letter.
 create view {schema}.fanout_cursors as
-  select f.topic::text as topic, f.work_key::text as work_key, f.shard_key::text as shard_key, f.last_completed_at,
-         f.enqueued_at, f.message_id,
+  select f.topic::text as topic, f.work_key::text as work_key, f.shard_key::text as shard_key,
+         f.last_completed_at, f.enqueued_at, f.message_id,
          case when o.id is null and a.id is null then 'idle' when o.id is null then 'failed'
               when o.lease_until is null then 'ready' else 'in_progress' end as status,
          coalesce(o.last_error, a.last_error) as last_error, f.created_at, f.updated_at
@@ -58,7 +62,7 @@ create view {schema}.fanout_cursors as
     left join {schema}.outbox o on o.id = f.message_id
     left join {schema}.outbox_archive a on a.id = f.message_id and a.status = 3;
 comment on view {schema}.fanout_cursors is
-  'The progress of each slice of a fan-out: its last completion, and its message if one waits or failed.';
+  'The progress of each slice of a fan-out: its last completion, and its open or failed message.';
 
 create function {schema}._fanout_check(topic text, work_key text) returns void
   language plpgsql immutable
@@ -66,7 +70,8 @@ create function {schema}._fanout_check(topic text, work_key text) returns void
 as $function$
 begin
   if topic is null or char_length(topic) not between 1 and 100 or position(':' in topic) > 0 then
-    raise exception 'topic must have 1 to 100 characters and no colon' using errcode = 'invalid_parameter_value';
+    raise exception 'topic must have 1 to 100 characters and no colon'
+      using errcode = 'invalid_parameter_value';
   elsif char_length(work_key) not between 1 and 100 or work_key = 'done' then
     raise exception 'work_key must have 1 to 100 characters and must not be done'
       using errcode = 'invalid_parameter_value';
@@ -87,8 +92,9 @@ begin
 end
 $function$;
 
--- Stores the cadence that the code asks for. It keeps the cadence that an operator has set. work_key: null for all keys.
--- job: the name of the job that plans the rounds; null when you plan them yourself.
+-- Stores the cadence that the code asks for, and keeps the cadence that an operator has set.
+-- work_key: null for all keys. job: the name of the job that plans the rounds, or null if your own
+-- code plans them.
 create function {schema}.fanout_register(
   topic    text,
   work_key text     default null,
@@ -109,8 +115,8 @@ begin
   insert into {schema}.fanout_policy as p (topic, work_key, default_every, default_jitter, job)
   values (topic, coalesce(work_key, ''), every, jitter, job)
   on conflict on constraint fanout_policy_pkey do update
-     set default_every = excluded.default_every, default_jitter = excluded.default_jitter, job = excluded.job,
-         updated_at = {schema}.clock()
+     set default_every = excluded.default_every, default_jitter = excluded.default_jitter,
+         job = excluded.job, updated_at = {schema}.clock()
    where (p.default_every, p.default_jitter, p.job)
          is distinct from (excluded.default_every, excluded.default_jitter, excluded.job);
 end
@@ -118,9 +124,11 @@ $function$;
 comment on function {schema}.fanout_register is
   'Stores the cadence of a fan-out. A cadence that an operator has set stays.';
 
--- Replaces the cadence of one work key, or with null that of a registration for all keys. jitter: null leaves it as it is.
--- Answers false when neither the work key nor all keys of the topic are registered.
-create function {schema}.fanout_set_cadence(topic text, work_key text, every interval, jitter interval default null)
+-- Replaces the cadence of one work key. work_key: null replaces that of a registration for all
+-- keys. jitter: null keeps the present value. Returns false if neither the work key nor all keys of
+-- the topic are registered.
+create function {schema}.fanout_set_cadence(topic text, work_key text, every interval,
+                                            jitter interval default null)
   returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -135,7 +143,8 @@ begin
   insert into {schema}.fanout_policy as p (topic, work_key, set_every, set_jitter)
   select topic, coalesce(work_key, ''), every, jitter
    where exists (select from {schema}.fanout_policy r
-                  where r.topic = fanout_set_cadence.topic and r.work_key in (coalesce(fanout_set_cadence.work_key, ''), ''))
+                  where r.topic = fanout_set_cadence.topic
+                    and r.work_key in (coalesce(fanout_set_cadence.work_key, ''), ''))
   on conflict on constraint fanout_policy_pkey do update
      set set_every = excluded.set_every, set_jitter = coalesce(excluded.set_jitter, p.set_jitter),
          updated_at = {schema}.clock();
@@ -145,7 +154,7 @@ $function$;
 comment on function {schema}.fanout_set_cadence is
   'Replaces the cadence of a fan-out at run time; returns false when there is no such fan-out.';
 
--- Forgets the cadence that an operator has set: the registered one applies again.
+-- Removes the cadence that an operator has set: the registered one applies again.
 create function {schema}.fanout_reset_cadence(topic text, work_key text) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -155,34 +164,43 @@ declare
   v_found boolean;
 begin
   delete from {schema}.fanout_policy p
-   where p.topic = fanout_reset_cadence.topic and p.work_key = coalesce(fanout_reset_cadence.work_key, '')
+   where p.topic = fanout_reset_cadence.topic
+     and p.work_key = coalesce(fanout_reset_cadence.work_key, '')
      and p.default_every is null;
   v_found := found;
-  update {schema}.fanout_policy p set set_every = null, set_jitter = null, updated_at = {schema}.clock()
-   where p.topic = fanout_reset_cadence.topic and p.work_key = coalesce(fanout_reset_cadence.work_key, '');
+  update {schema}.fanout_policy p set set_every = null, set_jitter = null,
+  updated_at = {schema}.clock()
+   where p.topic = fanout_reset_cadence.topic
+     and p.work_key = coalesce(fanout_reset_cadence.work_key, '');
   return found or v_found;
 end
 $function$;
 comment on function {schema}.fanout_reset_cadence is
   'Forgets the cadence that an operator has set; returns false when there is no such fan-out.';
 
--- The time between a completion of a slice and its next message: every, and a part of jitter that depends on the keys
--- alone. It is the same at every look.
+-- Internal. Returns a number that depends only on the keys. It spreads the slices over the jitter,
+-- and is the same in every call.
 create function {schema}._fanout_spread(topic text, work_key text, shard_key text) returns bigint
   language sql immutable parallel safe
-  return hashtextextended(shard_key, hashtextextended(work_key, hashtextextended(topic, 0))) & 9223372036854775807;
+  return hashtextextended(shard_key,
+                          hashtextextended(work_key,
+                                           hashtextextended(topic, 0))) & 9223372036854775807;
 
--- Enqueues the slices that are due, among candidates: a message each, with the topic fanout:{topic}:{work_key}.
--- work_keys: one for each shard key, or a single one for all of them. ids: for the messages, one for each shard key.
+-- Internal. Enqueues the due slices among the candidates: one message each, with the topic
+-- fanout:{topic}:{work_key}. work_keys: one for each shard key, or a single one for all of them.
+-- ids: the ids of the messages, one for each shard key.
 --
--- Correct without any lock: the row of a slice names its message. A second caller that saw an older row waits for the
--- first one, and then changes nothing, because the row is not at its place any more (ctid). Its snapshot alone would not
--- do: it may not show the message that the first caller has enqueued meanwhile.
-create function {schema}._fanout_enqueue_due(topic text, shard_keys text[], work_keys text[], ids uuid[], notify boolean)
+-- It is correct without any lock, because the row of a slice names its message. A second caller
+-- that saw an older row waits for the first one. Then it changes nothing, because the row has moved
+-- (ctid). Its snapshot alone is not enough: it may not show the message that the first caller has
+-- enqueued meanwhile.
+create function {schema}._fanout_enqueue_due(topic text, shard_keys text[], work_keys text[],
+                                             ids uuid[], notify boolean)
   returns table (message_id uuid, replaced boolean)
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
-  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off
   set enable_hashjoin = off set enable_mergejoin = off
 as $function$
 #variable_conflict use_column
@@ -198,9 +216,11 @@ declare
 begin
   with policy as materialized (
     select k.work_key,
-           (extract(epoch from coalesce(p.set_every, p.default_every, a.set_every, a.default_every)) * 1000000)::bigint
+           (extract(epoch from coalesce(p.set_every, p.default_every, a.set_every,
+                                        a.default_every)) * 1000000)::bigint
              as every,
-           (extract(epoch from coalesce(p.set_jitter, p.default_jitter, a.set_jitter, a.default_jitter)) * 1000000)::bigint
+           (extract(epoch from coalesce(p.set_jitter, p.default_jitter, a.set_jitter,
+                                        a.default_jitter)) * 1000000)::bigint
              as jitter
       from (select distinct unnest(work_keys) collate "C" as work_key) k
       left join {schema}.fanout_policy p on p.topic = v_topic and p.work_key = k.work_key
@@ -210,7 +230,8 @@ begin
     select w.work_key, w.shard_key, coalesce(w.id, {schema}.uuid_v7()) as id,
            (p.every + {schema}._fanout_spread(v_topic, w.work_key, w.shard_key) % (p.jitter + 1))
              * interval '1 microsecond' as wait
-      from (select u.shard_key collate "C" as shard_key, coalesce(v_one_key, u.work_key) collate "C" as work_key, u.id
+      from (select u.shard_key collate "C" as shard_key,
+                   coalesce(v_one_key, u.work_key) collate "C" as work_key, u.id
               from unnest(shard_keys, work_keys, ids) as u(shard_key, work_key, id)) w
       join policy p on p.work_key = w.work_key
      where p.every is not null
@@ -219,7 +240,8 @@ begin
     select distinct on (c.work_key, c.shard_key) c.work_key, c.shard_key, c.id, f.ctid as place,
            f.message_id as replaced_id, f.last_completed_at
       from candidate c
-      left join {schema}.fanout_cursor f on f.topic = v_topic and f.work_key = c.work_key and f.shard_key = c.shard_key
+      left join {schema}.fanout_cursor f on f.topic = v_topic and f.work_key = c.work_key
+        and f.shard_key = c.shard_key
      where (f.last_completed_at is null or f.last_completed_at + c.wait <= v_now)
        and (f.message_id is null
             or (f.enqueued_at + c.wait <= v_now
@@ -234,7 +256,8 @@ begin
     returning f.message_id, f.work_key, f.shard_key, f.last_completed_at, f.replaced_id
   ),
   added as (
-    insert into {schema}.fanout_cursor as f (topic, work_key, shard_key, created_at, updated_at, enqueued_at, message_id)
+    insert into {schema}.fanout_cursor as f (topic, work_key, shard_key, created_at, updated_at,
+                                             enqueued_at, message_id)
     select v_topic, d.work_key, d.shard_key, v_now, v_now, v_now, d.id
       from due d
      where d.place is null
@@ -243,22 +266,27 @@ begin
     returning f.message_id, f.work_key, f.shard_key, f.last_completed_at, f.replaced_id
   )
   select array_agg(t.message_id), array_agg('fanout:' || v_topic || ':' || t.work_key),
-         array_agg(v_head || to_json(t.work_key)::text || ',"shard_key":' || to_json(t.shard_key)::text
+         array_agg(v_head || to_json(t.work_key)::text
+                   || ',"shard_key":' || to_json(t.shard_key)::text
                    || ',"window_start":'
-                   || coalesce(rtrim(to_json(t.last_completed_at at time zone 'UTC')::text, '"') || 'Z"}', 'null}')),
+                   || coalesce(rtrim(to_json(t.last_completed_at at time zone 'UTC')::text, '"')
+                               || 'Z"}', 'null}')),
          array_agg(t.replaced_id is not null)
     into v_ids, v_topics, v_payloads, v_replaced
     from (select m.* from moved m union all select a.* from added a) t;
   if v_ids is null then
     return;
   end if;
-  perform {schema}.outbox_enqueue_many(v_ids, v_topics, v_payloads, fresh => true, notify => _fanout_enqueue_due.notify);
+  perform {schema}.outbox_enqueue_many(v_ids, v_topics, v_payloads, fresh => true,
+                                       notify => _fanout_enqueue_due.notify);
   return query select u.id, u.replaced from unnest(v_ids, v_replaced) as u(id, replaced);
 end
 $function$;
 
--- The same for callers of SQL; answers the number of messages. Call it with pages of some thousand shard keys.
-create function {schema}.fanout_enqueue_due(topic text, work_key text, shard_keys text[]) returns integer
+-- Enqueues the due slices of one work key, and returns the number of messages. Call it with pages
+-- of some thousand shard keys.
+create function {schema}.fanout_enqueue_due(topic text, work_key text, shard_keys text[])
+  returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
@@ -267,22 +295,28 @@ begin
     raise exception 'work_key must not be null' using errcode = 'invalid_parameter_value';
   end if;
   perform {schema}._fanout_check(topic, work_key);
-  if exists (select from unnest(shard_keys) as u(key) where u.key is null or char_length(u.key) not between 1 and 256) then
-    raise exception 'shard keys must have 1 to 256 characters' using errcode = 'invalid_parameter_value';
+  if exists (select from unnest(shard_keys) as u(key)
+              where u.key is null or char_length(u.key) not between 1 and 256) then
+    raise exception 'shard keys must have 1 to 256 characters'
+      using errcode = 'invalid_parameter_value';
   elsif not exists (select from {schema}.fanout_policy p
-                     where p.topic = fanout_enqueue_due.topic and p.work_key in (fanout_enqueue_due.work_key, '')) then
-    raise exception 'there is no fan-out % with the work key %: call fanout_register first', topic, work_key
+                     where p.topic = fanout_enqueue_due.topic
+                       and p.work_key in (fanout_enqueue_due.work_key, '')) then
+    raise exception 'there is no fan-out % with the work key %: call fanout_register first', topic,
+      work_key
       using errcode = 'invalid_parameter_value';
   end if;
-  return (select count(*) from {schema}._fanout_enqueue_due(topic, shard_keys, array[work_key], null, true));
+  return (select count(*)
+            from {schema}._fanout_enqueue_due(topic, shard_keys, array[work_key], null, true));
 end
 $function$;
 comment on function {schema}.fanout_enqueue_due is
   'Enqueues the slices that are due among these shards; returns their number.';
 
--- Completes a slice: its next window begins at window_end. Call it in the transaction of the work. window_start is the one
--- of the slice (null at the first time), window_end the created_at of its message, or an earlier time up to which the work
--- is done. Answers false, and changes nothing, when the slice was completed by another message: roll the work back then.
+-- Completes a slice: its next window begins at window_end. Call it in the transaction of the work.
+-- window_start is that of the slice, null at the first time. window_end is the created_at of its
+-- message, or an earlier time up to which the work is done. Returns false and changes nothing if
+-- another message has completed the slice; then roll the work back.
 create function {schema}.fanout_mark_completed(
   topic        text,
   work_key     text,
@@ -292,7 +326,8 @@ create function {schema}.fanout_mark_completed(
 ) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
-  set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_bitmapscan = off
+  set jit = off set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off
 as $function$
 #variable_conflict use_variable
 begin
@@ -301,16 +336,20 @@ begin
     raise exception 'work_key must not be null, and shard_key must have 1 to 256 characters'
       using errcode = 'invalid_parameter_value';
   elsif window_end is null or not isfinite(window_end) or window_end < window_start then
-    raise exception 'window_end must not be null or before window_start' using errcode = 'invalid_parameter_value';
+    raise exception 'window_end must not be null or before window_start'
+      using errcode = 'invalid_parameter_value';
   end if;
   update {schema}.fanout_cursor f
-     set last_completed_at = window_end, message_id = null, replaced_id = null, updated_at = {schema}.clock()
+     set last_completed_at = window_end, message_id = null, replaced_id = null,
+         updated_at = {schema}.clock()
    where f.topic = fanout_mark_completed.topic and f.work_key = fanout_mark_completed.work_key
-     and f.shard_key = fanout_mark_completed.shard_key and f.last_completed_at is not distinct from window_start;
+     and f.shard_key = fanout_mark_completed.shard_key
+     and f.last_completed_at is not distinct from window_start;
   if found or window_start is not null then
     return found;
   end if;
-  insert into {schema}.fanout_cursor (topic, work_key, shard_key, created_at, updated_at, last_completed_at)
+  insert into {schema}.fanout_cursor (topic, work_key, shard_key, created_at, updated_at,
+                                      last_completed_at)
   values (topic, work_key, shard_key, {schema}.clock(), {schema}.clock(), window_end)
   on conflict do nothing;
   return found;
@@ -319,8 +358,9 @@ $function$;
 comment on function {schema}.fanout_mark_completed is
   'Completes a slice of a fan-out; returns false when another message has completed it.';
 
--- Runs the job that plans the rounds now: that of the work key, that of all keys if it has none, or those of all work keys
--- of the topic if work_key is null. Answers the ids of the runs.
+-- Runs the job that plans the rounds now, and returns the ids of the runs. It is the job of the
+-- work key, or that of all keys if the work key has none. work_key: null runs the jobs of all work
+-- keys of the topic.
 create function {schema}.fanout_run_now(topic text, work_key text default null) returns setof uuid
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -334,10 +374,11 @@ begin
              and (fanout_run_now.work_key is null or p.work_key = fanout_run_now.work_key
                   or (p.work_key = '' and not exists (
                         select from {schema}.fanout_policy own
-                         where own.topic = p.topic and own.work_key = fanout_run_now.work_key and own.job is not null)))
+                         where own.topic = p.topic and own.work_key = fanout_run_now.work_key
+                           and own.job is not null)))
            order by p.work_key) r
    where r.id is not null;
 end
 $function$;
 comment on function {schema}.fanout_run_now is
-  'Plans a round of a fan-out now; returns the ids of the runs, none when there is no such fan-out.';
+  'Plans a round of a fan-out now; returns the ids of the runs, none without such a fan-out.';

@@ -1,7 +1,8 @@
--- Leases: who may do something alone, or as one of a few, until when. Times are microseconds since 1970.
+-- Leases: exclusive ownership of a name, or of one of several slots of a name, until a time. Times
+-- are microseconds since 1970.
 
--- Tokens grow over all names and for ever, so that a lease's row may go when it is released, and the next holder of its name
--- still gets a higher token.
+-- Tokens grow over all names and forever. So the row of a lease can be deleted when it is released,
+-- and the next holder of the name still gets a higher token.
 create table {schema}_lease_token (
   last integer not null
 ) strict;
@@ -9,10 +10,10 @@ insert into {schema}_lease_token (last) values (0);
 
 create table {schema}_lease (
   name        text    not null check (length(name) between 1 and 255),
-  slot        integer not null,   -- 0: the one and only; from 1: one of a few
+  slot        integer not null,   -- 0: a lease without slots; from 1: one of several slots
   owner       text    not null check (length(owner) between 1 and 255),
   token       integer not null,
-  grant_id    blob    not null,   -- of the call that got it: the same call, made again, is not in its own way
+  grant_id    blob    not null,   -- the call that took it; a retry of that call gets it again
   lease_until integer not null,
   acquired_at integer not null,
   renewed_at  integer not null,

@@ -1,3 +1,3 @@
--- One-time timers: a queue of what is to become a message of the outbox when its time comes.
+-- One-time timers: a queue of messages that enter the outbox when their time comes.
 
 -- template: queue_1 queue=timers

@@ -20,7 +20,7 @@ returning claim_epoch, attempts;
 
 -- name: inbox_try_begin_step_give_up
 update {schema}_inbox_guard
-   set status = 3, processed_at = ?3, lease_until = null, last_error = 'its lease ran out, and with it its last attempt'
+   set status = 3, processed_at = ?3, lease_until = null, last_error = 'the lease expired on the last attempt'
  where source = ?1 and message_id = ?2;
 
 -- name: inbox_continue_try

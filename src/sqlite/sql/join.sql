@@ -74,7 +74,7 @@ select join_id from {schema}_outbox_join
 
 -- name: join_fail_overdue_step_one
 update {schema}_outbox_join
-   set status = 2, reason = 'its deadline passed', finished_at = ?2, last_updated_at = ?2,
+   set status = 2, reason = 'the deadline passed', finished_at = ?2, last_updated_at = ?2,
        unlogged = not exists (select 1 from {schema}_outbox_join_waiter as w where w.join_id = ?1)
  where join_id = ?1 and status = 0;
 

@@ -1,0 +1,91 @@
+-- The tables and functions of a queue, for the migrations that include this template. After its
+-- release a template never changes: later changes are migrations of their own.
+
+-- The queue. A row is in progress while it has a lease. No index has a column that a claim or a
+-- renewal changes, so both are HOT updates and write no index. Half of each page stays free for the
+-- second version of its rows. Columns that are never null come first: behind a null, PostgreSQL has
+-- to walk through a row to find a column.
+--
+-- lane: the priority of the message, or -100 if its topic was paused when a claim found it. No
+-- claim looks at the lane -100.
+create table {schema}.{queue} (
+  ready_at       timestamptz not null default {schema}.clock(),   -- not claimed before this time
+  created_at     timestamptz not null default {schema}.clock(),
+  claim_epoch    bigint      not null default 0,
+  attempts       integer     not null default 0,
+  past_attempts  integer     not null default 0,                  -- before the last replay
+  lost_leases    smallint    not null default 0,                  -- expired leases in a row
+  lane           smallint    not null default 0,
+  priority       {schema}.queue_priority not null default 0,
+  id             uuid        not null,
+  topic          {schema}.queue_name not null,
+  lease_until    timestamptz,
+  due_at         {schema}.queue_time,
+  expires_at     {schema}.queue_time,
+  owner_token    uuid,                                            -- null without a lease
+  correlation_id {schema}.queue_name,
+  unique_key     {schema}.queue_name,
+  headers        {schema}.queue_headers,
+  last_error     text,
+  payload        text        not null,
+  constraint {queue}_pkey primary key (id)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
+        autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 10000,
+        autovacuum_vacuum_cost_delay = 0);
+
+-- The condition is always true. It keeps the planner from using this index for statements that
+-- search by id only. Without it, the planner finds the index cheap while the table is nearly empty,
+-- and keeps that plan.
+create index {queue}_queue on {schema}.{queue} (lane, ready_at, id) where lane is not null;
+create unique index {queue}_unique on {schema}.{queue} (unique_key) where unique_key is not null;
+create index {queue}_parked on {schema}.{queue} (topic, id) where lane = -100;
+
+-- The finished messages: done (status 2), or failed (status 3, the dead letters).
+create table {schema}.{queue}_archive (
+  processed_at   timestamptz not null,
+  created_at     timestamptz not null,
+  claim_epoch    bigint      not null,
+  due_at         timestamptz,
+  expires_at     timestamptz,
+  attempts       integer     not null,
+  past_attempts  integer     not null,
+  status         smallint    not null,
+  priority       smallint    not null,
+  id             uuid        not null,
+  processed_by   uuid,
+  topic          text        not null,
+  correlation_id text,
+  unique_key     text,
+  headers        jsonb,
+  last_error     text,
+  payload        text        not null,
+  constraint {queue}_archive_pkey primary key (id)
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2,
+        autovacuum_vacuum_cost_delay = 0);
+
+create index {queue}_archive_done on {schema}.{queue}_archive (processed_at) where status = 2;
+create index {queue}_archive_failed on {schema}.{queue}_archive (id) where status = 3;
+
+create table {schema}.{queue}_paused (
+  topic     text        not null,
+  paused_at timestamptz not null default {schema}.clock(),
+  constraint {queue}_paused_pkey primary key (topic)
+);
+
+-- Every stored message, with the columns of the specification.
+create view {schema}.{queue}_messages as
+  select id, topic, payload, created_at,
+         (case when lease_until is null then 0 else 1 end)::smallint as status,
+         lease_until as locked_until, owner_token, false as is_processed,
+         null::timestamptz as processed_at, null::uuid as processed_by, attempts as retry_count,
+         last_error, ready_at as next_attempt_at, id as message_id, correlation_id,
+         due_at as due_time_utc, expires_at, priority, unique_key, headers, claim_epoch,
+         past_attempts
+    from {schema}.{queue}
+  union all
+  select id, topic, payload, created_at, status, null, null, status = 2, processed_at, processed_by,
+         attempts, last_error, null, id, correlation_id, due_at, expires_at, priority, unique_key,
+         headers, claim_epoch, past_attempts
+    from {schema}.{queue}_archive;
+comment on view {schema}.{queue}_messages is
+  'Every message of the queue {queue}: waiting, in progress, done (if kept) and failed.';
