@@ -1,4 +1,4 @@
-// Discovery: where a PlatformGroup gets its list of databases from.
+// Discovery: the source of a PlatformGroup's list of databases.
 //
 //   group.discover(dovetail::query_discovery("postgresql://…/control",
 //                                            "select key, url, schema from tenants"));
@@ -28,13 +28,13 @@ class DatabaseDiscovery {
  public:
   virtual ~DatabaseDiscovery() = default;
 
-  /// Returns the complete list. The group calls it on a thread of its own. When it throws, the
-  /// group keeps its list, and says so in GroupStatus, a warning and a metric. `stop` fires when
-  /// the group stops.
+  /// Returns the complete list. The group calls it on one of its threads. When it throws, the group
+  /// keeps its list, logs a warning, counts a metric, and shows the error in GroupStatus. `stop`
+  /// fires when the group stops.
   [[nodiscard]] virtual std::vector<DatabaseEntry> find(const std::stop_token& stop) = 0;
 
-  /// Asked several times a second: true makes the group call find() before its refresh interval is
-  /// over. Must be cheap and must not throw.
+  /// Returns true when find() should be called before the refresh interval has passed. The group
+  /// calls it several times a second: it must be cheap and must not throw.
   [[nodiscard]] virtual bool has_changed() { return false; }
 };
 
@@ -42,9 +42,9 @@ class DatabaseDiscovery {
 [[nodiscard]] std::shared_ptr<DatabaseDiscovery> function_discovery(
     std::function<std::vector<DatabaseEntry>()> find);
 
-/// A discovery that runs `query` on a control database. The query returns the columns `key`, `url`
-/// and, if it wants, `schema`, in this order. A row with a null key or URL is an error. The control
-/// database needs no tables of Dovetail.
+/// A discovery that runs `query` on a control database. The query returns the columns `key` and
+/// `url`, and optionally `schema`, in this order. A row with a null key or URL is an error. The
+/// control database needs no tables of Dovetail.
 [[nodiscard]] std::shared_ptr<DatabaseDiscovery> query_discovery(std::string_view url,
                                                                  std::string query);
 

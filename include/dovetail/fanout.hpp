@@ -284,6 +284,15 @@ class Fanout {
   [[nodiscard]] std::vector<FanoutCursor> cursors(std::string_view topic,
                                                   const FanoutCursorPage& page = {});
 
+  /// Deletes the cursors of shards that have vanished: no planner has named them for `age` (0 to
+  /// 3650 days) or longer, though they were due. Call it while rounds are run: without rounds,
+  /// every shard looks as if it had vanished. Cursors with a message or a dead letter stay. Returns
+  /// the number of deleted cursors.
+  ///
+  /// A shard that comes back later begins anew: its first slice has no window_start.
+  std::size_t purge_cursors(std::string_view topic, const std::optional<std::string>& work_key,
+                            std::chrono::milliseconds age, const std::stop_token& stop = {});
+
   // --- for your own coordinators: the cron job makes this call
 
   /// Enqueues the due slices among the candidates, in small transactions, without a lease. Any

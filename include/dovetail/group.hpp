@@ -14,20 +14,22 @@
 // may mix PostgreSQL and SQLite.
 //
 // Guarantees
-//   * A database that is down, hangs, or has the wrong schema does not delay the others. It has its
-//     own time limits and its own retries, and status() tells its last error.
+//   * A database that is down, hangs, or has the wrong schema does not delay the others, and
+//   neither
+//     do many of them. Each has its own time limits and retries. Databases that fail share a
+//     quarter of the connections. status() shows the last error of each.
 //   * A discovery that fails changes nothing: the group keeps its list. A bad entry does not spoil
 //     the others. An entry that has not changed keeps its Platform; one with another URL or schema
 //     is replaced.
-//   * A database that leaves the list is drained: no new claims; its handlers end, and their
-//     results are stored. Then its connections are closed.
+//   * A database that leaves the list is drained: the group claims no more of its messages, waits
+//     for its handlers, and stores their results. Then it closes the connections.
 //   * The group holds at most max_connections + max_listeners connections.
 //   * Logs, metrics and errors name a database by its key, and never contain secrets of its URL.
 //
-// How a database without work is watched: the group closes its connections and looks at it with one
-// query. The interval between two looks doubles up to `max_poll_interval`. A message that
-// this process enqueues is noticed at once, and so is one of another process while the database has
-// one of the `max_listeners` listeners.
+// How a database without work is watched: the group closes its connections and looks at it with a
+// query now and then. The interval between two looks doubles up to `max_poll_interval`. A message
+// that this process enqueues is noticed at once. A message of another process is noticed at once if
+// the database has one of the `max_listeners` listeners, and at the next look otherwise.
 //
 // Threads: a PlatformGroup may be shared between threads.
 #pragma once
@@ -54,14 +56,14 @@ struct GroupOptions {
   /// The limit of all connections of the group, 4 to 10,000. A quarter, and at least two, are
   /// reserved for the background services, so that handlers cannot prevent the renewal of leases.
   std::size_t max_connections = 32;
-  /// How many databases are listened to, so that messages of other processes are noticed at once:
-  /// the ones with the latest work. Each takes a connection beside max_connections.
+  /// The number of listeners, which notice messages of other processes at once. The databases with
+  /// the latest work have them. A listener uses a connection beside max_connections.
   std::size_t max_listeners = 8;
   /// The longest interval between two looks at a database without work: 0.5 s to 1 h.
   std::chrono::milliseconds max_poll_interval{30'000};
   /// The time limit of one claim or renewal in a database, 100 ms to 10 min. Opening a database,
-  /// looks, heartbeats and chores have three times as long. A database that exceeds it counts as
-  /// failing.
+  /// looks, heartbeats and chores may take three times as long. Migrations have no limit. A
+  /// database that exceeds a limit counts as failing.
   std::chrono::milliseconds call_timeout{10'000};
   /// The options of each database. `worker.threads` is the number of threads of the group;
   /// `max_connections` limits one database's share.
@@ -77,7 +79,7 @@ enum class GroupDatabaseState {
   idle,     ///< Open, without work.
   working,  ///< Has messages, timers or jobs to do, or had some seconds ago.
   failing,  ///< The last call failed; the group tries again.
-  leaving,  ///< Was removed; its handlers have not ended.
+  leaving,  ///< Was removed, and its handlers have not ended yet.
 };
 
 [[nodiscard]] std::string_view to_string(GroupDatabaseState state);
@@ -93,7 +95,7 @@ struct GroupStatus {
   std::vector<GroupDatabaseStatus> databases{};  ///< In the order of the group.
   int discovery_failures = 0;                    ///< In a row.
   std::string discovery_error{};                 ///< Of the last discovery, if it failed.
-  std::vector<std::string> bad_entries{};        ///< What is wrong with entries that were left out.
+  std::vector<std::string> bad_entries{};        ///< One error for each entry that is not used.
 };
 
 /// The result of a migration of one database.

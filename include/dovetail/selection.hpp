@@ -2,15 +2,15 @@
 //
 //   dovetail::PlatformGroup group({.selection = dovetail::drain_first()});
 //
-// A group asks its strategy whenever it could claim a batch. Only databases that are due for a
-// claim are offered. Databases that are down, or that have not answered the claim before, are not:
-// they cannot delay the others.
+// A group asks its strategy whenever it can claim a batch. It offers the databases that are due for
+// a claim. It does not offer databases that are down or whose last claim hangs: they cannot delay
+// the others.
 //
-// To write a strategy, derive from SelectionStrategy. Results of handlers are stored without asking
-// it.
+// To write a strategy, derive from SelectionStrategy. The group stores the results of handlers
+// without asking it.
 //
-// A strategy that throws is logged (`group.strategy_failed`) and asked again; meanwhile nothing is
-// claimed. A strategy must not call its group.
+// When a strategy throws, the group logs the error (`group.strategy_failed`), claims nothing, and
+// asks again soon. A strategy must not call its group.
 //
 // Threads: the group calls its strategy from one thread at a time.
 #pragma once
@@ -35,7 +35,7 @@ struct SelectableStore {
   std::chrono::milliseconds waiting{};
 };
 
-/// The claim before.
+/// The previous claim.
 struct LastSelection {
   std::string_view key{};
   std::size_t claimed = 0;  ///< How many messages it returned.
@@ -45,11 +45,12 @@ class SelectionStrategy {
  public:
   virtual ~SelectionStrategy() = default;
 
-  /// Returns the index of the database to claim from; its `has_room` must be true. Returns nothing
-  /// to claim from none now: the group asks again when a handler ends or another database is due.
+  /// Returns the index of the database to claim from; its `has_room` must be true. Returns nullopt
+  /// when the group must not claim now: it asks again when a handler ends or another database is
+  /// due.
   ///
   /// `stores` is in the order of the group: the order of add(), then the order of the discovery. It
-  /// is never empty. `last` is absent in the beginning and after reset().
+  /// is never empty. `last` is absent at the first call and after reset().
   virtual std::optional<std::size_t> next(std::span<const SelectableStore> stores,
                                           const std::optional<LastSelection>& last) = 0;
 

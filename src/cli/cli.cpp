@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/group_file.hpp"
 #include "cli/mistakes.hpp"
 
 namespace dovetail::cli {
@@ -63,8 +64,9 @@ std::function<void(const std::string&)> set_once(const std::string& flag, std::s
 
 std::string no_group(const CLI::App& command) {
   return "`" + path_of(command) +
-         "` works on one database: give --database with its URL, instead of --group or "
-         "DOVETAIL_GROUP";
+         "` works on one database: choose it with --only KEY, or give --database instead of "
+         "--group "
+         "or DOVETAIL_GROUP";
 }
 
 /// `--only a,b --only c`
@@ -119,13 +121,27 @@ void Globals::resolve_database(const CLI::App& command) {
           "one of them");
     }
   }
-  if (!group.empty() && !works_on_groups) throw std::invalid_argument(no_group(command));
+  if (!group.empty() && !works_on_groups) choose_database(command);
   if (database.empty() && group.empty()) {
     throw std::invalid_argument(
         std::string{"--database is required: give -d sqlite:orders.db or "
                     "-d postgresql://localhost/orders, or set DOVETAIL_DATABASE"} +
         (works_on_groups ? "; for many databases, give --group FILE or set DOVETAIL_GROUP" : ""));
   }
+}
+
+void Globals::choose_database(const CLI::App& command) {
+  if (only.empty()) throw std::invalid_argument(no_group(command));
+  const auto databases = read_group(*this);
+  if (databases.good.size() + databases.bad.size() != 1) {
+    throw std::invalid_argument(no_group(command));
+  }
+  if (databases.good.empty()) throw std::invalid_argument(databases.bad.front().error);
+  const auto& entry = databases.good.front();
+  database = entry.url;
+  if (!entry.schema.empty()) schema = entry.schema;
+  group.clear();
+  only.clear();
 }
 
 void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema) {

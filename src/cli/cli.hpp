@@ -24,8 +24,8 @@ struct Globals {
 
   /// Called after the flags of `command` were read. An absent flag is replaced by its environment
   /// variable, and an absent variable by the default. Throws std::invalid_argument when there is
-  /// neither a database nor a group, when there are both, or when `command` does not work on groups
-  /// and gets one.
+  /// neither a database nor a group, or when there are both. A command that does not work on groups
+  /// gets the one database of the group that --only names; otherwise it is refused.
   void resolve(const CLI::App& command, const std::string& default_schema);
   [[nodiscard]] bool has_group() const { return !group.empty(); }
   [[nodiscard]] PlatformOptions options() const;
@@ -35,6 +35,7 @@ struct Globals {
 
  private:
   void resolve_database(const CLI::App& command);
+  void choose_database(const CLI::App& command);
 };
 
 /// Ends the command with this exit code. The thrower has printed the message.
@@ -52,8 +53,8 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
                       const std::string& description, std::function<void()> run,
                       const std::string& default_schema = "infra");
 
-/// Shows --group and --only in the help of this command, which works on groups. The others refuse
-/// them.
+/// Shows --group and --only in the help of this command, which works on groups. The others work on
+/// one database of the group.
 void allow_group(CLI::App& command, Globals& globals);
 
 /// Adds a name under which commands stand, such as `jobs`. It is no command itself.

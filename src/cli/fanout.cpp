@@ -12,12 +12,14 @@ using nlohmann::ordered_json;
 constexpr SecondsRange every_range{std::chrono::milliseconds{1}, std::chrono::hours{24 * 3650}};
 constexpr SecondsRange fanout_jitter_range{std::chrono::milliseconds{0},
                                            std::chrono::hours{24 * 3650}};
+constexpr SecondsRange cursor_age_range = fanout_jitter_range;
 
 struct FanoutArguments {
   std::string topic;
   std::string work_key;
   double every = 0;
   double jitter = 0;
+  double older_than = 0;
   bool has_every = false;
   bool has_jitter = false;
   bool reset = false;
@@ -136,6 +138,13 @@ void delete_fanout(const Globals& globals, const FanoutArguments& arguments) {
   print_effect(globals, {.word = "deleted", .count = 1});
 }
 
+void purge_cursors(const Globals& globals, const FanoutArguments& arguments) {
+  const auto age = parse_seconds("--older-than", arguments.older_than, cursor_age_range);
+  auto platform = globals.open();
+  const auto purged = platform.fanout().purge_cursors(arguments.topic, arguments.key(), age);
+  print_effect(globals, {.word = "purged", .count = purged});
+}
+
 /// Adds a command on one topic, and on one work key or all.
 CLI::App& add_fanout_command(CLI::App& group, Globals& globals, const std::string& name,
                              const std::string& description,
@@ -197,6 +206,13 @@ void add_fanout(CLI::App& app, Globals& globals) {
                   "The work key and the shard key of the last row of the previous page")
       ->expected(2);
   add_cadence(group, globals);
+  const auto purged = std::make_shared<FanoutArguments>();
+  add_fanout_command(group, globals, "purge",
+                     "Delete the cursors of shards that no planner names any more", &purge_cursors,
+                     purged, "Only this work key")
+      .add_option("--older-than", purged->older_than,
+                  "Seconds for which a shard was due, and no round has enqueued it")
+      ->required();
   add_fanout_command(group, globals, "delete",
                      "Delete a fan-out that no service adds any more; its cursors stay",
                      &delete_fanout, std::make_shared<FanoutArguments>(),

@@ -19,6 +19,9 @@
 namespace dovetail {
 namespace {
 
+/// How many cursors a transaction of a purge examines.
+constexpr std::size_t purge_page = 10'000;
+
 storage::FanoutKey key_of(std::string_view topic, const std::optional<std::string>& work_key) {
   return {topic, work_key ? std::string_view{*work_key} : std::string_view{}};
 }
@@ -123,6 +126,35 @@ bool Fanout::remove(std::string_view topic, const std::optional<std::string>& wo
         {{"store", database_->name()}, {"topic", topic}, {"work_key", work_key.value_or("")}});
   }
   return had_job || had_policy;
+}
+
+std::size_t Fanout::purge_cursors(std::string_view topic,
+                                  const std::optional<std::string>& work_key,
+                                  std::chrono::milliseconds age, const std::stop_token& stop) {
+  require_keys(topic, work_key);
+  fanout::require_age(age);
+  storage::FanoutPurge part{.topic = topic,
+                            .work_key = work_key,
+                            .after_work_key = {},
+                            .after_shard_key = {},
+                            .age = age,
+                            .page = purge_page};
+  std::size_t purged = 0;
+  while (part.page > 0 && !stop.stop_requested()) {
+    auto next = part;
+    std::size_t deleted = 0;
+    database_->write({.repeatable = true, .stop = stop}, [&](storage::WriteSession& session) {
+      next = part;
+      deleted = store_->purge(session, next);
+    });
+    part = next;
+    purged += deleted;
+  }
+  if (purged > 0) {
+    log_.write(LogLevel::info, "fanout.cursors_purged",
+               {{"store", database_->name()}, {"topic", topic}, {"count", purged}});
+  }
+  return purged;
 }
 
 // --- cadences

@@ -110,6 +110,11 @@ void require_jitter(std::chrono::milliseconds jitter) {
     throw std::out_of_range("jitter must be 0 to 3650 days");
 }
 
+void require_age(std::chrono::milliseconds age) {
+  if (age < std::chrono::milliseconds{0} || age > longest_cadence)
+    throw std::out_of_range("age must be 0 to 3650 days");
+}
+
 void require_request(const FanoutRequest& request) {
   require_topic(request.topic);
   require_work_key(request.work_key);

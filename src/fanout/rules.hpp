@@ -17,6 +17,7 @@ void require_work_key(const std::optional<std::string>& work_key);
 void require_shard_key(std::string_view shard_key);
 void require_every(std::chrono::milliseconds every);
 void require_jitter(std::chrono::milliseconds jitter);
+void require_age(std::chrono::milliseconds age);
 void require_request(const FanoutRequest& request);
 void require_slice(const FanoutSlice& slice);
 

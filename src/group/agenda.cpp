@@ -7,22 +7,27 @@ namespace dovetail::group {
 namespace {
 
 constexpr std::chrono::milliseconds look_interval{200};
-constexpr std::chrono::seconds hangs_after{1};
+constexpr std::chrono::milliseconds hangs_after{200};
+/// After this time, a step may be told to stop.
+constexpr std::chrono::seconds takes_long_after{1};
 constexpr std::chrono::minutes longest_wait{1};
 
 }  // namespace
 
 class Agenda::Task {
  public:
-  Task(Step given, MonoTime first) : step(std::move(given)), due(first) {}
+  Task(Step given, MonoTime first, IsOver asked)
+      : step(std::move(given)), is_over(std::move(asked)), due(first) {}
 
   const Step step;
+  const IsOver is_over;
   MonoTime due;
   bool running = false;
   bool cancelled = false;
   MonoTime woken_by = MonoTime::max();  // asked for during a step
   MonoTime begun{};
   std::stop_source stop;
+  int cut_before = 0;
 };
 
 Agenda::~Agenda() {
@@ -51,8 +56,8 @@ void Agenda::stop() {
 
 // --- tasks
 
-Agenda::TaskPtr Agenda::add(Step step, MonoTime first) {
-  auto task = std::make_shared<Task>(std::move(step), first);
+Agenda::TaskPtr Agenda::add(Step step, MonoTime first, IsOver is_over) {
+  auto task = std::make_shared<Task>(std::move(step), first, std::move(is_over));
   const std::lock_guard lock(mutex_);
   tasks_.push_back(task);
   wakes_.notify_one();
@@ -139,6 +144,7 @@ void Agenda::make_step(std::unique_lock<std::mutex>& lock, const TaskPtr& task) 
   const auto next = task->step(stop);
   lock.lock();
   task->running = false;
+  task->cut_before = stop.stop_requested() ? task->cut_before + 1 : 0;
   task->due =
       std::max(clock_.mono(), std::min(next, std::exchange(task->woken_by, MonoTime::max())));
   if (task->cancelled) std::erase(tasks_, task);
@@ -147,11 +153,18 @@ void Agenda::make_step(std::unique_lock<std::mutex>& lock, const TaskPtr& task) 
 
 int Agenda::count_hanging(MonoTime now) {
   int hanging = 0;
+  const auto limit =
+      options_.step_limit.count() > 0 ? MonoDuration{options_.step_limit} : MonoDuration::max();
   for (const auto& task : tasks_) {
     if (!task->running) continue;
-    if (now - task->begun >= hangs_after) ++hanging;
-    const auto limit = options_.step_limit;
-    if (limit.count() > 0 && now - task->begun >= limit) task->stop.request_stop();
+    const auto took = now - task->begun;
+    if (took >= hangs_after) ++hanging;
+    if (took < std::min<MonoDuration>(limit, takes_long_after)) continue;
+    const bool over =
+        task->is_over
+            ? task->is_over({.took = took, .limit = limit, .cut_before = task->cut_before})
+            : took >= limit;
+    if (over) task->stop.request_stop();
   }
   return std::min(hanging, options_.most_replacements);
 }

@@ -1,8 +1,9 @@
 // Threads that make the steps of many tasks. A step does the work that is due and returns when the
 // next one is.
 //
-// A task that hangs does not delay the others: while a step takes longer than a second, another
-// thread takes the place of its thread. A step that takes longer than `step_limit` is told to stop.
+// A task that hangs does not delay the others: while a step takes longer than some tenths of a
+// second, another thread takes the place of its thread. A step that takes longer than `step_limit`,
+// or than its task allows, is told to stop.
 //
 // Threads: from any.
 #pragma once
@@ -33,6 +34,15 @@ class Agenda {
  public:
   /// Does not throw. Returns MonoTime::max() when it is to be called only after wake_by().
   using Step = std::function<MonoTime(const std::stop_token& stop)>;
+  /// A step that takes long.
+  struct LongStep {
+    MonoDuration took{};
+    MonoDuration limit{};  ///< The agenda's `step_limit`; the maximum when there is none.
+    int cut_before = 0;    ///< How many steps of the task, in a row, were told to stop before it.
+  };
+  /// Whether to tell the step to stop. Asked several times a second, with the agenda's lock held:
+  /// must not call the agenda.
+  using IsOver = std::function<bool(const LongStep& step)>;
   class Task;
   using TaskPtr = std::shared_ptr<Task>;
 
@@ -46,7 +56,8 @@ class Agenda {
   /// Tells the steps under way to stop, and waits for them. No step begins after it.
   void stop();
 
-  [[nodiscard]] TaskPtr add(Step step, MonoTime first);
+  /// Absent `is_over`: a step is over at the limit.
+  [[nodiscard]] TaskPtr add(Step step, MonoTime first, IsOver is_over = {});
   /// Makes a step at `time` at the latest.
   void wake_by(const TaskPtr& task, MonoTime time);
   /// Waits for a step under way.

@@ -21,12 +21,14 @@ constexpr milliseconds linger{5'000};
 constexpr milliseconds short_linger{1'000};
 constexpr milliseconds check_interval{1'000};
 constexpr milliseconds leave_interval{20};
-constexpr milliseconds heartbeat{25'000};
+constexpr milliseconds heartbeat{40'000};
 /// How much later services are run while there is no work. An instance is stale after 90 s.
 constexpr milliseconds services_wait{30'000};
 constexpr milliseconds unhandled_look{300'000};
 constexpr milliseconds idle_chores{600'000};
 constexpr milliseconds busy_chores{30'000};
+/// How long a call may take while other databases wait for its connection.
+constexpr milliseconds contended_limit{1'000};
 
 MonoDuration spread(MonoDuration interval) {
   return std::chrono::duration_cast<MonoDuration>(interval * (0.8 + 0.2 * core::random_unit()));
@@ -49,7 +51,11 @@ struct Member::Bells {
 };
 
 Member::Member(const GroupContext& group, DatabaseEntry entry, std::size_t place)
-    : group_(group), entry_(std::move(entry)), place_(place), interval_(shortest_interval) {}
+    : group_(group),
+      entry_(std::move(entry)),
+      place_(place),
+      account_(std::make_shared<storage::ConnectionBudget::Account>()),
+      interval_(shortest_interval) {}
 
 Member::~Member() {
   end();
@@ -87,7 +93,8 @@ GroupDatabaseStatus Member::status() const {
 void Member::start(const GroupThreads& threads) {
   threads_.emplace(threads);
   const std::lock_guard lock(mutex_);
-  task_ = group_.care.add([this](const std::stop_token& stop) { return step(stop); }, now());
+  task_ = group_.care.add([this](const std::stop_token& stop) { return step(stop); }, now(),
+                          [this](const Agenda::LongStep& step) { return is_over(step); });
 }
 
 void Member::leave() {
@@ -104,8 +111,14 @@ MonoTime Member::step(const std::stop_token& stop) {
   try {
     if (leaving_) return leave_step();
     return look_after(stop);
+  } catch (const TryLater& later) {
+    return now() + spread(later.wait);
+  } catch (const storage::ProbeUnavailable& error) {
+    return note_no_probe(error);
   } catch (const std::exception& error) {
-    return note_failure(error);
+    return note_failure(stop.stop_requested()
+                            ? "the call took too long: " + std::string{error.what()}
+                            : std::string{error.what()});
   }
 }
 
@@ -167,7 +180,7 @@ std::optional<MonoDuration> Member::glance(const std::stop_token& stop) {
   storage::Glance seen;
   database.read(
       [&](storage::ReadSession& session) {
-        seen = database.store<storage::GlanceStore>().look(session);
+        seen = database.store<storage::GlanceStore>().look(session, topics_);
       },
       {.service = true, .stop = stop});
   if (group_.inbox_handlers.empty()) seen.inbox.reset();
@@ -189,10 +202,12 @@ void Member::wake_up() {
   if (stopping_) return;
   group_.listeners.want(node.listener());
   housekeeper_->set_interval(busy_chores);
-  auto work = std::make_shared<Work>(*threads_, node, *handlers_, entry_.key, place_);
+  const auto is_over = [this](const Agenda::LongStep& step) { return this->is_over(step); };
+  auto work =
+      std::make_shared<Work>(*threads_, node, *handlers_, Work::Place{entry_.key, place_, is_over});
   work_task_ = group_.care.add(
       [this](const std::stop_token& stop) { return work_services_->run_due(group_.clock, stop); },
-      MonoTime::max());
+      MonoTime::max(), is_over);
   work_services_ =
       std::make_unique<StepList>([this](MonoTime at) { group_.care.wake_by(work_task_, at); });
   for (auto& service : node.component_services()) {
@@ -250,24 +265,50 @@ void Member::end_work() {
 
 // --- failures
 
-MonoTime Member::note_failure(const std::exception& error) {
-  if (stopping_) return MonoTime::max();
-  group_.metrics.count("group.database_failed", 1, {{"store", entry_.key}});
+bool Member::is_over(const Agenda::LongStep& step) const {
+  using Contention = storage::ConnectionBudget::Contention;
+  if (migrates_) return false;
+  if (step.took >= step.limit) return true;
+  // Other databases wait for the connections of this one. It may be slow, and not hang: after each
+  // call that was cut, the next one gets twice the time.
+  const auto contention = group_.budget->contention(*account_);
+  if (contention == Contention::none) return false;
+  const int doublings = contention == Contention::connects ? 2 : 10;
+  return step.took >= contended_limit * (1 << std::min(step.cut_before, doublings));
+}
+
+MonoTime Member::after_failures(int failures) const {
   const ExponentialBackoff backoff{
       .initial = milliseconds{1'000}, .cap = group_.options.max_poll_interval, .jitter = 0.5};
+  return now() + backoff.delay(std::min(failures, 20), core::random_unit());
+}
+
+/// The database was not called: the error before says why it fails.
+MonoTime Member::note_no_probe(const storage::ProbeUnavailable& error) {
+  int failures = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    failures = failures_;
+  }
+  return failures > 0 ? after_failures(failures) : note_failure(error.what());
+}
+
+MonoTime Member::note_failure(const std::string& error) {
+  if (stopping_) return MonoTime::max();
+  group_.metrics.count("group.database_failed", 1, {{"store", entry_.key}});
   bool news = false;
   int failures = 0;
   {
     const std::lock_guard lock(mutex_);
-    news = failures_ == 0 || last_error_ != error.what();
+    news = failures_ == 0 || last_error_ != error;
     failures = failures_++;
-    last_error_ = error.what();
+    last_error_ = error;
   }
   if (news) {
     group_.log.write(LogLevel::warn, "group.database_failed",
-                     {{"store", entry_.key}, {"error", error.what()}});
+                     {{"store", entry_.key}, {"error", error}});
   }
-  return now() + backoff.delay(std::min(failures, 20), core::random_unit());
+  return after_failures(failures);
 }
 
 void Member::note_success() {

@@ -27,6 +27,27 @@
 
 namespace dovetail::group {
 
+/// How many databases are migrated at the same time. Migrations have no time limit: they must not
+/// take all connections.
+class MigrationSlots {
+ public:
+  explicit MigrationSlots(int most) : free_(most) {}
+  [[nodiscard]] bool try_take() {
+    if (--free_ >= 0) return true;
+    ++free_;
+    return false;
+  }
+  void give_back() { ++free_; }
+
+ private:
+  std::atomic<int> free_;
+};
+
+/// Thrown by a step that has to wait for others. It is made again after this time.
+struct TryLater {
+  MonoDuration wait{};
+};
+
 /// What all databases of a group share.
 struct GroupContext {
   const GroupOptions& options;
@@ -39,6 +60,7 @@ struct GroupContext {
   Clock& clock;
   Agenda& care;
   Listeners& listeners;
+  MigrationSlots& migrations;
 };
 
 class Member {
@@ -82,6 +104,11 @@ class Member {
   [[nodiscard]] runtime::Node& opened(const std::stop_token& stop);
   [[nodiscard]] std::unique_ptr<storage::Database> open_database(const PlatformOptions& options,
                                                                  const std::stop_token& stop);
+  void prepare_schema(storage::Database& database, const PlatformOptions& options,
+                      const std::stop_token& stop);
+  void migrate(storage::Database& database);
+  /// Whether a call has taken too long.
+  [[nodiscard]] bool is_over(const Agenda::LongStep& step) const;
   [[nodiscard]] PlatformOptions platform_options() const;
   void begin_services(runtime::Node& node, const std::stop_token& stop);
   void register_handlers(runtime::Node& node, const std::stop_token& stop);
@@ -89,7 +116,9 @@ class Member {
   void wake_up();
   void sleep();
   void end_work();
-  MonoTime note_failure(const std::exception& error);
+  MonoTime note_failure(const std::string& error);
+  MonoTime note_no_probe(const storage::ProbeUnavailable& error);
+  [[nodiscard]] MonoTime after_failures(int failures) const;
   void note_success();
   [[nodiscard]] MonoTime now() const { return group_.clock.mono(); }
   [[nodiscard]] std::shared_ptr<Work> work() const;
@@ -97,6 +126,7 @@ class Member {
   const GroupContext& group_;
   const DatabaseEntry entry_;
   const std::size_t place_;
+  const std::shared_ptr<storage::ConnectionBudget::Account> account_;
   std::optional<GroupThreads> threads_;
   Agenda::TaskPtr task_;
 
@@ -109,6 +139,8 @@ class Member {
   int failures_ = 0;
   std::string last_error_;
 
+  bool needs_migration_ = false;  // as far as known; guarded by `opening_`
+  std::atomic<bool> migrates_{false};
   std::atomic<bool> rung_{false};
   std::atomic<bool> leaving_{false};
   std::atomic<bool> stopping_{false};
@@ -117,7 +149,8 @@ class Member {
 
   // Of the steps.
   std::unique_ptr<runtime::NodeHandlers> handlers_;
-  std::size_t fanouts_ = 0;  // registrations that succeeded
+  storage::GlanceTopics topics_;  // that have a handler
+  std::size_t fanouts_ = 0;       // registrations that succeeded
   std::unique_ptr<Bells> bells_;
   runtime::Instance* instance_ = nullptr;
   runtime::Housekeeper* housekeeper_ = nullptr;

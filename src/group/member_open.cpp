@@ -4,12 +4,26 @@
 #include "dovetail/error.hpp"
 #include "fanout/component.hpp"
 #include "group/member.hpp"
+#include "storage/migrator.hpp"
 
 namespace dovetail::group {
 namespace {
 
 /// How often a caller looks whether another one has opened the database.
 constexpr std::chrono::milliseconds open_interval{5};
+/// How long a step waits until another caller has opened the database.
+constexpr std::chrono::milliseconds open_wait{20};
+/// How long a step waits until other databases have been migrated.
+constexpr std::chrono::milliseconds migration_wait{500};
+
+/// The topics that this process claims. Absent: all.
+std::optional<std::vector<std::string>> topics_of(const runtime::HandlerRegistry& handlers,
+                                                  const WorkerOptions& options) {
+  if (handlers.handles_all() || options.unknown_topics == UnknownTopics::abandon) {
+    return std::nullopt;
+  }
+  return handlers.topics();
+}
 
 /// Users register handlers with the group, not with the components of a database.
 void refuse_handlers(runtime::Node& node) {
@@ -37,9 +51,47 @@ std::shared_ptr<Platform> Member::platform() {
   return platform_;
 }
 
+/// No time limit ends it, only the stop of the group.
+void Member::migrate(storage::Database& database) {
+  migrates_ = true;
+  const auto ended = [this] {
+    migrates_ = false;
+    group_.migrations.give_back();
+  };
+  try {
+    storage::migrate(database);
+  } catch (...) {
+    ended();
+    throw;
+  }
+  ended();
+  needs_migration_ = false;
+}
+
+/// Steps use the connections of services, and do not wait for other databases. Other callers wait.
+void Member::prepare_schema(storage::Database& database, const PlatformOptions& options,
+                            const std::stop_token& stop) {
+  const bool in_step = stop.stop_possible();
+  const storage::ReadOptions reads{.service = in_step};
+  if (options.deploy_schema) {
+    needs_migration_ = needs_migration_ || !storage::pending_migrations(database, reads).empty();
+    if (needs_migration_) {
+      while (!group_.migrations.try_take()) {
+        if (in_step) throw TryLater{migration_wait};
+        if (stopping_) throw InvalidOperation("the group is being stopped");
+        std::this_thread::sleep_for(open_interval);
+      }
+      migrate(database);
+      if (in_step) throw TryLater{};  // the time of this step may be over
+    }
+  }
+  storage::verify_schema(database, reads);
+}
+
 std::unique_ptr<storage::Database> Member::open_database(const PlatformOptions& options,
                                                          const std::stop_token& stop) {
-  auto database = runtime::open_database(entry_.url, options, {entry_.key, group_.budget});
+  auto database =
+      runtime::open_database(entry_.url, options, {entry_.key, group_.budget, account_});
   const auto note = [this](storage::Database* opening) {
     const std::lock_guard lock(mutex_);
     being_opened_ = opening;  // request_stop() cancels its calls
@@ -48,7 +100,7 @@ std::unique_ptr<storage::Database> Member::open_database(const PlatformOptions& 
   try {
     const std::stop_callback cancel(stop, [&database] { database->cancel_calls(); });
     if (stopping_) database->cancel_calls();
-    runtime::prepare_schema(*database, options);
+    prepare_schema(*database, options, stop);
   } catch (...) {
     note(nullptr);
     throw;
@@ -63,9 +115,7 @@ std::unique_ptr<storage::Database> Member::open_database(const PlatformOptions& 
 runtime::Node& Member::opened(const std::stop_token& stop) {
   std::unique_lock one_at_a_time(opening_, std::defer_lock);
   while (!one_at_a_time.try_lock()) {
-    if (stop.stop_requested()) {
-      throw Error({ErrorKind::cancelled, "", "open"}, "another caller is opening the database");
-    }
+    if (stop.stop_possible()) throw TryLater{open_wait};
     std::this_thread::sleep_for(open_interval);
   }
   if (const auto known = node()) return *known;
@@ -96,6 +146,8 @@ void Member::register_handlers(runtime::Node& node, const std::stop_token& stop)
   }
   group_.fanout.register_with(node.get<fanout::Component>().fanout, entry_.key, fanouts_, stop);
   refuse_handlers(node);
+  topics_ = {.outbox = topics_of(handlers_->of("outbox"), node.options().worker),
+             .inbox = topics_of(handlers_->of("inbox"), node.options().worker)};
 }
 
 }  // namespace dovetail::group

@@ -74,6 +74,7 @@ PlatformGroup::State::State(GroupOptions options)
       timekeepers_(*options_.database.clock, {.threads = 1}),
       turns_(*options_.database.clock, options_.selection, fetch_threads, log_),
       listeners_(options_.max_listeners),
+      migrations_(static_cast<int>(std::max<std::size_t>(1, options_.max_connections / 4))),
       context_{.options = options_,
                .budget = std::make_shared<storage::ConnectionBudget>(
                    options_.max_connections, reserved(options_.max_connections)),
@@ -84,7 +85,8 @@ PlatformGroup::State::State(GroupOptions options)
                .metrics = metrics_,
                .clock = *options_.database.clock,
                .care = care_,
-               .listeners = listeners_},
+               .listeners = listeners_,
+               .migrations = migrations_},
       roster_(context_) {}
 
 PlatformGroup::State::~State() {

@@ -74,6 +74,7 @@ class PlatformGroup::State {
   group::Agenda timekeepers_;
   group::Turns turns_;
   group::Listeners listeners_;
+  group::MigrationSlots migrations_;
   const group::GroupContext context_;
   Discovering discovering_;
   std::stop_source stopping_;

@@ -6,7 +6,7 @@ namespace dovetail::group {
 namespace {
 
 /// A database that takes longer for a claim does not count: the others go on without it.
-constexpr std::chrono::seconds patience{1};
+constexpr std::chrono::milliseconds patience{200};
 
 }  // namespace
 

@@ -6,17 +6,16 @@ namespace dovetail::group {
 namespace {
 
 /// A database whose turn does not come asks again after this time: another one may hang.
-constexpr std::chrono::seconds asks_again{1};
+constexpr std::chrono::milliseconds asks_again{250};
 constexpr std::chrono::seconds last_settling_time{1};
 
 }  // namespace
 
 Work::Work(const GroupThreads& threads, runtime::Node& node, const runtime::NodeHandlers& handlers,
-           std::string key, std::size_t place)
+           Place place)
     : threads_(threads),
       clock_(node.database().clock()),
-      key_(std::move(key)),
-      place_(place),
+      place_(std::move(place)),
       lease_(node.options().worker.lease),
       last_claim_(clock_.mono()) {
   for (const auto& queue : runtime::worked_queues(node, handlers)) {
@@ -33,11 +32,11 @@ Work::~Work() {
 void Work::start() {
   const auto now = clock_.mono();
   fetching_ = threads_.fetchers.add([this](const std::stop_token& stop) { return step(stop); },
-                                    MonoTime::max());
+                                    MonoTime::max(), place_.is_over);
   const auto visit = [&agenda = threads_.fetchers, task = fetching_] {
     agenda.wake_by(task, MonoTime::min());
   };
-  turn_ = threads_.turns.add(key_, place_, visit);
+  turn_ = threads_.turns.add(place_.key, place_.index, visit);
   for (const auto& each : dispatchers_) {
     auto& dispatcher = *each;
     const auto timekeeping = threads_.timekeepers.add(
@@ -49,7 +48,7 @@ void Work::start() {
     keeping_time_.push_back(timekeeping);
     renewing_.push_back(threads_.renewers.add(
         [&dispatcher](const std::stop_token& stop) { return dispatcher.renew_leases(stop); },
-        now + lease_ / 6));
+        now + lease_ / 6, place_.is_over));
   }
   paused_ = false;
   visit();

@@ -26,8 +26,14 @@ struct GroupThreads {
 
 class Work {
  public:
+  /// The place of the database in its group.
+  struct Place {
+    std::string key;
+    std::size_t index;
+    Agenda::IsOver is_over;  ///< For claims and renewals.
+  };
   Work(const GroupThreads& threads, runtime::Node& node, const runtime::NodeHandlers& handlers,
-       std::string key, std::size_t place);
+       Place place);
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
   /// Stops without patience. No handler may run any more.
@@ -69,8 +75,7 @@ class Work {
 
   const GroupThreads threads_;
   Clock& clock_;
-  const std::string key_;
-  const std::size_t place_;
+  const Place place_;
   const std::chrono::milliseconds lease_;
   std::vector<std::unique_ptr<runtime::Dispatcher>> dispatchers_;
   std::atomic<MonoTime> last_claim_;

@@ -27,10 +27,17 @@ constexpr std::chrono::milliseconds least_connect_timeout{100};
 constexpr std::size_t group_commits = 2;
 /// Where commits take longer than this, callers do not wait for them while a connection is free.
 constexpr std::chrono::milliseconds group_commit_wait{1};
+constexpr std::chrono::milliseconds brief_patience{500};
 
 /// How long a call waits until one of the connections is free.
 std::chrono::milliseconds slot_patience(const storage::DatabaseOptions& options) {
   return std::max(options.retry_for, options.connect_timeout);
+}
+
+/// The pools share it.
+storage::DatabaseOptions with_account(storage::DatabaseOptions options) {
+  if (!options.account) options.account = std::make_shared<storage::ConnectionBudget::Account>();
+  return options;
 }
 
 std::string quoted(const std::string& schema) {
@@ -127,7 +134,7 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
 }  // namespace
 
 Database::Database(std::string_view url, storage::DatabaseOptions options)
-    : options_(std::move(options)),
+    : options_(with_account(std::move(options))),
       settings_(url, !options_.pooled),
       name_(options_.label.empty() ? settings_.describe() : options_.label),
       connect_timeout_(settings_.connect_timeout(options_.connect_timeout)),
@@ -136,7 +143,8 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
              .patience = slot_patience(options_),
              .metrics = options_.metrics,
              .store = name_,
-             .budget = options_.budget},
+             .budget = options_.budget,
+             .account = options_.account},
             options_.clock, options_.log,
             [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
       service_pool_(
@@ -145,7 +153,8 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
            .metrics = options_.metrics,
            .store = name_,
            .budget = options_.budget,
-           .use = storage::ConnectionBudget::Use::service},
+           .use = storage::ConnectionBudget::Use::service,
+           .account = options_.account},
           options_.clock, options_.log,
           [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
       outbox_(texts_, sql::outbox),
@@ -202,8 +211,12 @@ void Database::require_connected(storage::Pool<Connection>& pool, const std::sto
   const auto first = pool.acquire(stop, std::chrono::steady_clock::now() + connect_timeout_);
 }
 
-storage::RetryPolicy Database::retry_policy() const {
-  return {.patience = options_.retry_for, .metrics = &options_.metrics, .store = name_};
+storage::RetryPolicy Database::retry_policy(bool service) const {
+  // The services of a group share threads with other databases, and try again by themselves.
+  const bool brief = service && options_.budget;
+  return {.patience = brief ? std::min(options_.retry_for, brief_patience) : options_.retry_for,
+          .metrics = &options_.metrics,
+          .store = name_};
 }
 
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
@@ -212,8 +225,8 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   require_connected(pool, stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
   storage::run_with_retry(
-      *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop},
-      [&](const storage::Attempt&) {
+      *options_.clock, options_.log, retry_policy(options.service),
+      {.repeatable = true, .stop = stop}, [&](const storage::Attempt&) {
         auto connection = pool.acquire(stop, give_up_at);
         ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
         body(session);
@@ -231,7 +244,7 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
   require_connected(pool_for(options.service), options.stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
   storage::run_with_retry(
-      *options_.clock, options_.log, retry_policy(), options,
+      *options_.clock, options_.log, retry_policy(options.service), options,
       [&](const storage::Attempt& attempt) { write_once(options, body, attempt, give_up_at); });
 }
 

@@ -59,7 +59,7 @@ class Database final : public storage::Database {
   void ring(std::string_view payload);
   /// Of the system's clock: time limits of connections are limits of I/O.
   using TimePoint = std::chrono::steady_clock::time_point;
-  [[nodiscard]] storage::RetryPolicy retry_policy() const;
+  [[nodiscard]] storage::RetryPolicy retry_policy(bool service) const;
   void write_once(const storage::WriteOptions& options, const WriteBody& body,
                   const storage::Attempt& attempt, TimePoint give_up_at);
   [[nodiscard]] std::unique_ptr<Connection> connect(const std::stop_token& stop,

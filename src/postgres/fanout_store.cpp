@@ -160,6 +160,34 @@ bool FanoutStore::mark_completed(storage::WriteSession& session, const FanoutSli
   return WriteSession::of(session).run(texts_, sql::fanout_mark_completed, params).boolean(0, 0);
 }
 
+std::size_t FanoutStore::purge(storage::WriteSession& session, storage::FanoutPurge& part) {
+  using Column = sql::columns::fanout_purge_step_page;
+  auto& core = WriteSession::of(session);
+  const auto begin = [&part] {
+    Params params;
+    params.add(part.topic)
+        .add(part.work_key)
+        .add(std::string_view{part.after_work_key})
+        .add(std::string_view{part.after_shard_key});
+    return params;
+  };
+  auto page = begin();
+  page.add(static_cast<std::int64_t>(part.page));
+  const auto end = core.run(texts_, sql::fanout_purge_step_page, page);
+  const bool is_last = end.rows() == 0;
+  const auto work_key = is_last ? std::string{} : end.text(0, Column::work_key);
+  const auto shard_key = is_last ? std::string{} : end.text(0, Column::shard_key);
+  auto params = begin();
+  params.add(is_last ? std::nullopt : std::optional<std::string_view>{work_key})
+      .add(std::string_view{shard_key})
+      .add(std::chrono::microseconds{part.age}.count());
+  const auto deleted = core.run(texts_, sql::fanout_purge, params).affected();
+  part.after_work_key = work_key;
+  part.after_shard_key = shard_key;
+  if (is_last) part.page = 0;
+  return static_cast<std::size_t>(deleted);
+}
+
 std::optional<WallTime> FanoutStore::last_completed(storage::ReadSession& session,
                                                     const FanoutSlice& slice) {
   using Column = sql::columns::fanout_last_completed;

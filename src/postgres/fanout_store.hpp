@@ -19,6 +19,7 @@ class FanoutStore final : public storage::FanoutStore {
   std::vector<storage::EnqueuedSlice> plan(storage::WriteSession& session, std::string_view topic,
                                            std::span<const FanoutCandidate> candidates) override;
   bool mark_completed(storage::WriteSession& session, const FanoutSlice& slice) override;
+  std::size_t purge(storage::WriteSession& session, storage::FanoutPurge& part) override;
   std::optional<WallTime> last_completed(storage::ReadSession& session,
                                          const FanoutSlice& slice) override;
   std::vector<FanoutPolicy> policies(storage::ReadSession& session,

@@ -9,7 +9,7 @@ class GlanceStore final : public storage::GlanceStore {
  public:
   explicit GlanceStore(const storage::StatementTexts& texts) : texts_(texts) {}
 
-  storage::Glance look(storage::ReadSession& session) override;
+  storage::Glance look(storage::ReadSession& session, const storage::GlanceTopics& topics) override;
 
  private:
   const storage::StatementTexts& texts_;

@@ -38,7 +38,8 @@ std::unique_ptr<storage::Database> open_database(std::string_view url,
                .log = Logger{options.log_sink ? options.log_sink : spdlog_log_sink(LogLevel::warn)},
                .metrics = Metrics{options.metrics},
                .label = std::move(place.label),
-               .budget = std::move(place.budget)});
+               .budget = std::move(place.budget),
+               .account = std::move(place.account)});
 }
 
 void prepare_schema(storage::Database& database, const PlatformOptions& options) {

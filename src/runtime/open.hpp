@@ -14,6 +14,7 @@ namespace dovetail::runtime {
 struct GroupPlace {
   std::string label{};  ///< Its name in logs. Empty: the address.
   std::shared_ptr<storage::ConnectionBudget> budget{};
+  std::shared_ptr<storage::ConnectionBudget::Account> account{};
 };
 
 /// Checks the options, and does not connect.

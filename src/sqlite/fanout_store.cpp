@@ -171,6 +171,39 @@ bool FanoutStore::mark_completed(storage::WriteSession& session, const FanoutSli
   return bind_slice(cursor, slice).bind(slice.window_end).bind(now).run() == 1;
 }
 
+std::size_t FanoutStore::purge(storage::WriteSession& session, storage::FanoutPurge& part) {
+  using Column = sql::columns::fanout_purge_step_page;
+  auto& connection = WriteSession::of(session);
+  std::optional<std::string> work_key;
+  std::string shard_key;
+  {
+    auto end = connection.run(texts_, sql::fanout_purge_step_page);
+    end.bind(part.topic)
+        .bind(part.work_key)
+        .bind(std::string_view{part.after_work_key})
+        .bind(std::string_view{part.after_shard_key})
+        .bind(static_cast<std::int64_t>(part.page));
+    if (end.step()) {
+      work_key = end.text(Column::work_key);
+      shard_key = end.text(Column::shard_key);
+    }
+  }
+  const auto deleted = connection.run(texts_, sql::fanout_purge)
+                           .bind(part.topic)
+                           .bind(part.work_key)
+                           .bind(std::string_view{part.after_work_key})
+                           .bind(std::string_view{part.after_shard_key})
+                           .bind(core::view_of(work_key))
+                           .bind(std::string_view{shard_key})
+                           .bind(std::chrono::microseconds{part.age}.count())
+                           .bind(clock_->wall())
+                           .run();
+  if (!work_key) part.page = 0;
+  part.after_work_key = work_key.value_or("");
+  part.after_shard_key = shard_key;
+  return static_cast<std::size_t>(deleted);
+}
+
 std::optional<WallTime> FanoutStore::last_completed(storage::ReadSession& session,
                                                     const FanoutSlice& slice) {
   using Column = sql::columns::fanout_last_completed;

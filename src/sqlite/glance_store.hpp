@@ -13,7 +13,7 @@ class GlanceStore final : public storage::GlanceStore {
   GlanceStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock)
       : texts_(texts), clock_(std::move(clock)) {}
 
-  storage::Glance look(storage::ReadSession& session) override;
+  storage::Glance look(storage::ReadSession& session, const storage::GlanceTopics& topics) override;
 
  private:
   const storage::StatementTexts& texts_;

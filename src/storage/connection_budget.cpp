@@ -5,12 +5,13 @@
 #include <string>
 
 #include "core/assert.hpp"
-#include "dovetail/error.hpp"
 
 namespace dovetail::storage {
 
 ConnectionBudget::ConnectionBudget(std::size_t limit, std::size_t reserved)
-    : limit_(limit), ordinary_limit_(limit - std::min(limit, reserved)) {
+    : limit_(limit),
+      ordinary_limit_(limit - std::min(limit, reserved)),
+      probe_limit_(std::max<std::size_t>(1, limit / 4)) {
   if (ordinary_limit_ == 0) {
     throw std::invalid_argument("a budget of " + std::to_string(limit) + " connections with " +
                                 std::to_string(reserved) +
@@ -19,53 +20,84 @@ ConnectionBudget::ConnectionBudget(std::size_t limit, std::size_t reserved)
 }
 
 ConnectionBudget::~ConnectionBudget() {
-  if (process_.is_this_one()) DOVETAIL_ASSERT(total_ == 0 && waiting_.empty());
+  if (process_.is_this_one()) DOVETAIL_ASSERT(load_.total == 0 && waiting_.empty());
 }
 
-bool ConnectionBudget::fits(Use use) const {
-  return total_ < limit_ && (use == Use::service || ordinary_ < ordinary_limit_);
+bool ConnectionBudget::fits(const Load& load, const Member& member) const {
+  if (load.total >= limit_) return false;
+  const bool failing = member.account->is_failing();
+  if (failing && load.probes >= probe_limit_) return false;
+  return load.ordinary < ordinary_limit_ || (member.use == Use::service && !failing);
 }
 
-void ConnectionBudget::take(Use use) {
-  ++total_;
-  if (use == Use::ordinary) ++ordinary_;
+ConnectionBudget::Load ConnectionBudget::without_one(Load load, Use use, bool probe) {
+  --load.total;
+  if (use == Use::ordinary || probe) --load.ordinary;
+  if (probe) --load.probes;
+  return load;
 }
 
-ConnectionBudget::Permit ConnectionBudget::acquire(Use use, TimePoint give_up_at,
+bool ConnectionBudget::take(Member& member) {
+  const bool probe = member.account->is_failing();
+  ++load_.total;
+  if (member.use == Use::ordinary || probe) ++load_.ordinary;
+  ++member.held();
+  if (probe) {
+    ++load_.probes;
+    ++member.account->probes_;
+  }
+  return probe;
+}
+
+ConnectionBudget::Permit ConnectionBudget::acquire(const std::shared_ptr<Member>& member,
+                                                   TimePoint give_up_at,
                                                    const std::stop_token& stop) {
   process_.require();
   std::unique_lock lock(mutex_);
-  if (fits(use)) {  // then nobody of this use waits
-    take(use);
-    return {*this, use};
+  if (fits(load_, *member)) {  // then nobody of this kind waits
+    const bool probe = take(*member);
+    return {*this, member, probe};
   }
-  const auto me = waiting_.insert(waiting_.end(), Waiter{use});
+  const auto me = waiting_.insert(waiting_.end(), Waiter{member.get()});
   // After the caller has queued: a pool whose connection becomes idle later sees that it waits. Not
   // every connection that is closed helps: another caller may come first.
   for (bool closed = true; closed && !me->granted;) {
     lock.unlock();
-    closed = close_an_idle_one(use);
+    closed = close_an_idle_one(*member);
     lock.lock();
   }
+  if (member->use == Use::service && member->account->is_failing()) {
+    give_up_at = std::min(give_up_at, std::chrono::steady_clock::now() + probe_patience);
+  }
   const bool granted = granted_.wait_until(lock, stop, give_up_at, [&] { return me->granted; });
+  const bool probe = me->probe;
   waiting_.erase(me);
-  if (!granted) give_up(stop.stop_requested());
-  return {*this, use};
+  if (!granted) give_up(*member, stop.stop_requested());
+  return {*this, member, probe};
 }
 
-void ConnectionBudget::give_up(bool stopped) const {
-  throw Error({stopped ? ErrorKind::cancelled : ErrorKind::transient, "", "acquire"},
+void ConnectionBudget::give_up(const Member& member, bool stopped) const {
+  const auto kind = stopped ? ErrorKind::cancelled : ErrorKind::transient;
+  if (member.account->is_failing() && load_.probes >= probe_limit_) {
+    // A service is called again later: a retry at once would only wait again.
+    throw ProbeUnavailable(
+        {member.use == Use::service ? ErrorKind::cancelled : kind, "", "acquire"},
+        "the database fails, and other failing databases use the " + std::to_string(probe_limit_) +
+            " connections of the group that may be used to try again");
+  }
+  throw Error({kind, "", "acquire"},
               "all " + std::to_string(limit_) + " connections of the group are in use (" +
                   std::to_string(limit_ - ordinary_limit_) +
                   " of them are reserved for background services): increase max_connections");
 }
 
-void ConnectionBudget::release(Use use) {
+void ConnectionBudget::release(Member& member, bool probe) {
   if (!process_.is_this_one()) return;  // a forked child: the mutex may be the parent's
   {
     const std::lock_guard lock(mutex_);
-    --total_;
-    if (use == Use::ordinary) --ordinary_;
+    load_ = without_one(load_, member.use, probe);
+    --member.held();
+    if (probe) --member.account->probes_;
     grant();
   }
   granted_.notify_all();
@@ -74,40 +106,46 @@ void ConnectionBudget::release(Use use) {
 /// Gives permits to callers in the order in which they came.
 void ConnectionBudget::grant() {
   for (auto& waiter : waiting_) {
-    if (waiter.granted || !fits(waiter.use)) continue;
-    take(waiter.use);
+    if (waiter.granted || !fits(load_, *waiter.member)) continue;
+    waiter.probe = take(*waiter.member);
     waiter.granted = true;
   }
 }
 
-/// Whether a waiting caller could have a permit of this use.
-bool ConnectionBudget::is_wanted(Use use) {
-  const std::lock_guard lock(mutex_);
+bool ConnectionBudget::is_wanted(Use use, bool probe) const {
+  const auto left = without_one(load_, use, probe);
   return std::ranges::any_of(waiting_, [&](const Waiter& waiter) {
-    if (waiter.granted) return false;
-    return waiter.use == Use::service || use == Use::ordinary || ordinary_ < ordinary_limit_;
+    return !waiter.granted && fits(left, *waiter.member);
   });
 }
 
-/// Of those whose permit helps a caller of this use.
-std::shared_ptr<ConnectionBudget::Member> ConnectionBudget::least_recently_used(Use use) {
+ConnectionBudget::Contention ConnectionBudget::contention(const Account& account) const {
   const std::lock_guard lock(mutex_);
-  const bool any = use == Use::service || ordinary_ < ordinary_limit_;
+  const bool probes = account.probes_ > 0;
+  const bool wanted = (account.ordinary_ > 0 && is_wanted(Use::ordinary, probes)) ||
+                      (account.service_ > 0 && is_wanted(Use::service, probes));
+  if (!wanted) return Contention::none;
+  return account.opening_ > 0 ? Contention::connects : Contention::calls;
+}
+
+/// Of those whose permit helps the caller.
+std::shared_ptr<ConnectionBudget::Member> ConnectionBudget::least_recently_used(
+    const Member& caller) {
+  const std::lock_guard lock(mutex_);
   std::shared_ptr<Member> found;
   auto oldest = none_idle;
   for (const auto& member : members_) {
-    if (!any && member->use == Use::service) continue;
     const auto idle = member->oldest_idle.load();
-    if (idle >= oldest) continue;
+    if (idle >= oldest || !fits(without_one(load_, member->use, false), caller)) continue;
     oldest = idle;
     found = member;
   }
   return found;
 }
 
-/// Returns false when there is none whose permit helps a caller of this use.
-bool ConnectionBudget::close_an_idle_one(Use use) {
-  while (const auto member = least_recently_used(use)) {
+/// Returns false when there is none whose permit helps the caller.
+bool ConnectionBudget::close_an_idle_one(const Member& caller) {
+  while (const auto member = least_recently_used(caller)) {
     const std::lock_guard lock(member->mutex);
     if (member->close_oldest_idle && member->close_oldest_idle()) return true;
   }
@@ -115,8 +153,9 @@ bool ConnectionBudget::close_an_idle_one(Use use) {
 }
 
 ConnectionBudget::Seat::Seat(std::shared_ptr<ConnectionBudget> budget, Use use,
+                             std::shared_ptr<Account> account,
                              std::function<bool()> close_oldest_idle)
-    : budget_(std::move(budget)), member_(std::make_shared<Member>(use)) {
+    : budget_(std::move(budget)), member_(std::make_shared<Member>(use, std::move(account))) {
   member_->close_oldest_idle = std::move(close_oldest_idle);
   const std::lock_guard lock(budget_->mutex_);
   budget_->members_.push_back(member_);
@@ -135,11 +174,40 @@ void ConnectionBudget::Seat::leave() {
 
 ConnectionBudget::Permit ConnectionBudget::Seat::acquire(TimePoint give_up_at,
                                                          const std::stop_token& stop) {
-  return budget_->acquire(member_->use, give_up_at, stop);
+  return budget_->acquire(member_, give_up_at, stop);
+}
+
+void ConnectionBudget::Seat::note_success(Permit& permit) {
+  if (!permit.probe_ && !is_failing()) return;
+  {
+    const std::lock_guard lock(budget_->mutex_);
+    member_->account->failing_ = false;
+    if (std::exchange(permit.probe_, false)) {
+      --budget_->load_.probes;
+      --member_->account->probes_;
+      if (member_->use == Use::service) --budget_->load_.ordinary;
+    }
+    budget_->grant();
+  }
+  budget_->granted_.notify_all();
+}
+
+void ConnectionBudget::Seat::note_failure() {
+  if (is_failing() || !budget_->process_.is_this_one()) return;
+  const std::lock_guard lock(budget_->mutex_);
+  member_->account->failing_ = true;
 }
 
 bool ConnectionBudget::Seat::is_wanted() const {
-  return budget_->is_wanted(member_->use);
+  const std::lock_guard lock(budget_->mutex_);
+  return budget_->is_wanted(member_->use, false);
+}
+
+void ConnectionBudget::Seat::note_opening(bool begins) {
+  if (!budget_->process_.is_this_one()) return;
+  const std::lock_guard lock(budget_->mutex_);
+  auto& opening = member_->account->opening_;
+  begins ? ++opening : --opening;
 }
 
 void ConnectionBudget::Seat::note_idle(std::optional<TimePoint> oldest) {

@@ -8,6 +8,10 @@
 //   * When no permit is left, an idle connection of some pool is closed, the least recently used
 //     one first. When there is none, callers wait, first come, first served. A caller that waits
 //     only for permits of ordinary pools does not delay service pools.
+//   * Databases that fail share a quarter of the permits, and none of the reserved ones. They are
+//     called probes. So databases of a server that does not answer cannot take the permits of the
+//     others, however many they are. A connection that is opened, or a call that succeeds, ends the
+//     failure.
 //
 // Time limits are limits of I/O: they use the system's clock.
 //
@@ -32,13 +36,47 @@
 #include <vector>
 
 #include "core/owner_process.hpp"
+#include "dovetail/error.hpp"
 
 namespace dovetail::storage {
+
+/// The database fails, and other failing databases use all probes: nothing was sent to it.
+class ProbeUnavailable : public Error {
+ public:
+  using Error::Error;
+};
 
 class ConnectionBudget {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
   enum class Use { ordinary, service };
+
+  /// What the pools of one database have in common.
+  class Account {
+   public:
+    /// The last call failed.
+    [[nodiscard]] bool is_failing() const { return failing_; }
+
+   private:
+    friend class ConnectionBudget;
+    // Written under the budget's mutex.
+    std::atomic<bool> failing_{false};
+    std::size_t ordinary_ = 0;  // permits of the ordinary pool
+    std::size_t service_ = 0;   // of the service pool
+    std::size_t probes_ = 0;    // of both
+    std::size_t opening_ = 0;   // connections that are being opened
+  };
+
+  /// Whether a database has permits that callers of other databases wait for.
+  enum class Contention {
+    none,
+    calls,     ///< Calls under way have them.
+    connects,  ///< At least one is being opened: perhaps the server does not answer.
+  };
+  [[nodiscard]] Contention contention(const Account& account) const;
+
+  /// How long a service of a failing database waits for a probe.
+  static constexpr std::chrono::milliseconds probe_patience{1'000};
 
   /// Throws std::invalid_argument unless 0 <= reserved < limit.
   ConnectionBudget(std::size_t limit, std::size_t reserved);
@@ -46,38 +84,43 @@ class ConnectionBudget {
   ConnectionBudget& operator=(const ConnectionBudget&) = delete;
   ~ConnectionBudget();
 
+ private:
+  struct Member;
+
+ public:
   /// Entitles its owner to one connection. Destroy it after the connection is closed.
   class Permit {
    public:
     Permit() = default;
     Permit(Permit&& other) noexcept
-        : budget_(std::exchange(other.budget_, nullptr)), use_(other.use_) {}
+        : budget_(std::exchange(other.budget_, nullptr)),
+          member_(std::move(other.member_)),
+          probe_(other.probe_) {}
     Permit& operator=(Permit&& other) noexcept {
       std::swap(budget_, other.budget_);
-      std::swap(use_, other.use_);
+      std::swap(member_, other.member_);
+      std::swap(probe_, other.probe_);
       return *this;
     }
     ~Permit() {
-      if (budget_ != nullptr) budget_->release(use_);
+      if (budget_ != nullptr) budget_->release(*member_, probe_);
     }
 
    private:
     friend class ConnectionBudget;
-    Permit(ConnectionBudget& budget, Use use) : budget_(&budget), use_(use) {}
+    Permit(ConnectionBudget& budget, std::shared_ptr<Member> member, bool probe)
+        : budget_(&budget), member_(std::move(member)), probe_(probe) {}
     ConnectionBudget* budget_ = nullptr;
-    Use use_ = Use::ordinary;
+    std::shared_ptr<Member> member_;
+    bool probe_ = false;
   };
 
- private:
-  struct Member;
-
- public:
   /// The place of one pool in the budget.
   class Seat {
    public:
     /// `close_oldest_idle` closes the idle connection of the pool that was used least recently, and
     /// returns false when there is none. It is called on threads of other pools.
-    Seat(std::shared_ptr<ConnectionBudget> budget, Use use,
+    Seat(std::shared_ptr<ConnectionBudget> budget, Use use, std::shared_ptr<Account> account,
          std::function<bool()> close_oldest_idle);
     Seat(const Seat&) = delete;
     Seat& operator=(const Seat&) = delete;
@@ -85,8 +128,17 @@ class ConnectionBudget {
     /// Waits for a call of `close_oldest_idle` that is under way. No other call follows.
     void leave();
 
-    /// Waits for a permit. Throws Error: transient after `give_up_at`, cancelled after a stop.
+    /// Waits for a permit. Throws Error: transient after `give_up_at`, cancelled after a stop. A
+    /// service of a failing database waits for `probe_patience` at most, and throws
+    /// ProbeUnavailable: threads of many failing databases must not wait for one another.
     [[nodiscard]] Permit acquire(TimePoint give_up_at, const std::stop_token& stop);
+    /// The database has answered on the connection of this permit.
+    void note_success(Permit& permit);
+    /// A connection could not be opened, or broke.
+    void note_failure();
+    /// A connection is being opened, or no longer.
+    void note_opening(bool begins);
+    [[nodiscard]] bool is_failing() const { return member_->account->is_failing(); }
     /// Whether a caller waits who could have the permit of this pool.
     [[nodiscard]] bool is_wanted() const;
     /// Tells since when the oldest idle connection of the pool has been idle; absent: none is.
@@ -103,34 +155,51 @@ class ConnectionBudget {
   static constexpr auto none_idle = std::numeric_limits<TimePoint::rep>::max();
 
   struct Member {
-    explicit Member(Use given) : use(given) {}
+    Member(Use given, std::shared_ptr<Account> of_database)
+        : use(given), account(std::move(of_database)) {}
+    [[nodiscard]] std::size_t& held() const {
+      return use == Use::service ? account->service_ : account->ordinary_;
+    }
     const Use use;
+    const std::shared_ptr<Account> account;
     std::atomic<TimePoint::rep> oldest_idle{none_idle};
     std::mutex mutex;  // taken before those of the pool and of the budget
     std::function<bool()> close_oldest_idle;
   };
   struct Waiter {
-    Use use;
+    Member* member;
     bool granted = false;
+    bool probe = false;
+  };
+  /// The permits that exist.
+  struct Load {
+    std::size_t total = 0;
+    std::size_t ordinary = 0;  // of ordinary pools, and probes
+    std::size_t probes = 0;
   };
 
-  [[nodiscard]] Permit acquire(Use use, TimePoint give_up_at, const std::stop_token& stop);
-  [[nodiscard]] bool fits(Use use) const;
-  [[nodiscard]] bool is_wanted(Use use);
-  void take(Use use);
-  void release(Use use);
+  [[nodiscard]] Permit acquire(const std::shared_ptr<Member>& member, TimePoint give_up_at,
+                               const std::stop_token& stop);
+  /// Whether the pool may have one more permit beside these.
+  [[nodiscard]] bool fits(const Load& load, const Member& member) const;
+  [[nodiscard]] static Load without_one(Load load, Use use, bool probe);
+  /// Whether a waiting caller could have a permit of this kind.
+  [[nodiscard]] bool is_wanted(Use use, bool probe) const;
+  /// Returns whether the permit is a probe.
+  bool take(Member& member);
+  void release(Member& member, bool probe);
   void grant();
-  bool close_an_idle_one(Use use);
-  [[nodiscard]] std::shared_ptr<Member> least_recently_used(Use use);
-  [[noreturn]] void give_up(bool stopped) const;
+  bool close_an_idle_one(const Member& member);
+  [[nodiscard]] std::shared_ptr<Member> least_recently_used(const Member& member);
+  [[noreturn]] void give_up(const Member& member, bool stopped) const;
 
   const std::size_t limit_;
   const std::size_t ordinary_limit_;
+  const std::size_t probe_limit_;
   const core::OwnerProcess process_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any granted_;
-  std::size_t total_ = 0;
-  std::size_t ordinary_ = 0;
+  Load load_;
   std::list<Waiter> waiting_;
   std::vector<std::shared_ptr<Member>> members_;
 };

@@ -39,6 +39,8 @@ struct DatabaseOptions {
   /// Shared with other databases; see connection_budget.hpp. Absent: none. SQLite does not use it:
   /// its connections are open files.
   std::shared_ptr<ConnectionBudget> budget{};
+  /// The account of this database in the budget. Absent: nobody asks for it.
+  std::shared_ptr<ConnectionBudget::Account> account{};
 };
 
 struct WriteOptions {

@@ -42,6 +42,16 @@ struct EnqueuedSlice {
 /// The status that the views name. Any other word is a bug.
 [[nodiscard]] FanoutStatus fanout_status_of(std::string_view word);
 
+/// A part of the cursors of a topic.
+struct FanoutPurge {
+  std::string_view topic;
+  std::optional<std::string_view> work_key;  ///< Only this one.
+  std::string after_work_key;                ///< The part begins behind this cursor.
+  std::string after_shard_key;
+  std::chrono::milliseconds age{};
+  std::size_t page = 0;  ///< How many cursors are examined.
+};
+
 class FanoutStore {
  public:
   virtual ~FanoutStore() = default;
@@ -61,6 +71,10 @@ class FanoutStore {
                                           std::span<const FanoutCandidate> candidates) = 0;
   /// False when another message has completed the slice's window.
   virtual bool mark_completed(WriteSession& session, const FanoutSlice& slice) = 0;
+
+  /// Deletes the cursors of the part whose shards have vanished, moves the part behind the cursors
+  /// that were examined, and returns the number deleted. Sets the page to zero after the last part.
+  virtual std::size_t purge(WriteSession& session, FanoutPurge& part) = 0;
 
   virtual std::optional<WallTime> last_completed(ReadSession& session,
                                                  const FanoutSlice& slice) = 0;

@@ -1,9 +1,11 @@
-// Whether there is something to do in a database, and when: one statement that is cheap on an idle
-// database, however many finished messages it has.
+// Whether there is something to do in a database, and when: cheap on an idle database, however many
+// finished messages it has.
 #pragma once
 
 #include <chrono>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "storage/session.hpp"
 
@@ -20,11 +22,19 @@ struct Glance {
   std::optional<std::chrono::microseconds> jobs{};
 };
 
+/// The topics whose messages count. Absent: all topics.
+struct GlanceTopics {
+  std::optional<std::vector<std::string>> outbox{};
+  std::optional<std::vector<std::string>> inbox{};
+};
+
 class GlanceStore {
  public:
   virtual ~GlanceStore() = default;
 
-  virtual Glance look(ReadSession& session) = 0;
+  /// Examines some of the first messages. Behind many messages of other topics, a message counts
+  /// though its topic may be another one.
+  virtual Glance look(ReadSession& session, const GlanceTopics& topics) = 0;
 };
 
 }  // namespace dovetail::storage

@@ -76,17 +76,17 @@ std::vector<Migration> migrate(Database& database) {
   return missing;
 }
 
-std::vector<Migration> pending_migrations(Database& database) {
+std::vector<Migration> pending_migrations(Database& database, const ReadOptions& options) {
   auto& store = database.store<MigrationStore>();
   std::vector<AppliedMigration> applied;
   if (database.exists())
-    database.read([&](ReadSession& session) { applied = store.applied(session); });
+    database.read([&](ReadSession& session) { applied = store.applied(session); }, options);
   require_compatible(database, store.known(), applied);
   return rest(store.known(), applied.size());
 }
 
-void verify_schema(Database& database) {
-  const auto missing = pending_migrations(database);
+void verify_schema(Database& database, const ReadOptions& options) {
+  const auto missing = pending_migrations(database, options);
   if (missing.empty()) return;
   const auto total = database.store<MigrationStore>().known().size();
   const auto state = !database.exists() ? std::string{"is missing: there is no such file"}

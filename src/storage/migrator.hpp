@@ -65,10 +65,10 @@ std::string with_values(std::string statement, char mark, const Migration& migra
 std::vector<Migration> migrate(Database& database);
 
 /// What migrate() would apply, without writing anything.
-std::vector<Migration> pending_migrations(Database& database);
+std::vector<Migration> pending_migrations(Database& database, const ReadOptions& options = {});
 
 /// Throws SchemaMismatch, with the command to run, unless the schema is the one this library needs,
 /// or a newer one that is compatible with it.
-void verify_schema(Database& database);
+void verify_schema(Database& database, const ReadOptions& options = {});
 
 }  // namespace dovetail::storage

@@ -8,7 +8,9 @@
 //   * Opening is tried again with full-jitter backoff while the failure is transient, up to
 //   `patience`.
 //   * With a budget, each connection has a permit of it. A connection that is given back while
-//     callers of other pools wait for a permit is closed.
+//     callers of other pools wait for a permit is closed. The pool tells the budget whether the
+//     database fails. A service pool of a failing database makes one attempt to open a connection:
+//     its callers have their own pauses between attempts.
 //
 // Time limits of waiting for a connection and of opening one are limits of I/O: they use the
 // system's clock. Pauses between attempts use the injected one.
@@ -45,6 +47,8 @@ struct PoolOptions {
   std::string store{};                         ///< The label of the counters.
   std::shared_ptr<ConnectionBudget> budget{};  ///< Absent: max_size is the only limit.
   ConnectionBudget::Use use = ConnectionBudget::Use::ordinary;
+  /// The database's, for the budget. Absent: the pool has its own.
+  std::shared_ptr<ConnectionBudget::Account> account{};
 };
 
 /// `Connection` has `bool usable() const`: false once it may not be handed to anybody else.
@@ -72,8 +76,9 @@ class Pool {
         open_(std::move(open)) {
     if (options_.max_size == 0) throw std::invalid_argument("max_connections must be at least 1");
     if (options_.budget) {
-      seat_ = std::make_unique<ConnectionBudget::Seat>(options_.budget, options_.use,
-                                                       [this] { return close_oldest_idle(); });
+      if (!options_.account) options_.account = std::make_shared<ConnectionBudget::Account>();
+      seat_ = std::make_unique<ConnectionBudget::Seat>(
+          options_.budget, options_.use, options_.account, [this] { return close_oldest_idle(); });
     }
   }
   Pool(const Pool&) = delete;
@@ -161,10 +166,12 @@ class Pool {
       Entry entry;
       if (seat_) entry.permit = seat_->acquire(patient_until, stop);
       try {
-        entry.connection = open_(stop, give_up_at);
+        entry.connection = open(stop, give_up_at);
+        if (seat_) seat_->note_success(entry.permit);
         note_opened(tries);
         return entry;
       } catch (const Error& error) {
+        if (seat_ && options_.use == ConnectionBudget::Use::service) throw;
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
         options_.metrics.count("storage.connect_failed", 1, {{"store", options_.store}});
@@ -177,6 +184,20 @@ class Pool {
         entry = {};  // no permit is held during the pause
         if (!clock_->sleep_for(pause, stop)) throw;
       }
+    }
+  }
+
+  std::unique_ptr<Connection> open(const std::stop_token& stop, TimePoint give_up_at) {
+    if (!seat_) return open_(stop, give_up_at);
+    seat_->note_opening(true);
+    try {
+      auto connection = open_(stop, give_up_at);
+      seat_->note_opening(false);
+      return connection;
+    } catch (...) {
+      seat_->note_opening(false);
+      seat_->note_failure();
+      throw;
     }
   }
 
@@ -201,6 +222,8 @@ class Pool {
       return;
     }
     const bool broke = entry.connection && !entry.connection->usable();
+    if (seat_ && broke) seat_->note_failure();
+    if (seat_ && entry.connection && !broke) seat_->note_success(entry.permit);
     if (broke || (seat_ && entry.connection && seat_->is_wanted())) entry = {};
     const bool stays = entry.connection != nullptr;
     {

@@ -330,7 +330,8 @@ TEST_P(CliGroupsContract, MistakesInTheCallNameTheRemedy) {
   };
   for (const auto& [words, answer] : std::vector<Mistake>{
            {{"status", "-d", "sqlite:x.db"}, "--database and --group are both given"},
-           {{"claim"}, "`dovetail claim` works on one database: give --database with its URL"},
+           {{"claim"}, "`dovetail claim` works on one database: choose it with --only KEY"},
+           {{"claim", "--only", "a,b"}, "`dovetail claim` works on one database"},
            {{"jobs", "list"}, "`dovetail jobs list` works on one database"},
            {{"status", "--only", "x"}, "has no database \"x\"; did you mean a?"},
            {{"status", "--only", ""}, "--only: must not be empty"},
@@ -353,6 +354,13 @@ TEST_P(CliGroupsContract, MistakesInTheCallNameTheRemedy) {
   const auto unmigrated = on_group({"enqueue", "t", "--to", "a"});
   EXPECT_EQ(unmigrated.code, 1);
   EXPECT_THAT(unmigrated.err, HasSubstr("dovetail migrate --group " + file));
+}
+
+TEST_P(CliGroupsContract, OnlyChoosesTheDatabaseOfACommandThatWorksOnOne) {
+  migrate_all();
+  EXPECT_EQ(on_group({"jobs", "create", "nightly", "t", "0 3 * * *", "--only", "b"}).code, 0);
+  EXPECT_THAT(on_group({"jobs", "list", "--only", "b"}).out, HasSubstr("nightly"));
+  EXPECT_THAT(on_group({"jobs", "list", "--only", "a"}).out, Not(HasSubstr("nightly")));
 }
 
 TEST_P(CliGroupsContract, FlagsBeatTheVariablesAndTwoVariablesAreAmbiguous) {

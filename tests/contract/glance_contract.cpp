@@ -18,10 +18,10 @@ using ::testing::Optional;
 
 class GlanceContract : public OutboxTest {
  protected:
-  storage::Glance glance() {
+  storage::Glance glance(const storage::GlanceTopics& topics = {}) {
     storage::Glance seen;
     database->read([&](storage::ReadSession& session) {
-      seen = database->store<storage::GlanceStore>().look(session);
+      seen = database->store<storage::GlanceStore>().look(session, topics);
     });
     return seen;
   }
@@ -101,6 +101,34 @@ TEST_P(GlanceContract, MessagesOfAPausedTopicAreLeftOutOnceAClaimHasPutThemAside
 TEST_P(GlanceContract, AMessageThatWaitsAfterAFailureIsDueAtItsNextAttempt) {
   outbox.abandon(owner, claimed_one(), {.delay = minutes{7}});
   EXPECT_THAT(glance().outbox, about(minutes{7}));
+}
+
+// --- topics
+
+TEST_P(GlanceContract, MessagesOfOtherTopicsDoNotCount) {
+  outbox.enqueue({.topic = "foreign"});
+  outbox.enqueue({.topic = "ours", .due_at = backend.now() + hours{1}});
+  platform.inbox().enqueue({.topic = "foreign", .source = "s", .message_id = "1"});
+  const storage::GlanceTopics ours{.outbox = {{"ours", "another"}}, .inbox = {{"ours"}}};
+  EXPECT_THAT(glance(ours).outbox, about(hours{1}));
+  EXPECT_FALSE(glance(ours).inbox);
+  EXPECT_THAT(glance().outbox, now_or_past()) << "all topics";
+  EXPECT_THAT(glance({.outbox = std::vector<std::string>{}}).outbox, std::nullopt) << "none";
+  EXPECT_THAT(glance({.outbox = {{"foreign"}}}).outbox, now_or_past());
+}
+
+TEST_P(GlanceContract, AMessageInProgressOfAnotherTopicDoesNotCount) {
+  outbox.enqueue({.topic = "foreign"});
+  ASSERT_EQ(outbox.claim({.owner = OwnerToken::generate(), .lease = hours{1}}).size(), 1U);
+  EXPECT_FALSE(glance({.outbox = {{"ours"}}}).outbox);
+  EXPECT_THAT(glance({.outbox = {{"foreign"}}}).outbox, about(hours{1}));
+}
+
+TEST_P(GlanceContract, ManyMessagesOfOtherTopicsHideNothing) {
+  std::vector<EnqueueRequest> foreign(1'500, {.topic = "foreign"});
+  outbox.enqueue_many(foreign);
+  outbox.enqueue({.topic = "ours"});
+  EXPECT_THAT(glance({.outbox = {{"ours"}}}).outbox, now_or_past());
 }
 
 }  // namespace

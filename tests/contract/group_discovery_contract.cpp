@@ -157,6 +157,41 @@ TEST_P(GroupDiscoveryContract, AListThatFlapsLosesNoMessages) {
   EXPECT_EQ(calls.count(), 200U);
 }
 
+TEST_P(GroupDiscoveryContract, AChangedUrlUnderLoadLosesNoMessages) {
+  auto given = options();
+  given.database.worker.lease = milliseconds{2'000};
+  PlatformGroup group(given);
+  std::mutex mutex;
+  std::map<std::string, int> seen;
+  group.on("t", [&](const Message& message, HandlerContext&) {
+    const std::lock_guard lock(mutex);
+    ++seen[message.payload];
+  });
+  group.discover([this] { return list(); }, {.refresh = milliseconds{100}});
+  group.start();
+  ASSERT_TRUE(has(group, {"a", "b"}));
+  auto first = backend.open();
+  auto other = second.open();
+  int sent = 0;
+  for (int i = 0; i < 6; ++i) {
+    for (int j = 0; j < 20; ++j, ++sent) {
+      (j % 2 == 0 ? first : other)
+          .outbox()
+          .enqueue({.topic = "t", .payload = std::to_string(sent)});
+    }
+    // The keys change places.
+    list.set(i % 2 == 0 ? std::vector{entry("a", second), entry("b", backend)}
+                        : std::vector{entry("a", backend), entry("b", second)});
+    const auto asked = list.calls.load();
+    ASSERT_TRUE(eventually([&] { return list.calls > asked + 1; }));
+  }
+  EXPECT_TRUE(eventually(
+      [&] { return first.outbox().counts().done + other.outbox().counts().done == sent; }));
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(seen.size(), static_cast<std::size_t>(sent));
+  for (const auto& [payload, times] : seen) EXPECT_EQ(times, 1) << payload;
+}
+
 TEST_P(GroupDiscoveryContract, AGroupOfADiscoveryIsOneCall) {
   PlatformGroup group(function_discovery([this] { return list(); }), options());
   EXPECT_THAT(group.keys(), ElementsAre("a", "b"));

@@ -76,6 +76,64 @@ TEST_P(FanoutFault, ARoundWhoseCoordinatorIsKilledIsFinishedByAnother) {
             count);
 }
 
+/// Processes that stand still. On SQLite they may hold the write lock: nobody can take over.
+class StoppedFanoutFault : public FanoutFault {};
+INSTANTIATE_TEST_SUITE_P(Engines, StoppedFanoutFault, ::testing::Values(BackendKind::postgres),
+                         backend_name);
+
+/// A coordinator that stands still for longer than its lease, in the middle of its round. Another
+/// one takes over. Then the first one goes on.
+TEST_P(StoppedFanoutFault, ACoordinatorBeyondItsLeaseEnqueuesNothingTwice) {
+  constexpr int count = 20'000;
+  Platform::migrate(backend.url(), options());
+  backend.sql("create table " + table() + " (went_on integer)");
+  const auto add = [&](Platform& platform, bool stands_still) {
+    platform.fanout().add(
+        {.topic = "etl", .work_key = "k", .cron = "0 0 1 1 *", .lease = seconds{1}},
+        [&, stands_still](const FanoutPlan&) {
+          return FanoutCandidates::in_pages([&, stands_still, next = 0](auto& page) mutable {
+            if (next == count) return false;
+            if (stands_still && next == count / 2) {
+              ::raise(SIGSTOP);
+              auto transaction = platform.begin();
+              transaction.execute("insert into " + table() + " values (1)");
+              transaction.commit();
+            }
+            for (int i = 0; i < 5'000; ++i) page.push_back({.shard_key = std::to_string(next++)});
+            return true;
+          });
+        });
+  };
+  ChildProcess first([&] {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sigset_t ends{};
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // for all threads
+    auto mine = Platform::open(backend.url(), options());
+    add(mine, true);
+    mine.start();
+    int signal = 0;
+    sigwait(&ends, &signal);
+    mine.stop(seconds{60});
+  });
+  auto platform = Platform::open(backend.url(), options());
+  EXPECT_TRUE(eventually([&] { return platform.fanout().policies().size() == 1; }));
+  EXPECT_TRUE(eventually([&] { return platform.fanout().run_now("etl").size() == 1; }));
+  EXPECT_TRUE(eventually([&] { return slices() == count / 2; }));
+  add(platform, false);
+  platform.start();
+  EXPECT_TRUE(eventually([&] { return slices() == count; })) << "nothing is left out";
+  first.signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return backend.number("select count(*) from " + table()) == 1; }));
+  first.signal(SIGTERM);
+  EXPECT_EQ(first.wait(), 0);
+  EXPECT_EQ(slices(), count) << "nothing is enqueued twice";
+  EXPECT_EQ(backend.number("select count(distinct payload) from " +
+                           backend.table("outbox_messages") + " where topic = 'fanout:etl:k'"),
+            count);
+}
+
 TEST_P(FanoutFault, WindowsFormAChainThoughWorkersAreKilled) {
   constexpr int shards = 20;
   constexpr int kills = 6;

@@ -174,6 +174,186 @@ TEST_P(GroupFault, AStopDoesNotWaitForADatabaseThatHangs) {
   hanging.go_on();
 }
 
+TEST_P(GroupFault, ARemovedDatabaseThatHangsLeaves) {
+  Hanging hanging(backend);
+  auto given = fast_leases();
+  given.call_timeout = milliseconds{500};
+  given.database.busy_timeout = milliseconds{300};
+  PlatformGroup group(given);
+  group.add("hangs", hanging.url(), backend.schema());
+  group.add("b", second.url(), second.schema());
+  std::atomic<bool> go{false};
+  group.on("slow", [&](const Message& message, HandlerContext& context) {
+    calls.add(message, context);
+    eventually([&] { return go.load(); });
+  });
+  group.start();
+  enqueue(group, "hangs", 1, "slow");
+  ASSERT_TRUE(calls.reach(1));
+  hanging.hang();
+  EXPECT_TRUE(group.remove("hangs"));
+  go = true;  // the handler's result cannot be stored
+  EXPECT_TRUE(eventually([&] { return group.status().databases.size() == 1; }));
+  hanging.go_on();
+}
+
+/// Many databases on one server that does not answer, and two that do. The budget is smaller than
+/// the number of databases that hang. All time limits of calls are longer than the test.
+class GroupOfAFrozenServer : public GroupFault {
+ protected:
+  static constexpr int frozen_databases = 20;
+
+  [[nodiscard]] GroupOptions patient() const {
+    auto given = options();
+    given.max_connections = 8;
+    given.call_timeout = std::chrono::minutes{10};
+    given.database.connect_timeout = std::chrono::minutes{10};
+    given.database.worker.drain = milliseconds{100};
+    return given;
+  }
+  [[nodiscard]] static std::string frozen_key(int index) {
+    return "frozen" + std::to_string(index);
+  }
+  void add_all(PlatformGroup& group) const {
+    for (int i = 0; i < frozen_databases; ++i) {
+      group.add(frozen_key(i), proxy.url(), backend.schema());
+    }
+    group.add("b", second.url(), second.schema());
+    group.add("c", third.url(), third.schema());
+  }
+  /// Messages of this process, and of another one, which are found by looks.
+  void expect_healthy(PlatformGroup& group) {
+    auto other = Platform::open(second.url(), {.schema = second.schema()});
+    const auto before = calls.count();
+    for (std::size_t i = 0; i < 20; ++i) {
+      enqueue(group, "b", 1);
+      enqueue(group, "c", 1);
+      other.outbox().enqueue({.topic = "t", .payload = "other"});
+      ASSERT_TRUE(calls.reach(before + 3 * (i + 1))) << i;
+    }
+  }
+
+  CuttingProxy proxy{backend.url()};
+};
+INSTANTIATE_TEST_SUITE_P(Engines, GroupOfAFrozenServer, ::testing::Values(BackendKind::postgres),
+                         backend_name);
+
+TEST_P(GroupOfAFrozenServer, ItsDatabasesDoNotTakeTheConnectionsOfTheOthers) {
+  proxy.freeze();
+  PlatformGroup group(patient());
+  add_all(group);
+  group.on("t", calls.handler());
+  group.start();
+  expect_healthy(group);
+  EXPECT_TRUE(eventually([&] { return status_of(group, frozen_key(0)).failures > 0; }));
+  expect_healthy(group);
+  proxy.thaw();
+  EXPECT_TRUE(eventually(
+      [&] {
+        const auto status = group.status();
+        return std::ranges::none_of(status.databases,
+                                    [](const auto& each) { return !each.last_error.empty(); });
+      },
+      seconds{90}))
+      << "all recover";
+}
+
+TEST_P(GroupOfAFrozenServer, AStopDoesNotWaitForDatabasesThatAreBeingOpened) {
+  proxy.freeze();
+  PlatformGroup group(patient());
+  add_all(group);
+  group.on("t", calls.handler());
+  group.start();
+  ASSERT_TRUE(eventually([&] { return proxy.holds_something_back(); }));
+  EXPECT_TRUE(group.stop(seconds{1}));  // connect_timeout is longer than any test
+}
+
+TEST_P(GroupOfAFrozenServer, DatabasesThatWorkWhenItFreezesDoNotTakeTheConnectionsOfTheOthers) {
+  PlatformGroup group(patient());
+  add_all(group);
+  group.on("t", calls.handler());
+  group.start();
+  for (int i = 0; i < frozen_databases; ++i) enqueue(group, frozen_key(i), 1);
+  ASSERT_TRUE(calls.reach(frozen_databases));
+  proxy.freeze();
+  expect_healthy(group);
+  expect_healthy(group);
+  EXPECT_TRUE(group.stop(seconds{1})) << "no handler is under way";
+}
+
+/// Only PostgreSQL tells that a migration waits.
+class GroupMigrationFault : public GroupFault {
+ protected:
+  [[nodiscard]] static std::string lock_of(const Backend& database) {
+    return "select pg_advisory_xact_lock(hashtextextended('dovetail migrations of \"" +
+           database.schema() + "\"', 0))";
+  }
+  [[nodiscard]] bool waits_for_lock(int count) const {
+    return eventually([&] {
+      return backend.number(
+                 "select count(*) from pg_locks where locktype = 'advisory' and not granted and "
+                 "database = (select oid from pg_database where datname = current_database())") ==
+             count;
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Engines, GroupMigrationFault, ::testing::Values(BackendKind::postgres),
+                         backend_name);
+
+TEST_P(GroupMigrationFault, AMigrationIsNotCutByATimeLimit) {
+  Backend fresh(GetParam());
+  const auto clock = std::make_shared<ManualClock>();
+  auto given = options();
+  given.call_timeout = milliseconds{100};
+  given.database.deploy_schema = true;
+  given.database.clock = clock;
+  UserConnection other(fresh);
+  other.execute("begin");
+  other.execute(lock_of(fresh));
+  PlatformGroup group(given);
+  group.add("fresh", fresh.url(), fresh.schema());
+  group.on("t", calls.handler());
+  group.start();
+  ASSERT_TRUE(waits_for_lock(1));
+  for (int i = 0; i < 100; ++i) {
+    clock->advance(seconds{10});
+    std::this_thread::sleep_for(milliseconds{2});
+  }
+  EXPECT_TRUE(waits_for_lock(1));
+  EXPECT_EQ(status_of(group, "fresh").failures, 0);
+  other.execute("rollback");
+  EXPECT_TRUE(
+      eventually([&] { return status_of(group, "fresh").state == GroupDatabaseState::idle; }));
+  EXPECT_EQ(log->count("group.database_failed"), 0);
+}
+
+TEST_P(GroupMigrationFault, ManyMigrationsAtOnceLeaveConnectionsForTheOthers) {
+  auto given = options();
+  given.max_connections = 8;
+  given.database.deploy_schema = true;
+  std::vector<std::unique_ptr<Backend>> fresh;
+  PlatformGroup group(given);
+  for (int i = 0; i < 6; ++i) {
+    fresh.push_back(std::make_unique<Backend>(GetParam()));
+    group.add("fresh" + std::to_string(i), fresh.back()->url(), fresh.back()->schema());
+  }
+  group.add("b", second.url(), second.schema());
+  std::vector<std::unique_ptr<UserConnection>> others;
+  for (const auto& each : fresh) {
+    others.push_back(std::make_unique<UserConnection>(*each));
+    others.back()->execute("begin");
+    others.back()->execute(lock_of(*each));
+  }
+  group.on("t", calls.handler());
+  group.start();
+  ASSERT_TRUE(waits_for_lock(2)) << "a quarter of the connections";
+  enqueue(group, "b", 10);
+  EXPECT_TRUE(calls.reach(10));
+  for (const auto& each : others) each->execute("rollback");
+  for (int i = 0; i < 6; ++i) enqueue(group, "fresh" + std::to_string(i), 1);
+  EXPECT_TRUE(calls.reach(16)) << "then the others are migrated";
+}
+
 TEST(GroupOfManyFiles, ManyFilesAreWorkedOn) {
   const TemporaryDirectory directory;
   GroupOptions given;

@@ -258,5 +258,156 @@ TEST_F(ConnectionBudgetTest, APoolMayEndWhileOthersCloseItsIdleConnections) {
   EXPECT_LE(all.most, 2);
 }
 
+// --- databases that fail
+
+/// A database that answers when the test says so.
+class Server {
+ public:
+  Server(std::shared_ptr<ConnectionBudget> budget, OpenConnections& all,
+         std::chrono::milliseconds patience, Use use = Use::ordinary)
+      : pool({.max_size = 100,
+              .patience = patience,
+              .budget = std::move(budget),
+              .use = use,
+              .account = account},
+             system_clock(), Logger{}, [this, &all](const std::stop_token&, auto) {
+               ++asked;
+               answers.wait(false);
+               return std::make_unique<CountedConnection>(all);
+             }) {}
+
+  void fail_once() { pool.acquire()->break_off(); }
+  /// A caller that waits for an answer.
+  [[nodiscard]] std::jthread start_hanging() {
+    answers = false;
+    const int before = asked;
+    std::jthread caller([this] { const auto lease = pool.acquire(); });
+    while (asked == before) std::this_thread::yield();
+    return caller;
+  }
+  void answer() {
+    answers = true;
+    answers.notify_all();
+  }
+
+  const std::shared_ptr<ConnectionBudget::Account> account =
+      std::make_shared<ConnectionBudget::Account>();
+  std::atomic<bool> answers = true;
+  std::atomic<int> asked = 0;
+  CountedPool pool;
+};
+
+TEST_F(ConnectionBudgetTest, FailingDatabasesShareAQuarterOfTheBudget) {
+  use_budget(8, 2);
+  Server a(budget, all, 0ms);
+  Server b(budget, all, 0ms);
+  Server c(budget, all, 0ms);
+  for (auto* each : {&a, &b, &c}) each->fail_once();
+  const auto first = a.start_hanging();
+  const auto second = b.start_hanging();
+  EXPECT_THAT(failure_of(c.pool).what(), HasSubstr("the database fails"));
+  // The others have the rest: six permits, of which two are reserved.
+  const auto healthy = pool(0ms);
+  std::vector<CountedPool::Lease> leases;
+  for (int i = 0; i < 4; ++i) leases.push_back(healthy->acquire());
+  EXPECT_THAT(failure_of(*healthy).what(), HasSubstr("all 8 connections"));
+  const auto service = pool(0ms, Use::service);
+  const auto third = service->acquire();
+  EXPECT_NO_THROW(service->acquire());
+  a.answer();
+  b.answer();
+}
+
+TEST_F(ConnectionBudgetTest, ADatabaseThatFailsUsesNoReservedPermit) {
+  use_budget(4, 2);
+  Server suspect(budget, all, 0ms, Use::service);
+  suspect.fail_once();
+  const auto handlers = pool(0ms);
+  const auto first = handlers->acquire();
+  const auto second = handlers->acquire();
+  EXPECT_THROW(static_cast<void>(suspect.pool.acquire()), Error);
+  const auto healthy = pool(0ms, Use::service);
+  const auto third = healthy->acquire();
+  EXPECT_NO_THROW(healthy->acquire());
+}
+
+TEST_F(ConnectionBudgetTest, OneAnswerEndsTheFailureAndServesTheCallersThatWait) {
+  use_budget(4, 1);
+  Server a(budget, all, 1h);
+  a.fail_once();
+  EXPECT_TRUE(a.account->is_failing());
+  const auto first = a.start_hanging();  // the only probe
+  std::atomic<int> served = 0;
+  std::atomic<bool> go = false;
+  std::vector<std::jthread> waiting;
+  for (int i = 0; i < 2; ++i) {
+    waiting.push_back(start_waiting([&] {
+      const auto lease = a.pool.acquire();
+      ++served;
+      go.wait(false);
+    }));
+  }
+  EXPECT_EQ(a.asked, 2);
+  a.answer();
+  while (served < 2) std::this_thread::yield();
+  EXPECT_FALSE(a.account->is_failing());
+  go = true;
+  go.notify_all();
+}
+
+TEST_F(ConnectionBudgetTest, AServiceOfAFailingDatabaseDoesNotWaitForOthersThatFail) {
+  use_budget(4, 1);
+  Server a(budget, all, 1h, Use::service);
+  Server b(budget, all, 1h, Use::service);
+  a.fail_once();
+  b.fail_once();
+  const auto first = a.start_hanging();
+  try {
+    static_cast<void>(b.pool.acquire());  // not for an hour
+    ADD_FAILURE() << "there was a connection";
+  } catch (const ProbeUnavailable& error) {
+    EXPECT_FALSE(error.is_transient()) << "it would be tried again at once";
+  }
+  a.answer();
+}
+
+TEST_F(ConnectionBudgetTest, AServicePoolMakesOneAttemptToOpenAConnection) {
+  use_budget(4, 1);
+  int attempts = 0;
+  CountedPool service({.max_size = 1, .patience = 1h, .budget = budget, .use = Use::service},
+                      system_clock(), Logger{},
+                      [&](const std::stop_token&, auto) -> std::unique_ptr<CountedConnection> {
+                        ++attempts;
+                        throw Error({ErrorKind::transient, "", "connect"}, "no server");
+                      });
+  EXPECT_THROW(static_cast<void>(service.acquire()), Error);
+  EXPECT_EQ(attempts, 1);
+}
+
+TEST_F(ConnectionBudgetTest, TheBudgetTellsWhoseConnectionsOthersWaitFor) {
+  using Contention = ConnectionBudget::Contention;
+  use_budget(2);
+  Server slow(budget, all, 1h);
+  const auto other = pool();
+  std::optional lease{other->acquire()};
+  std::optional held{slow.pool.acquire()};
+  EXPECT_EQ(budget->contention(*slow.account), Contention::none) << "nobody waits";
+  {
+    const auto waiting = start_waiting([&] { const auto another = other->acquire(); });
+    EXPECT_EQ(budget->contention(*slow.account), Contention::calls);
+    lease.reset();
+  }
+  lease.emplace(other->acquire());
+  held.reset();
+  slow.pool.close_idle();
+  const auto opening = slow.start_hanging();
+  {
+    const auto waiting = start_waiting([&] { const auto another = other->acquire(); });
+    EXPECT_EQ(budget->contention(*slow.account), Contention::connects);
+    lease.reset();
+  }
+  slow.answer();
+}
+
 }  // namespace
 }  // namespace dovetail::storage

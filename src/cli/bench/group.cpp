@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/bench/own_databases.hpp"
+#include "cli/bench/silent_server.hpp"
 #include "cli/bench/tools.hpp"
 
 namespace dovetail::cli::bench {
@@ -18,6 +19,9 @@ using std::chrono::seconds;
 
 constexpr seconds longest_start{120};
 constexpr int healthy_databases = 10;
+constexpr int drain_turns = 3;
+/// Until a group has tried to open all of its databases.
+constexpr seconds open_time{5};
 
 void wait_until(const std::function<bool()>& condition, seconds patience) {
   const auto start = Steady::now();
@@ -25,6 +29,11 @@ void wait_until(const std::function<bool()>& condition, seconds patience) {
     if (Steady::now() - start > patience) throw std::runtime_error("the group does not get there");
     std::this_thread::sleep_for(milliseconds{2});
   }
+}
+
+double percentile(std::vector<double> samples, double share) {
+  std::ranges::sort(samples);
+  return samples.at(static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1)));
 }
 
 GroupOptions group_options(const Settings& settings) {
@@ -132,6 +141,27 @@ double drain_group(const Settings& settings, std::span<const DatabaseEntry> entr
   return gate.open_and_drain(share * static_cast<int>(busy));
 }
 
+/// By turns, so that a machine that becomes slower makes both slower.
+Finding drain(const Settings& settings, std::span<const DatabaseEntry> entries) {
+  std::vector<double> single;
+  std::vector<double> group;
+  std::vector<double> ratios;
+  for (int turn = 0; turn < drain_turns; ++turn) {
+    single.push_back(drain_one(settings, entries.front()));
+    group.push_back(drain_group(settings, entries));
+    ratios.push_back(group.back() / single.back());
+  }
+  const auto one = percentile(single, 0.5);
+  const auto many = percentile(group, 0.5);
+  const auto ratio = percentile(ratios, 0.5);
+  return {"drain",
+          with_thousands(settings.busy) + " busy of " + with_thousands(settings.databases) +
+              " databases, median of " + std::to_string(drain_turns),
+          with_thousands(many) + " messages/s, " + with_thousands(one) +
+              " of a single database: " + fixed(ratio, 2) + " times",
+          {{"per_second", many}, {"single_per_second", one}, {"ratio", ratio}, {"ratios", ratios}}};
+}
+
 // --- without work
 
 std::int64_t transactions(Platform& watcher) {
@@ -199,11 +229,6 @@ class Pickups {
   std::atomic<double> picked_at_{0};
 };
 
-double percentile(std::vector<double> samples, double share) {
-  std::ranges::sort(samples);
-  return samples.at(static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1)));
-}
-
 /// With databases that are down, have no tables, or hang.
 struct Trouble {
   explicit Trouble(const Settings& settings, const DatabaseEntry& without_tables,
@@ -220,7 +245,11 @@ struct Trouble {
       }
     }
   }
-  DatabaseEntry down{"down", "postgresql://127.0.0.1:1/nobody", {}};
+  [[nodiscard]] std::vector<DatabaseEntry> databases() const {
+    return {{"down", "postgresql://127.0.0.1:1/nobody", {}},
+            {"empty", empty.url, {}},
+            {"hangs", locked.url, {}}};
+  }
   DatabaseEntry empty;
   DatabaseEntry locked;
   std::optional<Platform> blocker;
@@ -228,18 +257,14 @@ struct Trouble {
 };
 
 std::vector<double> measure_pickup(const Settings& settings, std::span<const DatabaseEntry> healthy,
-                                   const Trouble* trouble) {
+                                   std::span<const DatabaseEntry> troubled) {
   Pickups pickups;
   PlatformGroup group(group_options(settings));
+  add(group, troubled);
   add(group, healthy);
-  if (trouble != nullptr) {
-    group.add("down", trouble->down.url);
-    group.add("empty", trouble->empty.url);
-    group.add("hangs", trouble->locked.url);
-  }
   group.on(topic, pickups.handler());
   group.start();
-  std::this_thread::sleep_for(seconds{2});
+  std::this_thread::sleep_for(open_time);
   std::vector<double> samples;
   const auto start = Steady::now();
   for (std::size_t i = 0; seconds_since(start) < settings.seconds; ++i) {
@@ -280,17 +305,12 @@ Finding idle_pickup(const Settings& settings, std::span<const DatabaseEntry> ent
           {{"slowest_ms", slowest}, {"poll_ms", poll.count()}, {"ratio", ratio}}};
 }
 
-Finding isolation(const Settings& settings, const OwnDatabases& databases,
-                  const DatabaseEntry& empty) {
-  const std::span all{databases.entries()};
-  const auto healthy = all.subspan(0, std::min<std::size_t>(healthy_databases, all.size() - 1));
-  const auto without = measure_pickup(settings, healthy, nullptr);
-  const Trouble trouble(settings, empty, all[all.size() - 2]);
-  const auto with = measure_pickup(settings, healthy, &trouble);
+Finding pickup_beside(const std::string& trouble, const std::vector<double>& with,
+                      const std::vector<double>& without) {
   const auto p99 = percentile(with, 0.99);
   const auto clean = percentile(without, 0.99);
   return {"pickup beside trouble",
-          "one database is down, one has no tables, one hangs",
+          trouble,
           "p50 " + fixed(percentile(with, 0.5), 2) + "  p99 " + fixed(p99, 2) + " ms, " +
               fixed(percentile(without, 0.5), 2) + " and " + fixed(clean, 2) + " without: p99 " +
               fixed(p99 / clean, 2) + " times",
@@ -299,6 +319,24 @@ Finding isolation(const Settings& settings, const OwnDatabases& databases,
            {"clean_p50_ms", percentile(without, 0.5)},
            {"clean_p99_ms", clean},
            {"p99_ratio", p99 / clean}}};
+}
+
+void isolation(const Settings& settings, const OwnDatabases& databases, const DatabaseEntry& empty,
+               Findings& findings) {
+  const std::span all{databases.entries()};
+  const auto healthy = all.subspan(0, std::min<std::size_t>(healthy_databases, all.size() - 1));
+  const auto without = measure_pickup(settings, healthy, {});
+  {
+    const Trouble trouble(settings, empty, all[all.size() - 2]);
+    findings.push_back(pickup_beside("one database is down, one has no tables, one hangs",
+                                     measure_pickup(settings, healthy, trouble.databases()),
+                                     without));
+  }
+  const SilentServer server;
+  const auto silent = server.databases(2 * GroupOptions{}.max_connections);
+  findings.push_back(pickup_beside(
+      with_thousands(static_cast<double>(silent.size())) + " databases of a server that is silent",
+      measure_pickup(settings, healthy, silent), without));
 }
 
 Finding migration(const Settings& settings, std::span<const DatabaseEntry> entries) {
@@ -324,16 +362,9 @@ Findings group(const Settings& settings, const Progress& progress) {
   Findings findings;
   findings.push_back(migration(settings, entries));
   progress(0.1);
-  const auto one = drain_one(settings, entries.front());
-  const auto many = drain_group(settings, entries);
-  findings.push_back({"drain",
-                      with_thousands(settings.busy) + " busy of " +
-                          with_thousands(settings.databases) + " databases",
-                      with_thousands(many) + " messages/s, " + with_thousands(one) +
-                          " of a single database: " + fixed(many / one, 2) + " times",
-                      {{"per_second", many}, {"single_per_second", one}, {"ratio", many / one}}});
+  findings.push_back(drain(settings, entries));
   progress(0.3);
-  findings.push_back(isolation(settings, databases, all.back()));
+  isolation(settings, databases, all.back(), findings);
   progress(0.4);
   findings.push_back(idle_pickup(settings, entries));
   progress(0.5);

@@ -89,3 +89,22 @@ select topic, work_key, shard_key, last_completed_at, enqueued_at, message_id, s
   from {schema}_fanout_cursors
  where topic = ?1 and (?2 is null or work_key = ?2) and (?3 is null or (work_key, shard_key) > (?3, ?4))
  order by work_key, shard_key limit ?5;
+
+-- name: fanout_purge_step_page
+-- returns: work_key text, shard_key text
+-- The last cursor of the page of ?5 cursors after (?3, ?4); no row when the page is not full.
+select work_key, shard_key from {schema}_fanout_cursor
+ where topic = ?1 and (?2 is null or work_key = ?2) and (work_key, shard_key) > (?3, ?4)
+ order by work_key, shard_key limit 1 offset ?5 - 1;
+
+-- name: fanout_purge
+-- Deletes the cursors after (?3, ?4) and up to (?5, ?6) that have been due for ?7 microseconds at the time ?8 and have no
+-- message. A null ?5: up to the last one.
+delete from {schema}_fanout_cursor as f
+ where f.topic = ?1 and (?2 is null or f.work_key = ?2) and (f.work_key, f.shard_key) > (?3, ?4)
+   and (?5 is null or (f.work_key, f.shard_key) <= (?5, ?6))
+   and max(coalesce(f.last_completed_at, 0), coalesce(f.enqueued_at, 0), f.created_at) + ?7
+         + coalesce((select (p.every + p.jitter) * 1000 from {schema}_fanout_policies as p
+                      where p.topic = f.topic and (p.work_key = f.work_key or p.work_key is null)
+                      order by p.work_key nulls last limit 1), 0) <= ?8
+   and not exists (select 1 from {schema}_outbox as o where o.id = f.message_id and o.status in (0, 3));

@@ -1,0 +1,228 @@
+// Windows of slices under random events, and the cursors of shards that have vanished.
+#include <map>
+#include <random>
+
+#include "support/backend.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class FanoutWindowsContract : public BackendTest {
+ protected:
+  FanoutWindowsContract() {
+    fanout.add({.topic = "etl",
+                .work_key = "payments",
+                .cron = "0 0 1 1 *",
+                .every = minutes{10},
+                .jitter = minutes{5}},
+               [](const FanoutPlan&) { return FanoutCandidates(std::vector<FanoutCandidate>{}); });
+  }
+
+  FanoutRound round(const std::vector<std::string>& shards,
+                    const std::string& work_key = "payments") {
+    std::vector<FanoutCandidate> candidates;
+    for (const auto& shard : shards) candidates.push_back({.shard_key = shard});
+    return fanout.enqueue_due({.topic = "etl", .work_key = work_key}, std::move(candidates));
+  }
+  std::vector<ClaimedMessage> claim(int most = 1'000) {
+    return platform.outbox().claim({.owner = owner, .batch_size = most, .lease = hours{24}});
+  }
+  void complete_all() {
+    for (const auto& each : claim()) {
+      EXPECT_TRUE(fanout.mark_completed(FanoutSlice::from(each.message)));
+      EXPECT_EQ(platform.outbox().ack(owner, std::vector{each.claim}), 1U);
+    }
+  }
+  std::vector<std::string> shards_with_cursors() {
+    std::vector<std::string> keys;
+    for (const auto& each : fanout.cursors("etl")) keys.push_back(each.shard_key);
+    return keys;
+  }
+
+  Platform platform = backend.open();
+  Fanout& fanout = platform.fanout();
+  OwnerToken owner = OwnerToken::generate();
+};
+DOVETAIL_CONTRACT(FanoutWindowsContract);
+
+// --- windows
+
+/// Makes events happen in an order that the seed decides, and knows where each shard's last window
+/// has ended.
+class RandomEvents {
+ public:
+  RandomEvents(Backend& backend, Platform& platform, unsigned seed)
+      : backend_(backend), platform_(platform), random_(seed) {}
+
+  void happen() {
+    switch (below(9)) {
+      case 0:
+      case 1:
+        return plan();
+      case 2:
+        return claim();
+      case 3:
+      case 4:
+        return end_one();
+      case 5:
+        static_cast<void>(platform_.outbox().replay(DeadLetterFilter{}));
+        return;
+      case 6:
+        EXPECT_TRUE(platform_.fanout().set_cadence("etl", "payments", minutes{1 + below(20)}));
+        return;
+      default:
+        backend_.advance(minutes{1 + below(15)});
+    }
+  }
+  [[nodiscard]] const std::map<std::string, WallTime>& ends() const { return ends_; }
+  [[nodiscard]] int completions() const { return completions_; }
+
+ private:
+  int below(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random_); }
+
+  void plan() {
+    std::vector<FanoutCandidate> candidates;
+    for (int i = 0; i < 4; ++i) {
+      if (below(3) > 0) candidates.push_back({.shard_key = std::to_string(i)});
+    }
+    platform_.fanout().enqueue_due({.topic = "etl", .work_key = "payments"}, candidates);
+  }
+  void claim() {
+    for (auto& each : platform_.outbox().claim(
+             {.owner = owner_, .batch_size = 1 + below(4), .lease = hours{24}})) {
+      held_.push_back(std::move(each));
+    }
+  }
+  void end_one() {
+    if (held_.empty()) return;
+    const auto index = static_cast<std::size_t>(below(static_cast<int>(held_.size())));
+    const auto message = held_[index];
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+    const std::vector claims{message.claim};
+    switch (below(5)) {
+      case 0:
+        platform_.outbox().fail(owner_, claims, "broken");
+        return;
+      case 1:
+        platform_.outbox().abandon(owner_, claims);
+        return;
+      default:
+        complete(message.message);
+        platform_.outbox().ack(owner_, claims);
+    }
+  }
+  void complete(const Message& message) {
+    auto slice = FanoutSlice::from(message);
+    ASSERT_LT(slice.window_start.value_or(WallTime{}), slice.window_end);
+    // Sometimes only the first half of the window is done.
+    if (slice.window_start && below(4) == 0) {
+      slice.window_end = *slice.window_start + (slice.window_end - *slice.window_start) / 2;
+    }
+    const auto known = ends_.find(slice.shard_key);
+    const auto end = known != ends_.end() ? std::optional{known->second} : std::nullopt;
+    const bool completed = platform_.fanout().mark_completed(slice);
+    EXPECT_EQ(completed, slice.window_start == end) << "a gap or an overlap";
+    if (!completed) return;
+    ends_[slice.shard_key] = slice.window_end;
+    ++completions_;
+    EXPECT_FALSE(platform_.fanout().mark_completed(slice)) << "a second time";
+  }
+
+  Backend& backend_;
+  Platform& platform_;
+  std::mt19937 random_;
+  OwnerToken owner_ = OwnerToken::generate();
+  std::vector<ClaimedMessage> held_;
+  std::map<std::string, WallTime> ends_;
+  int completions_ = 0;
+};
+
+TEST_P(FanoutWindowsContract, WindowsFormAChainWhateverHappens) {
+  int completions = 0;
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
+    Backend fresh(GetParam());
+    auto own = fresh.open();
+    own.fanout().add(
+        {.topic = "etl", .work_key = "payments", .cron = "0 0 1 1 *"},
+        [](const FanoutPlan&) { return FanoutCandidates(std::vector<FanoutCandidate>{}); });
+    RandomEvents events(fresh, own, seed);
+    for (int i = 0; i < 250 && !HasFailure(); ++i) events.happen();
+    for (const auto& cursor : own.fanout().cursors("etl")) {
+      const auto end = events.ends().find(cursor.shard_key);
+      if (end == events.ends().end()) {
+        EXPECT_FALSE(cursor.last_completed_at);
+      } else {
+        EXPECT_EQ(cursor.last_completed_at, end->second);
+      }
+    }
+    completions += events.completions();
+  }
+  EXPECT_GT(completions, 20) << "the events are worth a test";
+}
+
+// --- shards that have vanished
+
+TEST_P(FanoutWindowsContract, CursorsOfVanishedShardsArePurged) {
+  round({"gone", "lives"});
+  complete_all();
+  backend.advance(hours{2});
+  EXPECT_EQ(round({"lives"}).enqueued, 1U);
+  complete_all();
+  EXPECT_EQ(fanout.purge_cursors("etl", {}, hours{2}), 0U)
+      << "it has been due for less: every and jitter count";
+  EXPECT_EQ(fanout.purge_cursors("etl", {}, hours{1}), 1U);
+  EXPECT_THAT(shards_with_cursors(), ElementsAre("lives"));
+  EXPECT_EQ(fanout.purge_cursors("etl", {}, hours{1}), 0U);
+  // A shard that comes back begins anew.
+  EXPECT_EQ(round({"gone"}).enqueued, 1U);
+  EXPECT_FALSE(FanoutSlice::from(claim().at(0).message).window_start);
+}
+
+TEST_P(FanoutWindowsContract, CursorsWithAMessageOrADeadLetterAreNotPurged) {
+  round({"failed", "in progress", "ready"});
+  auto claimed = claim(2);
+  ASSERT_THAT(claimed, SizeIs(2));
+  platform.outbox().fail(owner, std::vector{claimed[0].claim}, "broken");
+  backend.advance(hours{20});
+  EXPECT_EQ(fanout.purge_cursors("etl", {}, seconds{0}), 0U);
+  EXPECT_THAT(shards_with_cursors(), SizeIs(3));
+  static_cast<void>(platform.outbox().replay(DeadLetterFilter{}));
+  EXPECT_EQ(platform.outbox().ack(owner, std::vector{claimed[1].claim}), 1U);
+  EXPECT_EQ(fanout.purge_cursors("etl", {}, seconds{0}), 1U) << "acked without a completion";
+}
+
+TEST_P(FanoutWindowsContract, APurgeMayBeOfOneWorkKeyOfARemovedFanout) {
+  fanout.add({.topic = "etl", .cron = "0 0 1 1 *", .every = hours{240}},
+             [](const FanoutPlan&) { return FanoutCandidates(std::vector<FanoutCandidate>{}); });
+  round({"a", "b"});
+  round({"a"}, "vendors");
+  complete_all();
+  backend.advance(hours{1});
+  EXPECT_EQ(fanout.purge_cursors("etl", "vendors", seconds{1}), 0U) << "every is ten days";
+  EXPECT_TRUE(fanout.remove("etl", {}));
+  EXPECT_EQ(fanout.purge_cursors("etl", "vendors", seconds{1}), 1U);
+  EXPECT_EQ(fanout.purge_cursors("other", {}, seconds{1}), 0U);
+  EXPECT_THAT(shards_with_cursors(), ElementsAre("a", "b"));
+  EXPECT_THROW(fanout.purge_cursors("etl", {}, seconds{-1}), std::out_of_range);
+}
+
+TEST_P(FanoutWindowsContract, APurgeExaminesCursorsInPages) {
+  std::vector<std::string> shards;
+  for (int i = 0; i < 25'000; ++i) shards.push_back(std::to_string(i));
+  round(shards);
+  backend.sql("update " + backend.table("fanout_cursor") + " set message_id = null");
+  backend.advance(hours{24});
+  EXPECT_EQ(fanout.purge_cursors("etl", {}, hours{1}), 25'000U);
+  EXPECT_THAT(shards_with_cursors(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace dovetail::testing
