@@ -1,10 +1,8 @@
 #include "postgres/database.hpp"
 
 #include <optional>
-#include <set>
 #include <utility>
 
-#include "core/random.hpp"
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/transaction.hpp"
@@ -18,9 +16,6 @@ namespace {
 namespace queue_names = storage::queue_names;
 
 using Scope = SessionCore::Scope;
-
-/// A call that has almost used up its time still gets an attempt of this length.
-constexpr std::chrono::milliseconds least_connect_timeout{100};
 
 /// Groups under way while commits are fast. Few large groups cost the server less than many small
 /// ones; with a single one, it would wait for the client between two groups.
@@ -295,82 +290,6 @@ std::optional<std::chrono::microseconds> Database::clock_lead(storage::ReadSessi
   const auto result = ReadSession::of(session).run(texts_, sql::clock_lead, {});
   if (result.is_null(0, 0)) return std::nullopt;
   return std::chrono::microseconds{result.integer(0, 0)};
-}
-
-// --- waking workers
-
-std::string Database::channel() const {
-  return "dovetail_" + options_.schema;  // as the schema's function _wake writes it
-}
-
-void Database::wake(const storage::WriteSession& session) {
-  for (const auto& each : session.wake_ups()) {
-    bells().ring(each.queue);
-    if (!each.announced) notifier_.announce(each.queue);
-  }
-}
-
-/// Makes one attempt: workers that miss the hint find the message by polling.
-void Database::notify(const Notifier::Queues& queues, const std::stop_token& stop) {
-  auto connection = service_pool_.acquire(stop, std::chrono::steady_clock::now());
-  for (const auto& queue : queues) {
-    Params params;
-    params.add(std::string_view{channel()}).add(std::string_view{queue});
-    // A hint need not be on disk before it is sent: without that wait it arrives some milliseconds
-    // sooner.
-    connection->run(
-        {.name = "notify",
-         .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
-         .params = &params},
-        stop);
-  }
-}
-
-/// Rings the bell that the payload of a NOTIFY names; see the schema's function _wake.
-void Database::ring(std::string_view payload) {
-  if (!payload.empty()) return bells().ring(payload);
-  // Joins, and processes of an earlier version, do not say which messages they mean.
-  bells().ring(queue_names::outbox);
-  bells().ring(queue_names::inbox);
-}
-
-void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
-  if (options_.pooled)
-    return;  // a pooler in transaction mode hands the connection to somebody else
-  const FullJitterBackoff backoff;
-  for (int tries = 0; !stop.stop_requested(); ++tries) {
-    try {
-      listen_once(stop, [&](bool hears) {
-        if (hears) tries = 0;
-        connected(hears);
-      });
-    } catch (const std::exception& error) {
-      if (stop.stop_requested()) return;
-      connected(false);
-      options_.log.write(LogLevel::warn, "storage.listener_lost",
-                         {{"store", name_}, {"error", error.what()}});
-    }
-    // By the system's clock: a test that stops the time still wants its listener back.
-    system_clock()->sleep_for(backoff.delay(tries, core::random_unit()), stop);
-  }
-}
-
-void Database::listen_once(const std::stop_token& stop,
-                           const std::function<void(bool)>& connected) {
-  const auto connection = connect(
-      stop, std::chrono::steady_clock::now() + std::max(connect_timeout_, least_connect_timeout));
-  const std::string text =
-      "listen \"" + channel() + '"';  // the schema's name was checked: it has no quotes
-  connection->run({.name = "listen", .text = text}, stop);
-  connected(true);
-  bells().ring_all();  // messages may have come before we listened
-  while (!stop.stop_requested()) {
-    std::set<std::string, std::less<>> heard;
-    connection->wait_for_notification(std::chrono::steady_clock::now() + std::chrono::minutes{1},
-                                      stop,
-                                      [&](std::string_view payload) { heard.emplace(payload); });
-    for (const auto& payload : heard) ring(payload);
-  }
 }
 
 extern const std::string_view worker_grants;

@@ -50,6 +50,9 @@ class Database final : public storage::Database {
   void wake(const storage::WriteSession& session);
 
  private:
+  /// A call that has almost used up its time still gets an attempt of this length.
+  static constexpr std::chrono::milliseconds least_connect_timeout{100};
+
   void register_stores();
   void listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// The channel of NOTIFY that this schema uses.

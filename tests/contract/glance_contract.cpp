@@ -131,5 +131,14 @@ TEST_P(GlanceContract, ManyMessagesOfOtherTopicsHideNothing) {
   EXPECT_THAT(glance({.outbox = {{"ours"}}}).outbox, now_or_past());
 }
 
+TEST_P(GlanceContract, StreamsAreSeenWhileTheyWaitAndWhenTheirLeasesEnd) {
+  outbox.enqueue({.topic = "t", .delay = hours{1}, .stream = "later"});
+  EXPECT_THAT(glance().outbox, about(hours{1}));
+  outbox.enqueue({.topic = "t", .stream = "now"});
+  EXPECT_THAT(glance().outbox, now_or_past());
+  EXPECT_EQ(outbox.claim_streams({.owner = owner, .lease = minutes{2}}).size(), 1U);
+  EXPECT_THAT(glance().outbox, about(minutes{2}));
+}
+
 }  // namespace
 }  // namespace dovetail::testing

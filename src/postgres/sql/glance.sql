@@ -7,8 +7,10 @@
 -- returns: outbox boolean, inbox boolean, timers boolean, jobs integer
 -- Whether there are messages and timers that are not finished (null: none), and how long until a job is due, in microseconds.
 -- The order makes large tables be searched by an index, also when most of their rows are dead.
-select (select true from {schema}.outbox where lane is not null order by lane, ready_at, id limit 1) as outbox,
-       (select true from {schema}.inbox where lane is not null order by lane, ready_at, id limit 1) as inbox,
+select coalesce((select true from {schema}.outbox where lane is not null order by lane, ready_at, id limit 1),
+                (select true from {schema}.outbox_stream where owner_token is not null order by lease_until limit 1)) as outbox,
+       coalesce((select true from {schema}.inbox where lane is not null order by lane, ready_at, id limit 1),
+                (select true from {schema}.inbox_stream where owner_token is not null order by lease_until limit 1)) as inbox,
        (select true from {schema}.timers where lane is not null order by lane, ready_at, id limit 1) as timers,
        (extract(epoch from (select min(wake_at) from {schema}.job where wake_at is not null) - {schema}.clock())
           * 1000000)::bigint as jobs;
@@ -18,11 +20,11 @@ select (select true from {schema}.outbox where lane is not null order by lane, r
 -- How long until there is something to do, in microseconds from the database's now; zero or negative when there is. Only
 -- messages of the topics $1 (outbox) and $2 (inbox) count; null: all topics. Messages of paused topics are left out once a claim
 -- has put them aside. Of messages in progress, the end of their leases counts: among the first thousand of each lane, where the
--- oldest claims are. Of the others, the first thousand of each lane are examined; when there are more, the next one counts
+-- oldest claims are, and of streams. Of the others, the first thousand of each lane are examined; when there are more, the next one counts
 -- whatever its topic is.
 -- The clock is volatile: it is read once, so that it is the same for all.
 with now as materialized (select {schema}.clock() as at),
-lanes as (select generate_series(-5, 5) as lane),
+lanes as (select generate_series(-5, 25) as lane),
 outbox_due as (
   select min(next.at) as at
     from lanes cross join now cross join lateral (
@@ -53,7 +55,11 @@ inbox_due as (
                     where i.lane = lanes.lane and i.ready_at <= now.at
                     order by i.ready_at, i.id limit 1000) h
             where h.taken and h.lease_until > now.at) next)
-select (extract(epoch from (select at from outbox_due) - now.at) * 1000000)::bigint as outbox,
-       (extract(epoch from (select at from inbox_due) - now.at) * 1000000)::bigint as inbox,
+select (extract(epoch from least((select at from outbox_due),
+                                 (select min(lease_until) from {schema}.outbox_stream where owner_token is not null))
+                             - now.at) * 1000000)::bigint as outbox,
+       (extract(epoch from least((select at from inbox_due),
+                                 (select min(lease_until) from {schema}.inbox_stream where owner_token is not null))
+                             - now.at) * 1000000)::bigint as inbox,
        (extract(epoch from (select timers_due from {schema}._schedule_next_due()) - now.at) * 1000000)::bigint as timers
   from now;

@@ -14,9 +14,10 @@ select (select 1 from {schema}_outbox where status = 0 limit 1) as outbox,
 -- How long until there is something to do, in microseconds from now (?1); zero or negative when there is. Only messages of the
 -- topics ?2 (outbox) and ?3 (inbox) count, JSON arrays; null: all topics. Messages of paused topics are left out once a claim has
 -- put them aside. Of messages in progress, the end of their leases counts: among the first thousand of each lane, where the
--- oldest claims are. Of the others, the first thousand of each lane are examined; when there are more, the next one counts
+-- oldest claims are, and of streams. Of the others, the first thousand of each lane are examined; when there are more, the next one counts
 -- whatever its topic is.
-with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5)),
+with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5),
+                            (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25)),
 outbox_due(at) as (
   select (select min(at)
             from (select ready_at as at
@@ -51,8 +52,12 @@ inbox_due(at) as (
                            where status = 0 and lane = lanes.lane and ready_at <= ?1 order by ready_at limit 1000)
                    where lease_until > ?1 and (?3 is null or topic in (select value from json_each(?3)))))
     from lanes)
-select (select min(at) from outbox_due) - ?1 as outbox,
-       (select min(at) from inbox_due) - ?1 as inbox,
+select (select min(at) from (select at from outbox_due
+                             union all
+                             select lease_until from {schema}_outbox_stream where lease_until > 0)) - ?1 as outbox,
+       (select min(at) from (select at from inbox_due
+                             union all
+                             select lease_until from {schema}_inbox_stream where lease_until > 0)) - ?1 as inbox,
        (select min((select ready_at from {schema}_timers
                      where status = 0 and lane = lanes.lane and lease_until <= ?1 order by ready_at limit 1))
           from lanes) - ?1 as timers;
