@@ -22,8 +22,8 @@ namespace dovetail::postgres {
 namespace {
 
 constexpr std::size_t copy_chunk_bytes = std::size_t{256} << 10;
-/// How long the server may take to answer a cancel request or a ROLLBACK, or a COMMIT once a stop
-/// was requested.
+/// The time limit for the answer to a cancel request, to a ROLLBACK, and to a COMMIT after a stop
+/// request.
 constexpr std::chrono::seconds answer_grace{2};
 
 std::string first_line(std::string_view text) {
@@ -32,7 +32,7 @@ std::string first_line(std::string_view text) {
 
 }  // namespace
 
-/// A cancel request, sent by a thread of its own: PQcancel() has no time limit, and a frozen server
+/// A cancel request, sent by its own thread: PQcancel() has no time limit, and a frozen server
 /// never answers it.
 class Connection::CancelRequest {
  public:
@@ -53,7 +53,8 @@ class Connection::CancelRequest {
         const std::system_error&) {  // NOLINT(bugprone-empty-catch): no thread is available: the
     }                                // connection is given up after the same time instead
   }
-  /// True once the server has processed it. Until then it may hit the connection's next statement.
+  /// True once the server has processed the request. Until then it may hit the next statement of
+  /// the connection.
   [[nodiscard]] bool answered_by(std::chrono::steady_clock::time_point time) const {
     return !answered_.valid() || answered_.wait_until(time) == std::future_status::ready;
   }
@@ -62,7 +63,7 @@ class Connection::CancelRequest {
   std::future<void> answered_;
 };
 
-/// One exchange with the server: waits for the socket, and turns a stop request into a cancel
+/// One exchange with the server. It waits for the socket, and turns a stop request into a cancel
 /// request.
 class Connection::Call {
  public:
@@ -102,8 +103,8 @@ class Connection::Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  /// Waits for any of `events`; false when the server did not answer in the time that a stop
-  /// request leaves.
+  /// Waits for any of `events`. Returns false if the server did not answer within the time that a
+  /// stop request leaves.
   bool wait(short events) {
     std::array<pollfd, 2> fds{{{PQsocket(connection_), events, 0},
                                {wake_ && !deadline_ ? owner_.wake_fd_ : -1, POLLIN, 0}}};
@@ -168,7 +169,7 @@ Connection::Connection(PGconn* connection, bool owned) : connection_(connection)
 
 Connection::~Connection() {
   if (wake_fd_ >= 0) ::close(wake_fd_);
-  // A forked child leaves the connection alone: PQfinish() would end the parent's session.
+  // A forked child must not close the connection: PQfinish() would end the session of the parent.
   if (owned_ && process_.is_this_one()) PQfinish(connection_);
 }
 
@@ -184,7 +185,7 @@ bool Connection::usable() const {
   pollfd fd{PQsocket(connection_), POLLIN | POLLRDHUP, 0};
   if (::poll(&fd, 1, 0) == 0) return true;
   if ((fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return false;
-  // An idle server speaks to report a changed setting, or to say goodbye before it hangs up.
+  // An idle server sends data only to report a changed setting, or before it closes the connection.
   return PQconsumeInput(connection_) != 0 && PQstatus(connection_) == CONNECTION_OK;
 }
 
@@ -211,7 +212,7 @@ void Connection::send(const Command& command) {
   if (sent == 0) fail(command, nullptr);
 }
 
-/// A COPY that nobody here feeds or reads would leave the connection waiting for ever.
+/// A COPY without a reader or writer here would block the connection forever.
 void Connection::refuse_copy(const Result& result) {
   const auto status = result.status();
   if (status != PGRES_COPY_IN && status != PGRES_COPY_OUT && status != PGRES_COPY_BOTH) return;
@@ -251,11 +252,11 @@ std::vector<Result> Connection::run_pipelined(std::span<const Command> commands,
   if (PQenterPipelineMode(connection_) == 0) fail(commands.front(), nullptr);
   std::vector<std::string> preparing;
   std::vector<std::pair<std::size_t, bool>>
-      expected;  // which command, and whether this is its Prepare
+      expected;  // the command, and whether this is its Prepare
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (preparation_of(commands[i]) == Preparation::first_use) {
       prepared_.emplace(commands[i].name,
-                        commands[i].text);  // for those behind it; taken back when it fails
+                        commands[i].text);  // for the later commands; removed if it fails
       preparing.emplace_back(commands[i].name);
       if (PQsendPrepare(connection_, std::string{commands[i].name}.c_str(), commands[i].text.data(),
                         0, nullptr) == 0) {
@@ -302,7 +303,7 @@ void Connection::send_copy_data(const Command& command, std::string_view data, C
       if (!call.wait(POLLOUT)) fail(command, nullptr);
     }
     data.remove_prefix(some.size());
-    if (!call.flush()) return;  // the end's result tells why
+    if (!call.flush()) return;  // the final result has the reason
   }
   while (PQputCopyEnd(connection_, nullptr) == 0) {
     if (!call.wait(POLLOUT)) fail(command, nullptr);
@@ -314,7 +315,7 @@ void Connection::copy_in(const Command& command, std::string_view data,
   Call call(*this, stop);
   if (PQsendQuery(connection_, command.text.data()) == 0 || !call.flush()) fail(command, nullptr);
   if (!call.wait_until_result_is_there()) fail(command, nullptr);
-  // The server is ready for the data, or says why not.
+  // The server is ready for the data, or reports an error.
   const Result ready{PQgetResult(connection_)};
   if (ready.get() != nullptr && ready.status() == PGRES_COPY_IN) {
     send_copy_data(command, data, call);
@@ -366,13 +367,13 @@ void Connection::fail(const Command& command, const Result* result) {
       result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_SQLSTATE) : nullptr;
   const char* primary =
       result != nullptr ? PQresultErrorField(result->get(), PG_DIAG_MESSAGE_PRIMARY) : nullptr;
-  // Without an SQLSTATE from the server, what failed is the connection.
+  // Without a SQLSTATE from the server, the connection itself has failed.
   const std::string sqlstate = code != nullptr ? code : "";
   const bool broken = sqlstate.empty() || PQstatus(connection_) == CONNECTION_BAD;
   std::string message = primary != nullptr ? primary : first_line(PQerrorMessage(connection_));
   auto kind = classify(broken ? "" : sqlstate, command.decides);
   if (abandoned_) {
-    // A rollback is given up whether or not somebody stopped.
+    // A ROLLBACK has a time limit even without a stop request.
     const bool stopped = command.at_stop != Command::AtStop::hurry;
     message = std::string{stopped ? "stopped; " : ""} +
               "the server did not answer, and its connection was given up";
@@ -380,7 +381,7 @@ void Connection::fail(const Command& command, const Result* result) {
     broken_ = true;
   }
   broken_ = broken_ || kind == ErrorKind::connection_lost || kind == ErrorKind::commit_in_doubt;
-  // Somebody deallocated our prepared statements, or changed what they return: start over on a new
+  // The prepared statements were deallocated, or their result types changed. Start again on a new
   // connection.
   if (sqlstate == "26000" || sqlstate == "0A000") broken_ = true;
   throw Error({kind, sqlstate, std::string{command.name}},

@@ -19,10 +19,10 @@ namespace queue_names = storage::queue_names;
 
 using Scope = SessionCore::Scope;
 
-/// A call that has almost used up its time still gets an attempt of this length.
+/// A call that has used up nearly all of its time still gets an attempt of this length.
 constexpr std::chrono::milliseconds least_connect_timeout{100};
 
-/// How long a call waits until one of the connections is free.
+/// How long a call waits for a free connection.
 std::chrono::milliseconds slot_patience(const storage::DatabaseOptions& options) {
   return std::max(options.retry_for, options.connect_timeout);
 }
@@ -32,7 +32,8 @@ std::string quoted(const std::string& schema) {
   return '"' + schema + '"';
 }
 
-/// A transaction on a connection of the pool, which gets it back as soon as the transaction ends.
+/// A transaction on a connection of the pool. The pool gets the connection back as soon as the
+/// transaction ends.
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
   OwnedTransaction(Database& database, storage::Pool<Connection>::Lease connection, bool prepare,
@@ -45,7 +46,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
     try {
       session_.core().rollback();
     } catch (const std::exception&) {
-      // The connection is gone, and the transaction with it.
+      // The connection is lost, and the transaction with it.
     }
   }
   storage::WriteSession& session() override {
@@ -81,7 +82,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
   std::vector<std::function<void()>> after_commit_;
 };
 
-/// The transaction that is open on a connection of the user's.
+/// The transaction that is open on a connection of the user.
 class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
  public:
   explicit BorrowedTransaction(PGconn* connection)
@@ -177,8 +178,8 @@ void Database::register_stores() {
 }
 
 std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {
-  // An attempt that has begun takes the time that it needs: the pool begins none after
-  // `give_up_at`. Only opening a Platform has a limit for all of them.
+  // An attempt that has begun may take its full time: the pool begins none after `give_up_at`. Only
+  // opening a Platform has one limit for all attempts.
   auto timeout = connect_timeout_;
   if (!connected_) {
     const auto left =
@@ -214,7 +215,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
         try {
           session.core().rollback();
         } catch (const Error&) {
-          // The snapshot was read, and the pool does not get this connection back.
+          // The snapshot was read. The pool does not get this connection back.
         }
       });
 }
@@ -232,8 +233,8 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
 void Database::write_once(const storage::WriteOptions& options, const WriteBody& body,
                           const storage::Attempt& attempt, TimePoint give_up_at) {
   auto connection = pool_for(options.service).acquire(options.stop, give_up_at);
-  // Behind a pooler the isolation level of a lone statement is the server's default; BEGIN says
-  // which one we need.
+  // Behind a pooler, a single statement runs with the default isolation level of the server. BEGIN
+  // sets the level that we need.
   const auto scope =
       options.single_statement && !options_.pooled ? Scope::autocommit : Scope::transaction;
   WriteSession session({*connection, scope, !options_.pooled, options.stop,
@@ -244,14 +245,14 @@ void Database::write_once(const storage::WriteOptions& options, const WriteBody&
     try {
       session.core().rollback();
     } catch (const Error&) {
-      // The connection is gone, and the transaction with it; the first failure is the one to tell.
+      // The connection is lost, and the transaction with it. The first failure is reported.
     }
     throw;
   }
   try {
     session.core().commit();
   } catch (const Error& error) {
-    if (error.is_in_doubt()) wake(session);  // the next run may find that nothing is left to do
+    if (error.is_in_doubt()) wake(session);  // it may have committed, and then a retry wakes no one
     throw;
   }
   wake(session);
@@ -274,7 +275,7 @@ std::optional<std::chrono::microseconds> Database::clock_lead(storage::ReadSessi
 // --- waking workers
 
 std::string Database::channel() const {
-  return "dovetail_" + options_.schema;  // as the schema's function _wake writes it
+  return "dovetail_" + options_.schema;  // the name that the SQL function _wake uses
 }
 
 void Database::wake(const storage::WriteSession& session) {
@@ -290,8 +291,8 @@ void Database::notify(const Notifier::Queues& queues, const std::stop_token& sto
   for (const auto& queue : queues) {
     Params params;
     params.add(std::string_view{channel()}).add(std::string_view{queue});
-    // A hint need not be on disk before it is sent: without that wait it arrives some milliseconds
-    // sooner.
+    // A hint does not have to be on disk before it is sent. Without that wait it arrives some
+    // milliseconds earlier.
     connection->run(
         {.name = "notify",
          .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
@@ -300,17 +301,17 @@ void Database::notify(const Notifier::Queues& queues, const std::stop_token& sto
   }
 }
 
-/// Rings the bell that the payload of a NOTIFY names; see the schema's function _wake.
+/// Rings the bell that the payload of a NOTIFY names; see the SQL function _wake.
 void Database::ring(std::string_view payload) {
   if (!payload.empty()) return bells().ring(payload);
-  // Joins, and processes of an earlier version, do not say which messages they mean.
+  // Joins, and processes of an earlier version, send no queue name.
   bells().ring(queue_names::outbox);
   bells().ring(queue_names::inbox);
 }
 
 void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
   if (options_.pooled)
-    return;  // a pooler in transaction mode hands the connection to somebody else
+    return;  // a pooler in transaction mode gives the connection to other clients
   const FullJitterBackoff backoff;
   for (int tries = 0; !stop.stop_requested(); ++tries) {
     try {
@@ -324,7 +325,7 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
       options_.log.write(LogLevel::warn, "storage.listener_lost",
                          {{"store", name_}, {"error", error.what()}});
     }
-    // By the system's clock: a test that stops the time still wants its listener back.
+    // The clock of the system: a test that stops the time still needs its listener.
     system_clock()->sleep_for(backoff.delay(tries, core::random_unit()), stop);
   }
 }
@@ -334,10 +335,10 @@ void Database::listen_once(const std::stop_token& stop,
   const auto connection = connect(
       stop, std::chrono::steady_clock::now() + std::max(connect_timeout_, least_connect_timeout));
   const std::string text =
-      "listen \"" + channel() + '"';  // the schema's name was checked: it has no quotes
+      "listen \"" + channel() + '"';  // the name of the schema has been checked: it has no quotes
   connection->run({.name = "listen", .text = text}, stop);
   connected(true);
-  bells().ring_all();  // messages may have come before we listened
+  bells().ring_all();  // messages may have arrived before we listened
   while (!stop.stop_requested()) {
     std::set<std::string, std::less<>> heard;
     connection->wait_for_notification(std::chrono::steady_clock::now() + std::chrono::minutes{1},

@@ -45,7 +45,8 @@ class Database final : public storage::Database {
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
 
-  /// Wakes the workers for which the session's transaction, which has committed, has messages.
+  /// Wakes the workers of the queues into which the committed transaction of the session stored
+  /// messages.
   void wake(const storage::WriteSession& session);
 
  private:
@@ -56,7 +57,7 @@ class Database final : public storage::Database {
   /// Sends a NOTIFY for each queue, whose payload names the queue.
   void notify(const Notifier::Queues& queues, const std::stop_token& stop);
   void ring(std::string_view payload);
-  /// Of the system's clock: time limits of connections are limits of I/O.
+  /// The clock of the system: time limits of connections are limits of I/O.
   using TimePoint = std::chrono::steady_clock::time_point;
   [[nodiscard]] storage::RetryPolicy retry_policy() const;
   void write_once(const storage::WriteOptions& options, const WriteBody& body,
@@ -81,8 +82,7 @@ class Database final : public storage::Database {
   std::atomic<bool> connected_{false};
   storage::StatementTexts texts_;
   storage::Pool<Connection> pool_;
-  storage::Pool<Connection>
-      service_pool_;  // for the dispatcher: handlers may hold all of the other
+  storage::Pool<Connection> service_pool_;  // for the dispatcher: handlers may hold all of pool_
   QueueStore outbox_;
   InboxStore inbox_;
   QueueStore inbox_queue_;

@@ -35,13 +35,13 @@ ConnectionBudget::Permit ConnectionBudget::acquire(Use use, TimePoint give_up_at
                                                    const std::stop_token& stop) {
   process_.require();
   std::unique_lock lock(mutex_);
-  if (fits(use)) {  // then nobody of this use waits
+  if (fits(use)) {  // then no caller of this use waits
     take(use);
     return {*this, use};
   }
   const auto me = waiting_.insert(waiting_.end(), Waiter{use});
-  // After the caller has queued: a pool whose connection becomes idle later sees that it waits. Not
-  // every connection that is closed helps: another caller may come first.
+  // The caller is in the queue now, so a pool whose connection becomes idle later sees it. Closing
+  // one connection may not be enough: another caller may get the permit first.
   for (bool closed = true; closed && !me->granted;) {
     lock.unlock();
     closed = close_an_idle_one(use);
@@ -61,7 +61,7 @@ void ConnectionBudget::give_up(bool stopped) const {
 }
 
 void ConnectionBudget::release(Use use) {
-  if (!process_.is_this_one()) return;  // a forked child: the mutex may be the parent's
+  if (!process_.is_this_one()) return;  // a forked child: the parent may hold the mutex
   {
     const std::lock_guard lock(mutex_);
     --total_;
@@ -71,7 +71,7 @@ void ConnectionBudget::release(Use use) {
   granted_.notify_all();
 }
 
-/// Gives permits to callers in the order in which they came.
+/// Gives permits to callers in the order of their arrival.
 void ConnectionBudget::grant() {
   for (auto& waiter : waiting_) {
     if (waiter.granted || !fits(waiter.use)) continue;
@@ -80,7 +80,7 @@ void ConnectionBudget::grant() {
   }
 }
 
-/// Whether a waiting caller could have a permit of this use.
+/// Returns whether a waiting caller could use a permit of this use.
 bool ConnectionBudget::is_wanted(Use use) {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(waiting_, [&](const Waiter& waiter) {
@@ -89,7 +89,7 @@ bool ConnectionBudget::is_wanted(Use use) {
   });
 }
 
-/// Of those whose permit helps a caller of this use.
+/// The least recently used pool whose permit helps a caller of this use.
 std::shared_ptr<ConnectionBudget::Member> ConnectionBudget::least_recently_used(Use use) {
   const std::lock_guard lock(mutex_);
   const bool any = use == Use::service || ordinary_ < ordinary_limit_;
@@ -105,7 +105,7 @@ std::shared_ptr<ConnectionBudget::Member> ConnectionBudget::least_recently_used(
   return found;
 }
 
-/// Returns false when there is none whose permit helps a caller of this use.
+/// Returns false if no pool has an idle connection whose permit helps a caller of this use.
 bool ConnectionBudget::close_an_idle_one(Use use) {
   while (const auto member = least_recently_used(use)) {
     const std::lock_guard lock(member->mutex);

@@ -87,7 +87,7 @@ class ConnectionBudget {
 
     /// Waits for a permit. Throws Error: transient after `give_up_at`, cancelled after a stop.
     [[nodiscard]] Permit acquire(TimePoint give_up_at, const std::stop_token& stop);
-    /// Whether a caller waits who could have the permit of this pool.
+    /// Returns whether a caller waits that could use the permit of this pool.
     [[nodiscard]] bool is_wanted() const;
     /// Tells since when the oldest idle connection of the pool has been idle; absent: none is.
     void note_idle(std::optional<TimePoint> oldest);
