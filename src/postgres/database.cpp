@@ -143,38 +143,11 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
            .use = storage::ConnectionBudget::Use::service},
           options_.clock, options_.log,
           [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
-      outbox_(texts_, sql::outbox),
-      inbox_(texts_),
-      inbox_queue_(texts_, sql::inbox),
-      timers_(texts_),
-      timer_queue_(texts_, sql::timers),
-      jobs_(texts_),
-      fanouts_(texts_),
-      joins_(texts_),
-      leases_(texts_),
-      instances_(texts_),
-      glance_(texts_),
-      migrations_(texts_, quoted(options_.schema)),
       notifier_(options_.log, name_,
                 [this](const Notifier::Queues& queues, const std::stop_token& stop) {
                   notify(queues, stop);
                 }) {
   register_stores();
-}
-
-void Database::register_stores() {
-  registry().add<storage::InboxStore>(inbox_);
-  registry().add<storage::TimerStore>(timers_);
-  registry().add<storage::JobStore>(jobs_);
-  registry().add<storage::FanoutStore>(fanouts_);
-  registry().add<storage::JoinStore>(joins_);
-  registry().add<storage::LeaseStore>(leases_);
-  registry().add<storage::InstanceStore>(instances_);
-  registry().add<storage::GlanceStore>(glance_);
-  registry().add<storage::MigrationStore>(migrations_);
-  registry().add_queue(storage::queue_names::outbox, outbox_.roles());
-  registry().add_queue(storage::queue_names::inbox, inbox_queue_.roles());
-  registry().add_queue(storage::queue_names::timers, timer_queue_.roles());
 }
 
 std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {

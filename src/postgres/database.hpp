@@ -7,18 +7,8 @@
 #include <string>
 
 #include "postgres/connection.hpp"
-#include "postgres/fanout_store.hpp"
-#include "postgres/glance_store.hpp"
-#include "postgres/inbox_store.hpp"
-#include "postgres/instance_store.hpp"
-#include "postgres/job_store.hpp"
-#include "postgres/join_store.hpp"
-#include "postgres/lease_store.hpp"
-#include "postgres/migration_store.hpp"
 #include "postgres/notifier.hpp"
-#include "postgres/queue_store.hpp"
 #include "postgres/session.hpp"
-#include "postgres/timer_store.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
 #include "storage/retry.hpp"
@@ -50,7 +40,7 @@ class Database final : public storage::Database {
   void wake(const storage::WriteSession& session);
 
  private:
-  void register_stores();
+  void register_stores();  // in stores.cpp
   void listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// The channel of NOTIFY that this schema uses.
   [[nodiscard]] std::string channel() const;
@@ -83,18 +73,6 @@ class Database final : public storage::Database {
   storage::StatementTexts texts_;
   storage::Pool<Connection> pool_;
   storage::Pool<Connection> service_pool_;  // for the dispatcher: handlers may hold all of pool_
-  QueueStore outbox_;
-  InboxStore inbox_;
-  QueueStore inbox_queue_;
-  TimerStore timers_;
-  QueueStore timer_queue_;
-  JobStore jobs_;
-  FanoutStore fanouts_;
-  JoinStore joins_;
-  LeaseStore leases_;
-  InstanceStore instances_;
-  GlanceStore glance_;
-  MigrationStore migrations_;
   Notifier notifier_;
 };
 
