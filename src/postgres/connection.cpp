@@ -1,169 +1,31 @@
 #include "postgres/connection.hpp"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <future>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
-#include <thread>
 
 #include "core/assert.hpp"
 #include "dovetail/error.hpp"
+#include "postgres/connection_call.hpp"
 #include "postgres/error.hpp"
 
 namespace dovetail::postgres {
 namespace {
 
 constexpr std::size_t copy_chunk_bytes = std::size_t{256} << 10;
-/// The time limit for the answer to a cancel request, to a ROLLBACK, and to a COMMIT after a stop
-/// request.
-constexpr std::chrono::seconds answer_grace{2};
 
 std::string first_line(std::string_view text) {
   return std::string{text.substr(0, text.find('\n'))};
 }
 
 }  // namespace
-
-/// A cancel request, sent by its own thread: PQcancel() has no time limit, and a frozen server
-/// never answers it.
-class Connection::CancelRequest {
- public:
-  explicit CancelRequest(PGconn* connection) {
-    std::unique_ptr<PGcancel, decltype(&PQfreeCancel)> handle{PQgetCancel(connection),
-                                                              &PQfreeCancel};
-    if (!handle) return;
-    std::promise<void> promise;
-    auto answered = promise.get_future();
-    try {
-      std::thread([handle = std::move(handle), promise = std::move(promise)]() mutable {
-        std::array<char, 256> message{};
-        PQcancel(handle.get(), message.data(), static_cast<int>(message.size()));
-        promise.set_value();
-      }).detach();
-      answered_ = std::move(answered);
-    } catch (
-        const std::system_error&) {  // NOLINT(bugprone-empty-catch): no thread is available: the
-    }                                // connection is given up after the same time instead
-  }
-  /// True once the server has processed the request. Until then it may hit the next statement of
-  /// the connection.
-  [[nodiscard]] bool answered_by(std::chrono::steady_clock::time_point time) const {
-    return !answered_.valid() || answered_.wait_until(time) == std::future_status::ready;
-  }
-
- private:
-  std::future<void> answered_;
-};
-
-/// One exchange with the server. It waits for the socket, and turns a stop request into a cancel
-/// request.
-class Connection::Call {
- public:
-  using AtStop = Command::AtStop;
-
-  Call(Connection& owner, const std::stop_token& stop, AtStop at_stop = AtStop::cancel)
-      : owner_(owner), connection_(owner.connection_), at_stop_(at_stop) {
-    owner.process_.require();
-    if (owner.broken_) {
-      throw Error({ErrorKind::connection_lost, "", "send"}, "the connection was given up before");
-    }
-    if (at_stop_ == AtStop::hurry) limit_wait();
-    if (!stop.stop_possible() || deadline_) return;
-    if (stop.stop_requested()) {
-      if (at_stop_ == AtStop::cancel) {
-        throw Error({ErrorKind::cancelled, "", "send"}, "stopped before it was sent");
-      }
-      limit_wait();
-      return;
-    }
-    auto& fd = owner.wake_fd_;
-    if (fd < 0) fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (fd < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-    stop_ = stop;
-    wake_.emplace(stop, Wake{fd});
-  }
-  ~Call() {
-    if (wake_) {
-      wake_.reset();
-      std::uint64_t pending = 0;
-      if (stop_.stop_requested()) {
-        [[maybe_unused]] const auto drained = ::read(owner_.wake_fd_, &pending, sizeof pending);
-      }
-    }
-    if (cancel_ && !cancel_->answered_by(*deadline_)) owner_.broken_ = true;
-  }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
-  /// Waits for any of `events`. Returns false if the server did not answer within the time that a
-  /// stop request leaves.
-  bool wait(short events) {
-    std::array<pollfd, 2> fds{{{PQsocket(connection_), events, 0},
-                               {wake_ && !deadline_ ? owner_.wake_fd_ : -1, POLLIN, 0}}};
-    for (;;) {
-      const int ready = ::poll(fds.data(), fds.size(), milliseconds_left());
-      if (ready < 0 && errno == EINTR) continue;
-      if (ready <= 0) {
-        owner_.abandoned_ = ready == 0;
-        return false;
-      }
-      if (fds[1].revents != 0) {
-        limit_wait();
-        if (at_stop_ == AtStop::cancel) cancel_.emplace(connection_);
-        fds[1].fd = -1;
-        if (fds[0].revents == 0) continue;
-      }
-      return true;
-    }
-  }
-
-  bool flush() {
-    for (;;) {
-      const int left = PQflush(connection_);
-      if (left <= 0) return left == 0;
-      if (!wait(POLLIN | POLLOUT) || PQconsumeInput(connection_) == 0) return false;
-    }
-  }
-
-  bool wait_until_result_is_there() {
-    while (PQisBusy(connection_) != 0) {
-      if (!wait(POLLIN) || PQconsumeInput(connection_) == 0) return false;
-    }
-    return true;
-  }
-
- private:
-  struct Wake {
-    int fd;
-    void operator()() const {
-      const std::uint64_t one = 1;
-      [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
-    }
-  };
-  void limit_wait() { deadline_ = std::chrono::steady_clock::now() + answer_grace; }
-  [[nodiscard]] int milliseconds_left() const {
-    if (!deadline_) return -1;
-    const auto left = *deadline_ - std::chrono::steady_clock::now();
-    return static_cast<int>(
-        std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
-  }
-
-  Connection& owner_;
-  PGconn* connection_;
-  AtStop at_stop_;
-  std::stop_token stop_;
-  std::optional<std::chrono::steady_clock::time_point> deadline_;
-  std::optional<CancelRequest> cancel_;
-  std::optional<std::stop_callback<Wake>> wake_;
-};
 
 Connection::Connection(PGconn* connection, bool owned) : connection_(connection), owned_(owned) {}
 
@@ -245,55 +107,74 @@ Result Connection::run(const Command& command, const std::stop_token& stop) {
   return wait_for_last_result(command, call);
 }
 
+/// The commands of one pipeline, and their results.
+struct Connection::Pipeline {
+  /// A result that the server will send: that of a command, or of its Prepare.
+  struct Expected {
+    std::size_t command;
+    bool is_prepare;
+  };
+  std::span<const Command> commands;
+  std::vector<Expected> expected{};
+  std::vector<std::string> preparing{};  // names whose Prepare has not succeeded yet
+  std::vector<Result> results{};
+  std::optional<Result> failure{};
+  std::size_t failed_command = 0;
+};
+
+void Connection::send_all(Pipeline& pipeline) {
+  for (std::size_t i = 0; i < pipeline.commands.size(); ++i) {
+    const auto& command = pipeline.commands[i];
+    if (preparation_of(command) == Preparation::first_use) {
+      // The later commands use the name. It is removed if the Prepare fails.
+      prepared_.emplace(command.name, command.text);
+      pipeline.preparing.emplace_back(command.name);
+      if (PQsendPrepare(connection_, std::string{command.name}.c_str(), command.text.data(), 0,
+                        nullptr) == 0) {
+        fail(command, nullptr);
+      }
+      pipeline.expected.push_back({i, true});
+    }
+    send(command);
+    pipeline.expected.push_back({i, false});
+  }
+}
+
+void Connection::receive_all(Pipeline& pipeline, Call& call) {
+  for (const auto& [index, is_prepare] : pipeline.expected) {
+    const auto& command = pipeline.commands[index];
+    if (!call.wait_until_result_is_there()) fail(command, nullptr);
+    Result result{PQgetResult(connection_)};
+    if (result.get() == nullptr) fail(command, nullptr);
+    if (is_prepare && !result.failed()) std::erase(pipeline.preparing, command.name);
+    refuse_copy(result);
+    if (result.failed() && !pipeline.failure) {
+      pipeline.failed_command = index;
+      pipeline.failure.emplace(std::move(result));
+    } else if (!is_prepare) {
+      pipeline.results.push_back(std::move(result));
+    }
+    if (!call.wait_until_result_is_there()) fail(command, nullptr);
+    const Result end{PQgetResult(connection_)};
+    DOVETAIL_ASSERT(end.get() == nullptr);
+  }
+}
+
 std::vector<Result> Connection::run_pipelined(std::span<const Command> commands,
                                               const std::stop_token& stop) {
   DOVETAIL_ASSERT(!commands.empty());
   Call call(*this, stop);
   if (PQenterPipelineMode(connection_) == 0) fail(commands.front(), nullptr);
-  std::vector<std::string> preparing;
-  std::vector<std::pair<std::size_t, bool>>
-      expected;  // the command, and whether this is its Prepare
-  for (std::size_t i = 0; i < commands.size(); ++i) {
-    if (preparation_of(commands[i]) == Preparation::first_use) {
-      prepared_.emplace(commands[i].name,
-                        commands[i].text);  // for the later commands; removed if it fails
-      preparing.emplace_back(commands[i].name);
-      if (PQsendPrepare(connection_, std::string{commands[i].name}.c_str(), commands[i].text.data(),
-                        0, nullptr) == 0) {
-        fail(commands[i], nullptr);
-      }
-      expected.emplace_back(i, true);
-    }
-    send(commands[i]);
-    expected.emplace_back(i, false);
-  }
+  Pipeline pipeline{.commands = commands};
+  send_all(pipeline);
   if (PQpipelineSync(connection_) == 0 || !call.flush()) fail(commands.back(), nullptr);
-
-  std::vector<Result> results;
-  std::optional<Result> failure;
-  std::size_t failed_command = 0;
-  for (const auto& [index, is_prepare] : expected) {
-    if (!call.wait_until_result_is_there()) fail(commands[index], nullptr);
-    Result result{PQgetResult(connection_)};
-    if (result.get() == nullptr) fail(commands[index], nullptr);
-    if (is_prepare && !result.failed()) std::erase(preparing, commands[index].name);
-    refuse_copy(result);
-    if (result.failed() && !failure) {
-      failed_command = index;
-      failure.emplace(std::move(result));
-    } else if (!is_prepare) {
-      results.push_back(std::move(result));
-    }
-    if (!call.wait_until_result_is_there()) fail(commands[index], nullptr);
-    const Result end{PQgetResult(connection_)};
-    DOVETAIL_ASSERT(end.get() == nullptr);
-  }
-  for (const auto& name : preparing) prepared_.erase(name);
+  receive_all(pipeline, call);
+  for (const auto& name : pipeline.preparing) prepared_.erase(name);
   if (!call.wait_until_result_is_there()) fail(commands.back(), nullptr);
   const Result sync{PQgetResult(connection_)};
   if (PQexitPipelineMode(connection_) == 0) fail(commands.back(), nullptr);
-  if (failure) fail(commands[failed_command], &*failure);
-  return results;
+  if (pipeline.failure) fail(commands[pipeline.failed_command], &*pipeline.failure);
+  return std::move(pipeline.results);
 }
 
 void Connection::send_copy_data(const Command& command, std::string_view data, Call& call) {

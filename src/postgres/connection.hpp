@@ -120,9 +120,12 @@ class Connection {
  private:
   class CancelRequest;
   class Call;
+  struct Pipeline;
   Connection(PGconn* connection, bool owned);
 
   void send(const Command& command);
+  void send_all(Pipeline& pipeline);
+  void receive_all(Pipeline& pipeline, Call& call);
   void send_copy_data(const Command& command, std::string_view data, Call& call);
   /// A name belongs to the text that was prepared first under it. The same name with another text
   /// (a borrowed transaction with another schema) runs without being prepared.
