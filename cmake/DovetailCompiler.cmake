@@ -1,4 +1,4 @@
-# How our own code is compiled. Consumers inherit the C++20 requirement and the include path, never the warnings.
+# How our own code is compiled. Consumers inherit C++20 and the include path, but no warnings.
 find_package(Threads REQUIRED)
 
 add_library(dovetail_build INTERFACE)
@@ -8,16 +8,18 @@ target_compile_options(dovetail_build INTERFACE -Wall -Wextra -Wpedantic -Wshado
 if(DOVETAIL_UNITY)
   set(CMAKE_UNITY_BUILD ON)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
-  # One file's `using` is not the next one's local variable: what shadows what is only checked without unity.
+  # -Wshadow is checked without unity: there, a `using` of one file would shadow names of another.
   target_compile_options(dovetail_build INTERFACE -Wno-shadow)
 endif()
 if(DOVETAIL_WERROR)
   target_compile_options(dovetail_build INTERFACE -Werror)
 endif()
 # GCC 12 at -O3 sees overlapping copies in `"text" + std::string` that are not there.
-target_compile_options(dovetail_build INTERFACE $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-restrict>)
+target_compile_options(dovetail_build INTERFACE
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-restrict>)
 if(DOVETAIL_SANITIZE)
-  target_compile_options(dovetail_build INTERFACE -fsanitize=${DOVETAIL_SANITIZE} -fno-omit-frame-pointer
+  target_compile_options(dovetail_build INTERFACE
+    -fsanitize=${DOVETAIL_SANITIZE} -fno-omit-frame-pointer
                          -fno-sanitize-recover=all)
   target_link_options(dovetail_build INTERFACE -fsanitize=${DOVETAIL_SANITIZE})
 endif()
@@ -31,15 +33,17 @@ if(DOVETAIL_CCACHE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${DOVETAIL_CCACHE})
 endif()
 
-# dovetail_library(name alias SOURCES ...): a library of ours with the house's flags and the public include path.
+# dovetail_library(name alias SOURCES ...): a library with the project's flags and include path.
 function(dovetail_library name alias)
   cmake_parse_arguments(arg "" "" "SOURCES" ${ARGN})
   add_library(${name} ${arg_SOURCES})
   add_library(dovetail::${alias} ALIAS ${name})
-  set_target_properties(${name} PROPERTIES EXPORT_NAME ${alias} POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+  set_target_properties(${name} PROPERTIES
+    EXPORT_NAME ${alias} POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_include_directories(${name} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:dovetail_build>)
 endfunction()

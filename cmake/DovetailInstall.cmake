@@ -10,7 +10,8 @@ install(DIRECTORY include/dovetail DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(DOVETAIL_CLI)
   install(TARGETS dovetail_cli)
 endif()
-configure_package_config_file(cmake/dovetail-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/dovetail-config.cmake
+configure_package_config_file(cmake/dovetail-config.cmake.in
+  ${CMAKE_CURRENT_BINARY_DIR}/dovetail-config.cmake
   INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/dovetail-config-version.cmake
   COMPATIBILITY SameMinorVersion)

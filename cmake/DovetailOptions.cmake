@@ -1,4 +1,4 @@
-# Every switch of the build. A part that is off costs its user neither compile time nor a library to link.
+# Every option of the build. A part that is off needs neither compile time nor a library.
 option(DOVETAIL_SQLITE "Build the embedded SQLite engine" ON)
 option(DOVETAIL_POSTGRES "Build the PostgreSQL engine" ON)
 option(DOVETAIL_CLI "Build the dovetail command" ${PROJECT_IS_TOP_LEVEL})
@@ -14,14 +14,17 @@ set(DOVETAIL_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitiz
 
 foreach(part SERVER TRANSPORTS)
   if(DOVETAIL_${part})
-    message(FATAL_ERROR "DOVETAIL_${part}=ON: this version of Dovetail has no such part yet. Leave it OFF.")
+    message(FATAL_ERROR
+            "DOVETAIL_${part}=ON: this version of Dovetail has no such part yet. Leave it OFF.")
   endif()
 endforeach()
 if(NOT DOVETAIL_SQLITE AND NOT DOVETAIL_POSTGRES)
   message(FATAL_ERROR "Dovetail needs an engine: set DOVETAIL_SQLITE or DOVETAIL_POSTGRES to ON.")
 endif()
-if(DOVETAIL_TESTS AND NOT (DOVETAIL_SQLITE AND DOVETAIL_POSTGRES AND DOVETAIL_CLI AND DOVETAIL_EXAMPLES))
-  message(FATAL_ERROR "DOVETAIL_TESTS=ON tests both engines, the command and the examples: leave all of them ON.")
+if(DOVETAIL_TESTS AND NOT (DOVETAIL_SQLITE AND DOVETAIL_POSTGRES AND DOVETAIL_CLI
+                           AND DOVETAIL_EXAMPLES))
+  message(FATAL_ERROR
+          "DOVETAIL_TESTS=ON tests both engines, the command and the examples: leave them ON.")
 endif()
 if(DOVETAIL_BENCHMARKS AND NOT DOVETAIL_SQLITE)
   message(FATAL_ERROR "DOVETAIL_BENCHMARKS=ON needs DOVETAIL_SQLITE=ON.")

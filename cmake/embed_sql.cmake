@@ -1,25 +1,28 @@
-# Run with -P by dovetail_embed_sql. A file under sql/ is a sequence of blocks:
+# dovetail_embed_sql runs this script with -P. A file under sql/ is a sequence of blocks:
 #   -- name: join_start
 #   -- returns: id uuid, created boolean
 #   <one SQL statement>
-# The text is handed through byte for byte, so that the statement that is prepared is the one in the file.
+# The text is embedded byte for byte: the prepared statement is the one in the file.
 #
-# `-- returns:` declares the columns of the result. They become an enum of positions (`sql::columns::join_start::created`)
-# that the stores use. Two engines that both declare the columns of a statement must declare the same: otherwise the build
-# fails. `-- returns here:` declares columns of a statement whose result belongs to this engine alone. A block with the
-# columns of an earlier block says `-- returns: as join_get`. Long lists take several such lines.
+# `-- returns:` declares the columns of the result. They become an enum of positions
+# (`sql::columns::join_start::created`) that the stores use. If both engines declare the columns of
+# a statement, they must declare the same ones, or the build fails. `-- returns here:` declares
+# columns that only this engine has. A block with the columns of another block says
+# `-- returns: as join_get`. Long lists take several such lines.
 #
-# sql/queue.sql begins with `-- queues: outbox inbox`: its blocks `{queue}_claim` … become a statement for each of the
-# queues, and `struct Queue` holds one queue's (`sql::outbox.claim`) and its name.
+# sql/queue.sql begins with `-- queues: outbox inbox`. Each of its blocks `{queue}_claim` becomes a
+# statement for each queue, and a `struct Queue` has the statements and the name of one queue
+# (`sql::outbox.claim`).
 #
-# A migration is a file NNNN_name.sql, or a folder NNNN_name/ of numbered files (1_tables.sql, 2_steps.sql), which are
-# joined in that order. Templates likewise.
+# A migration is a file NNNN_name.sql, or a folder NNNN_name/ of numbered files (1_tables.sql,
+# 2_steps.sql), which are joined in that order. The same holds for templates.
 #
 # The line `-- template: queue_1 queue=inbox` of a migration is replaced by the template
-# migrations/templates/queue_1, with `inbox` in place of `{queue}`. The checksum is that of the whole text.
+# migrations/templates/queue_1, with `inbox` in place of `{queue}`. The checksum is that of the
+# whole text.
 #
-# The line `-- compatible-with: 7` of a migration says that a library which knows the migrations up to 7 works with it,
-# too. A migration without that line needs a library that knows it.
+# The line `-- compatible-with: 7` of a migration says that a library which knows the migrations up
+# to 7 works with it, too. A migration without that line needs a library that knows it.
 cmake_minimum_required(VERSION 3.25)
 file(MAKE_DIRECTORY ${OUTPUT_DIR})
 file(GLOB sql_files ${SOURCE_DIR}/sql/*.sql)
@@ -27,7 +30,7 @@ file(GLOB migration_files ${SOURCE_DIR}/migrations/[0-9]*)
 list(SORT sql_files)
 list(SORT migration_files)
 
-# CMake lists split at ';' and treat '[' specially: hide both while a text passes through one.
+# CMake lists split at ';' and treat '[' specially. Both are replaced while a text is in a list.
 string(ASCII 1 hidden_semicolon)
 string(ASCII 2 hidden_open)
 string(ASCII 3 hidden_close)
@@ -60,7 +63,7 @@ function(show_text text out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
-# Reads the columns that a block declares. `-- returns:` lines leave the text: they are not SQL.
+# Reads the columns that a block declares, and removes the `-- returns:` lines from the text.
 function(read_columns file name body out_body out_columns out_here)
   set(columns "")
   set(here FALSE)
@@ -78,7 +81,8 @@ function(read_columns file name body out_body out_columns out_here)
   string(REGEX REPLACE ", *" ";" list "${list}")
   foreach(column IN LISTS list)
     if(NOT column MATCHES "^([a-z_]+ (uuid|text|integer|boolean|time|bytes)|as [a-z_{}]+)$")
-      message(FATAL_ERROR "${file}: ${name}: '${column}' is not '<name> <type>' (uuid, text, integer, boolean, time, bytes)")
+      message(FATAL_ERROR "${file}: ${name}: '${column}' is not '<name> <type>' "
+              "(uuid, text, integer, boolean, time, bytes)")
     endif()
   endforeach()
   set(${out_body} "${body}" PARENT_SCOPE)
@@ -86,7 +90,8 @@ function(read_columns file name body out_body out_columns out_here)
   set(${out_here} ${here} PARENT_SCOPE)
 endfunction()
 
-# Reads the blocks of a file: ${prefix}_count of them, each with ${prefix}_<i>_name, _body, _columns and _here.
+# Reads the blocks of a file: their number ${prefix}_count, and for each ${prefix}_<i>_name, _body,
+# _columns and _here.
 function(read_blocks file prefix)
   read_text(${file} text)
   string(REGEX MATCHALL "-- name: [a-z_0-9{}]+\n" marks "${text}")
@@ -114,7 +119,7 @@ function(read_blocks file prefix)
   set(${prefix}_count ${count} PARENT_SCOPE)
 endfunction()
 
-# The other engines' columns, by the statements' names: twins return the same.
+# The columns of the other engines, by statement. Statements of one name return the same columns.
 set(twin_names "")
 set(twin_columns "")
 get_filename_component(engines_dir ${SOURCE_DIR} DIRECTORY)
@@ -137,14 +142,22 @@ function(compare_with_twins file name columns)
   list(JOIN columns ", " joined)
   foreach(twin_name twin IN ZIP_LISTS twin_names twin_columns)
     if(twin_name STREQUAL name AND NOT twin STREQUAL joined)
-      message(FATAL_ERROR "${file}: ${name} returns other columns than in another engine:\n  ${joined}\n  ${twin}")
+      message(FATAL_ERROR "${file}: ${name} returns other columns than in another engine:\n"
+              "  ${joined}\n  ${twin}")
     endif()
   endforeach()
 endfunction()
 
-set(header "// Generated from src/${ENGINE}/sql/*.sql.\n#pragma once\n#include \"storage/statement.hpp\"\n#include <span>\n#include <string_view>\n\nnamespace dovetail::${ENGINE}::sql {\n")
-set(source "// Generated from src/${ENGINE}/sql/*.sql.\n#include \"${ENGINE}/sql.hpp\"\n\nnamespace dovetail::${ENGINE}::sql {\n")
-set(positions "\n/// The positions of the columns that statements return.\nnamespace columns {\n// NOLINTBEGIN(readability-identifier-naming): named after the statements\n")
+string(CONCAT header
+       "// Generated from src/${ENGINE}/sql/*.sql.\n#pragma once\n"
+       "#include \"storage/statement.hpp\"\n#include <span>\n#include <string_view>\n\n"
+       "namespace dovetail::${ENGINE}::sql {\n")
+string(CONCAT source
+       "// Generated from src/${ENGINE}/sql/*.sql.\n#include \"${ENGINE}/sql.hpp\"\n\n"
+       "namespace dovetail::${ENGINE}::sql {\n")
+string(CONCAT positions
+       "\n/// The positions of the columns that statements return.\nnamespace columns {\n"
+       "// NOLINTBEGIN(readability-identifier-naming): named after the statements\n")
 set(aliases "")
 set(list "")
 set(index 0)
@@ -155,23 +168,28 @@ macro(embed_block name body columns)
   endif()
   list(APPEND names ${name})
   string(APPEND header "extern const storage::Statement ${name};\n")
-  string(APPEND source "const storage::Statement ${name}{${index}, \"${name}\", R\"__sql__(${body})__sql__\", \"${columns}\"};\n")
+  string(APPEND source
+         "const storage::Statement ${name}{"
+         "${index}, \"${name}\", R\"__sql__(${body})__sql__\", \"${columns}\"};\n")
   string(APPEND list "&${name}, ")
   math(EXPR index "${index} + 1")
 endmacro()
-# Declares the positions of a block's columns; sets `column_names`, which is empty where they are not declared.
+# Declares the positions of the columns of a block. Sets `column_names`, which is empty if the block
+# declares none.
 macro(embed_columns member columns)
   set(column_names "")
   if("${columns}" MATCHES "^as (.*)$")
     string(REPLACE "{queue}_" "" original "${CMAKE_MATCH_1}")
     if(NOT DEFINED columns_of_${original})
-      message(FATAL_ERROR "${file}: ${member} returns the columns of ${original}, which declares none")
+      message(FATAL_ERROR
+              "${file}: ${member} returns the columns of ${original}, which declares none")
     endif()
     set(column_names "${columns_of_${original}}")
     string(APPEND aliases "using ${member} = ${original};\n")
   elseif(DEFINED columns_of_${member})
     set(column_names "${columns_of_${member}}")
-    string(APPEND positions "struct ${member} {\n  enum : int { ${column_names} };\n};\n")
+    string(APPEND positions
+           "struct ${member} {\n  enum : int { ${column_names} };\n};\n")
   endif()
 endmacro()
 foreach(file IN LISTS sql_files)
@@ -210,7 +228,8 @@ foreach(file IN LISTS sql_files)
     endforeach()
   endforeach()
   if(queues)
-    string(APPEND header "\n/// The statements of one queue.\nstruct Queue {\n  std::string_view name;\n")
+    string(APPEND header
+           "\n/// The statements of one queue.\nstruct Queue {\n  std::string_view name;\n")
     foreach(member IN LISTS members)
       string(APPEND header "  const storage::Statement& ${member};\n")
     endforeach()
@@ -223,26 +242,44 @@ foreach(file IN LISTS sql_files)
     endforeach()
   endif()
 endforeach()
-string(APPEND header "${positions}${aliases}// NOLINTEND(readability-identifier-naming)\n}  // namespace columns\n")
-string(APPEND header "\n/// Every statement above, by its index.\nstd::span<const storage::Statement* const> statements();\n}  // namespace dovetail::${ENGINE}::sql\n")
-string(APPEND source "\nstd::span<const storage::Statement* const> statements() {\n  static const storage::Statement* const all[] = {${list}};\n  return all;\n}\n}  // namespace dovetail::${ENGINE}::sql\n")
+string(APPEND header
+       "${positions}${aliases}// NOLINTEND(readability-identifier-naming)\n"
+       "}  // namespace columns\n")
+string(APPEND header
+       "\n/// Every statement above, by its index.\n"
+       "std::span<const storage::Statement* const> statements();\n"
+       "}  // namespace dovetail::${ENGINE}::sql\n")
+string(APPEND source
+       "\nstd::span<const storage::Statement* const> statements() {\n"
+       "  static const storage::Statement* const all[] = {${list}};\n  return all;\n}\n"
+       "}  // namespace dovetail::${ENGINE}::sql\n")
 file(WRITE ${OUTPUT_DIR}/sql.hpp "${header}")
 file(WRITE ${OUTPUT_DIR}/sql.cpp "${source}")
 
 # grants/worker.sql and grants/producer.sql, with {schema} and {role} where the names go.
 file(GLOB grant_files ${SOURCE_DIR}/grants/*.sql)
-set(source "// Generated from src/${ENGINE}/grants/*.sql.\n#include <string_view>\n\nnamespace dovetail::${ENGINE} {\n")
+string(CONCAT source
+       "// Generated from src/${ENGINE}/grants/*.sql.\n#include <string_view>\n\n"
+       "namespace dovetail::${ENGINE} {\n")
 foreach(file IN LISTS grant_files)
   get_filename_component(stem ${file} NAME_WE)
   read_text(${file} text)
   show_text("${text}" text)
-  string(APPEND source "extern const std::string_view ${stem}_grants;\nconst std::string_view ${stem}_grants{R\"__sql__(${text})__sql__\"};\n")
+  string(APPEND source
+         "extern const std::string_view ${stem}_grants;\n"
+         "const std::string_view ${stem}_grants{R\"__sql__(${text})__sql__\"};\n")
 endforeach()
 string(APPEND source "}  // namespace dovetail::${ENGINE}\n")
 file(WRITE ${OUTPUT_DIR}/grants.cpp "${source}")
 
-# A migration may be longer than what the standard asks of compilers; those that we use take it.
-set(source "// Generated from src/${ENGINE}/migrations/*.sql.\n#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n#include \"storage/migrator.hpp\"\n\nnamespace dovetail::${ENGINE} {\nstd::span<const storage::Migration> migrations();\nstd::span<const storage::Migration> migrations() {\n  static const storage::Migration all[] = {\n")
+# A migration may be longer than the limit that the standard guarantees. Our compilers accept it.
+string(CONCAT source
+       "// Generated from src/${ENGINE}/migrations/*.sql.\n"
+       "#pragma GCC diagnostic ignored \"-Woverlength-strings\"\n"
+       "#include \"storage/migrator.hpp\"\n\nnamespace dovetail::${ENGINE} {\n"
+       "std::span<const storage::Migration> migrations();\n"
+       "std::span<const storage::Migration> migrations() {\n"
+       "  static const storage::Migration all[] = {\n")
 set(expected 1)
 foreach(file IN LISTS migration_files)
   get_filename_component(stem ${file} NAME_WE)
@@ -273,7 +310,9 @@ foreach(file IN LISTS migration_files)
   endif()
   show_text("${text}" text)
   string(SHA256 checksum "${text}")
-  string(APPEND source "    {${value}, \"${name}\", \"${checksum}\", ${compatible_with}, R\"__sql__(${text})__sql__\"},\n")
+  string(APPEND source
+         "    {${value}, \"${name}\", \"${checksum}\", ${compatible_with}, "
+         "R\"__sql__(${text})__sql__\"},\n")
 endforeach()
 string(APPEND source "  };\n  return all;\n}\n}  // namespace dovetail::${ENGINE}\n")
 file(WRITE ${OUTPUT_DIR}/migrations.cpp "${source}")

@@ -1,10 +1,12 @@
-# Shared by ./run and ./test: steps that stop at the first failure with a clear word, and the packages they need.
-# Meant to be sourced, with the working directory at the project's root.
+# Shared by ./run and ./test: steps that stop at the first failure with a message, and packages.
+# Source it with the root of the project as the working directory.
 set -euo pipefail
 
-build_packages=(g++ cmake ninja-build ccache pkg-config libpq-dev libsqlite3-dev libspdlog-dev libfmt-dev libcli11-dev
-                nlohmann-json3-dev libhowardhinnant-date-dev libtomlplusplus-dev)
-test_packages=(libgtest-dev libgmock-dev librapidcheck-dev postgresql-15 postgresql-client-15 clang-format clang-tidy)
+build_packages=(g++ cmake ninja-build ccache pkg-config libpq-dev libsqlite3-dev libspdlog-dev
+                libfmt-dev libcli11-dev nlohmann-json3-dev libhowardhinnant-date-dev
+                libtomlplusplus-dev)
+test_packages=(libgtest-dev libgmock-dev librapidcheck-dev postgresql-15 postgresql-client-15
+               clang-format clang-tidy)
 
 if [ -t 1 ]; then bold=$'\033[1m' red=$'\033[31m' plain=$'\033[0m'; else bold='' red='' plain=''; fi
 started=$(date +%s)
@@ -15,32 +17,37 @@ step() {
   printf '%s==> [%3ds] %s%s\n' "$bold" "$(($(date +%s) - started))" "$1" "$plain"
 }
 fail() { printf '%s%s: failed: %s%s\n' "$red" "$(basename "$0")" "$*" "$plain" >&2; exit 1; }
-trap 'code=$?; [ $code -eq 0 ] || printf "%s%s stopped in the step: %s%s\n" "$red" "$(basename "$0")" "$current_step" "$plain" >&2' EXIT
+report_stop() {  # EXIT CODE
+  [ "$1" -eq 0 ] ||
+    printf '%s%s stopped in the step: %s%s\n' "$red" "$(basename "$0")" "$current_step" "$plain" >&2
+}
+trap 'report_stop $?' EXIT
 
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then "$@"
   elif command -v sudo >/dev/null; then sudo "$@"
-  else fail "packages are missing and this is neither root nor a machine with sudo; install them yourself: $*"; fi
+  else fail "packages are missing, and there is neither root nor sudo; install them: $*"; fi
 }
 
-# Installs what is missing of the packages named, and says what that is.
+# Installs the packages that are missing, and prints their names.
 install_packages() {
   local missing=() package
   command -v dpkg-query >/dev/null || fail "this is not Debian: install by hand: $*"
   for package in "$@"; do
-    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+    dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+      missing+=("$package")
   done
   [ ${#missing[@]} -gt 0 ] || { echo "all packages are there"; return; }
   echo "installing: ${missing[*]}"
-  # A PostgreSQL server is wanted for its programs only: do not let its package start a cluster of its own.
+  # Only the programs of PostgreSQL are needed: keep its package from starting a cluster.
   local no_cluster=/etc/postgresql-common/createcluster.d/dovetail-no-main-cluster.conf
   if [[ " ${missing[*]} " == *" postgresql-15 "* ]] && [ ! -e "$no_cluster" ]; then
     as_root mkdir -p "$(dirname "$no_cluster")"
     echo "create_main_cluster = false" | as_root tee "$no_cluster" >/dev/null
   fi
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 install -y --no-install-recommends \
-    "${missing[@]}" >/tmp/dovetail-apt.$$.log 2>&1 || {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 install -y \
+    --no-install-recommends "${missing[@]}" >/tmp/dovetail-apt.$$.log 2>&1 || {
     tail -n 30 "/tmp/dovetail-apt.$$.log" >&2; fail "apt-get install ${missing[*]}"; }
   rm -f "/tmp/dovetail-apt.$$.log"
   [ ! -e "$no_cluster" ] || as_root rm -f "$no_cluster"

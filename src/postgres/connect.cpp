@@ -17,11 +17,12 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-/// PQconnectPoll knows neither time limits nor stop tokens: we look at both this often.
+/// PQconnectPoll supports neither time limits nor stop tokens. The loop checks both at this
+/// interval.
 constexpr int connect_poll_ms = 50;
 
-/// What we add where the user said nothing. Together the four TCP settings notice a half-open
-/// connection in 15 s.
+/// Defaults for settings that the user did not give. The four TCP settings together detect a
+/// half-open connection in 15 s.
 constexpr std::array<std::pair<const char*, const char*>, 8> default_settings{{
     {"application_name", "dovetail"},
     {"client_encoding", "UTF8"},
@@ -35,8 +36,8 @@ constexpr std::array<std::pair<const char*, const char*>, 8> default_settings{{
 
 void discard_notice(void*, const char*) {}
 
-/// `FATAL:  28P01: ...` in libpq's verbose text is the only place where it shows the SQLSTATE of a
-/// failed connection attempt.
+/// libpq shows the SQLSTATE of a failed attempt to connect only in its verbose text: `FATAL:
+/// 28P01: ...`.
 std::string sqlstate_in(std::string_view line) {
   const auto is_code_character = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
@@ -56,14 +57,14 @@ struct ConnectReport {
   std::string line;
 };
 
-/// libpq's text has a line for each address that was tried: the last one counts.
+/// The text of libpq has a line for each address that was tried. The last address counts.
 ConnectReport report_of(std::string_view verbose) {
   ConnectReport report;
   while (!verbose.empty()) {
     const auto line = verbose.substr(0, verbose.find('\n'));
     verbose.remove_prefix(std::min(line.size() + 1, verbose.size()));
     auto sqlstate = sqlstate_in(line);
-    // Without a SQLSTATE, a line that is indented or follows one with a SQLSTATE only explains it.
+    // An indented line, or one after a line with a SQLSTATE, explains that line.
     const bool explains = line.empty() || line.front() == '\t' || !report.sqlstate.empty();
     if (sqlstate.empty() && explains) continue;
     report = {std::move(sqlstate), std::string{line}};
@@ -92,11 +93,11 @@ bool requires_ssl(const ConnectionSettings& settings) {
   return mode == "require" || mode == "verify-ca" || mode == "verify-full";
 }
 
-/// An attempt that failed changed nothing: without an answer from a server it may be repeated.
+/// A failed attempt changed nothing. Without an answer of a server it may be repeated.
 ErrorKind kind_of_failure(PGconn* native, const std::string& sqlstate) {
   if (sqlstate == "3D000") return ErrorKind::schema;  // no such database
   if (sqlstate == "08P01")
-    return ErrorKind::invalid;  // the startup packet was refused, and will be again
+    return ErrorKind::invalid;  // the server refuses the startup packet; a retry does not help
   if (sqlstate.empty() && PQconnectionNeedsPassword(native) != 0) return ErrorKind::permission;
   return classify(sqlstate, false);
 }
@@ -133,8 +134,8 @@ struct Attempt {
                                 const ConnectOptions& options, bool reached_ssl) {
   const auto report = report_of(PQerrorMessage(native));
   auto kind = kind_of_failure(native, report.sqlstate);
-  // SSL that fails at the first connection is a matter of settings; later it may be a server that
-  // restarts.
+  // An SSL failure of the first connection is a mistake in the settings. Later it may be a server
+  // that restarts.
   const bool ssl_refused = report.sqlstate.empty() && reached_ssl && requires_ssl(settings);
   if (options.first && ssl_refused) kind = ErrorKind::permission;
   throw Error({kind, report.sqlstate, "connect"},
@@ -145,7 +146,7 @@ void require_resolvable(const ConnectionSettings& settings, const ConnectOptions
                         Steady::time_point give_up_at, const std::stop_token& stop) {
   const auto failure = look_up_hosts(settings, give_up_at, stop);
   if (!failure) return;
-  // A name that never had an address is a typing error; one that had one comes back.
+  // A name that never had an address is a mistake. A name that had one is expected to return.
   const bool final = options.first && failure->name_is_unknown;
   throw Error({final ? ErrorKind::invalid : ErrorKind::connection_lost, "", "connect"},
               settings.describe() + ": " + failure->reason);
@@ -158,7 +159,7 @@ ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed
   const std::string text{url};
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options{
       PQconninfoParse(text.c_str(), &message), &PQconninfoFree};
-  PQfreemem(message);  // it may quote the string, secrets included
+  PQfreemem(message);  // it may contain the string with its secrets
   if (!options) {
     throw std::invalid_argument(
         "libpq cannot read the PostgreSQL connection string (not shown: it may hold a password)");
@@ -256,7 +257,7 @@ std::unique_ptr<Connection> Connection::open_one(const ConnectionSettings& setti
                                                  const ConnectOptions& options) {
   const auto give_up_at = Steady::now() + options.timeout;
   require_resolvable(settings, options, give_up_at, stop);
-  // libpq looks the name up once more, and nothing ends that early.
+  // libpq looks the name up once more. That cannot be interrupted, so check the stop first.
   if (stop.stop_requested())
     throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
   std::vector<const char*> keys;

@@ -1,12 +1,11 @@
 // One libpq connection.
 //
 // Guarantees
-//   * Every call can be ended by a stop_token: connecting, and each statement (by a cancel request
-//   to the
-//     server). When the server does not answer the cancel request either, the connection is given
-//     up after 2 s.
-//   * A failure names the statement, carries the SQLSTATE, and is classified once, in error.cpp.
-//   * A connection that broke says so (usable() is false) and is never handed out again.
+//   * A stop_token ends every call: an attempt to connect, and each statement (by a cancel request
+//     to the server). If the server does not answer the cancel request either, the connection is
+//     abandoned after 2 s.
+//   * A failure names the statement, has the SQLSTATE, and is classified once, in error.cpp.
+//   * usable() of a broken connection is false, and a pool does not hand it out again.
 //
 // Threads: one at a time.
 #pragma once
@@ -30,22 +29,22 @@
 
 namespace dovetail::postgres {
 
-/// The parsed connection string with Dovetail's defaults filled in: keepalives, timeouts,
-/// application name, encoding.
+/// The parsed connection string, completed with defaults: keepalives, timeouts, application name,
+/// encoding.
 class ConnectionSettings {
  public:
-  /// Throws std::invalid_argument, without the string's secrets, when libpq cannot read it.
-  /// `read_committed`: whatever the server's default isolation level is (not for poolers, which
-  /// refuse startup options).
+  /// Throws std::invalid_argument if libpq cannot parse the string. The text has no secrets.
+  /// `read_committed`: sets the isolation level, whatever the default of the server is. Poolers
+  /// refuse such startup options.
   explicit ConnectionSettings(std::string_view url, bool read_committed = false);
 
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& values() const {
     return values_;
   }
   [[nodiscard]] std::string_view get(std::string_view key) const;
-  /// The limit of one attempt to connect: that of the connection string, or else `fallback`.
+  /// The time limit of one attempt to connect: that of the connection string, otherwise `fallback`.
   [[nodiscard]] std::chrono::milliseconds connect_timeout(std::chrono::milliseconds fallback) const;
-  /// True when connecting sends startup options of ours, which poolers refuse.
+  /// True if connecting sends startup options, which poolers refuse.
   [[nodiscard]] bool sends_options() const { return sends_options_; }
   /// host:port/database, for logs.
   [[nodiscard]] std::string describe() const;
@@ -69,15 +68,15 @@ struct ConnectOptions {
 
 /// A statement on its way to the server.
 struct Command {
-  std::string_view name;  // for errors, and the prepared statement's name
-  std::string_view text;  // must end in NUL, as std::string's does
+  std::string_view name;  // for errors; also the name of the prepared statement
+  std::string_view text;  // NUL-terminated, like std::string
   const Params* params = nullptr;
   bool prepare = false;  // keep it prepared under its name
   bool decides = false;  // losing the connection while it runs leaves the transaction in doubt
   enum class AtStop {
     cancel,  // a stop request sends a cancel request
-    finish,  // a stop request only limits how long we wait for the answer: COMMIT
-    hurry,   // we wait for the answer for a limited time in any case: ROLLBACK
+    finish,  // a stop request limits the wait for the answer: COMMIT
+    hurry,   // the wait for the answer is always limited: ROLLBACK
   };
   AtStop at_stop = AtStop::cancel;
 };
@@ -87,7 +86,7 @@ class Connection {
   [[nodiscard]] static std::unique_ptr<Connection> open(const ConnectionSettings& settings,
                                                         const std::stop_token& stop = {},
                                                         const ConnectOptions& options = {});
-  /// Wraps a connection of the user's, which stays open and in the mode it was in.
+  /// Wraps a connection of the user, which stays open and keeps its mode.
   [[nodiscard]] static std::unique_ptr<Connection> borrow(PGconn* connection);
 
   Connection(const Connection&) = delete;
@@ -97,25 +96,25 @@ class Connection {
   /// Runs one command.
   Result run(const Command& command, const std::stop_token& stop = {});
 
-  /// Runs them all in one round trip (pipeline mode); the first failure is thrown, and those behind
-  /// it did not run.
+  /// Runs all commands in one round trip (pipeline mode). Throws the first failure; the commands
+  /// after it did not run.
   std::vector<Result> run_pipelined(std::span<const Command> commands,
                                     const std::stop_token& stop = {});
 
-  /// Runs a COPY … FROM STDIN, and sends it `data`.
+  /// Runs a COPY … FROM STDIN and sends it `data`.
   void copy_in(const Command& command, std::string_view data, const std::stop_token& stop = {});
 
-  /// Runs a text of many statements.
+  /// Runs a script of several statements.
   void run_script(std::string_view name, const std::string& text);
 
-  /// Waits until the server sends a notification on a channel this connection listens to, or until
-  /// `deadline` (false) or `stop` (false). Takes all that have come. `heard` is called with the
-  /// payload of each.
+  /// Waits for a notification on a channel that this connection listens to. Returns false at
+  /// `deadline`, or when `stop` is requested. Calls `heard` with the payload of each notification
+  /// that has arrived.
   bool wait_for_notification(std::chrono::steady_clock::time_point deadline,
                              const std::stop_token& stop,
                              const std::function<void(std::string_view)>& heard = {});
 
-  /// False once the connection is broken, also when the server hung up while it was idle.
+  /// False once the connection is broken, also if the server closed it while it was idle.
   [[nodiscard]] bool usable() const;
   [[nodiscard]] PGTransactionStatusType transaction_status() const {
     return PQtransactionStatus(connection_);
@@ -128,12 +127,15 @@ class Connection {
                                                             const ConnectOptions& options);
   class CancelRequest;
   class Call;
+  struct Pipeline;
   Connection(PGconn* connection, bool owned);
 
   void send(const Command& command);
+  void send_all(Pipeline& pipeline);
+  void receive_all(Pipeline& pipeline, Call& call);
   void send_copy_data(const Command& command, std::string_view data, Call& call);
-  /// A name stands for the text that was prepared under it first; the same name with another text
-  /// (that of another schema, through a borrowed transaction) is run without being prepared.
+  /// A name belongs to the text that was prepared first under it. The same name with another text
+  /// (a borrowed transaction with another schema) runs without being prepared.
   enum class Preparation { none, first_use, done };
   [[nodiscard]] Preparation preparation_of(const Command& command) const;
   Result wait_for_last_result(const Command& command, Call& call);
@@ -143,7 +145,7 @@ class Connection {
   PGconn* connection_;
   bool owned_;
   bool broken_ = false;
-  bool abandoned_ = false;  // a call ended without the server's answer
+  bool abandoned_ = false;  // a call ended without an answer of the server
   core::OwnerProcess process_;
   int wake_fd_ = -1;
   std::unordered_map<std::string, std::string> prepared_;  // name → text

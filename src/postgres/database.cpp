@@ -7,13 +7,10 @@
 #include "dovetail/error.hpp"
 #include "dovetail/transaction.hpp"
 #include "postgres/sql.hpp"
-#include "storage/queue_names.hpp"
 #include "storage/retry.hpp"
 
 namespace dovetail::postgres {
 namespace {
-
-namespace queue_names = storage::queue_names;
 
 using Scope = SessionCore::Scope;
 
@@ -24,7 +21,7 @@ constexpr std::size_t group_commits = 2;
 constexpr std::chrono::milliseconds group_commit_wait{1};
 constexpr std::chrono::milliseconds brief_patience{500};
 
-/// How long a call waits until one of the connections is free.
+/// How long a call waits for a free connection.
 std::chrono::milliseconds slot_patience(const storage::DatabaseOptions& options) {
   return std::max(options.retry_for, options.connect_timeout);
 }
@@ -40,7 +37,8 @@ std::string quoted(const std::string& schema) {
   return '"' + schema + '"';
 }
 
-/// A transaction on a connection of the pool, which gets it back as soon as the transaction ends.
+/// A transaction on a connection of the pool. The pool gets the connection back as soon as the
+/// transaction ends.
 class OwnedTransaction final : public storage::TransactionHandle {
  public:
   OwnedTransaction(Database& database, storage::Pool<Connection>::Lease connection, bool prepare,
@@ -53,7 +51,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
     try {
       session_.core().rollback();
     } catch (const std::exception&) {
-      // The connection is gone, and the transaction with it.
+      // The connection is lost, and the transaction with it.
     }
   }
   storage::WriteSession& session() override {
@@ -89,7 +87,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
   std::vector<std::function<void()>> after_commit_;
 };
 
-/// The transaction that is open on a connection of the user's.
+/// The transaction that is open on a connection of the user.
 class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
  public:
   explicit BorrowedTransaction(PGconn* connection)
@@ -152,18 +150,6 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
            .account = options_.account},
           options_.clock, options_.log,
           [this](const std::stop_token& stop, TimePoint until) { return connect(stop, until); }),
-      outbox_(texts_, sql::outbox),
-      inbox_(texts_),
-      inbox_queue_(texts_, sql::inbox),
-      timers_(texts_),
-      timer_queue_(texts_, sql::timers),
-      jobs_(texts_),
-      fanouts_(texts_),
-      joins_(texts_),
-      leases_(texts_),
-      instances_(texts_),
-      glance_(texts_),
-      migrations_(texts_, quoted(options_.schema)),
       notifier_(options_.log, name_,
                 [this](const Notifier::Queues& queues, const std::stop_token& stop) {
                   notify(queues, stop);
@@ -171,24 +157,9 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
   register_stores();
 }
 
-void Database::register_stores() {
-  registry().add<storage::InboxStore>(inbox_);
-  registry().add<storage::TimerStore>(timers_);
-  registry().add<storage::JobStore>(jobs_);
-  registry().add<storage::FanoutStore>(fanouts_);
-  registry().add<storage::JoinStore>(joins_);
-  registry().add<storage::LeaseStore>(leases_);
-  registry().add<storage::InstanceStore>(instances_);
-  registry().add<storage::GlanceStore>(glance_);
-  registry().add<storage::MigrationStore>(migrations_);
-  registry().add_queue(storage::queue_names::outbox, outbox_.roles());
-  registry().add_queue(storage::queue_names::inbox, inbox_queue_.roles());
-  registry().add_queue(storage::queue_names::timers, timer_queue_.roles());
-}
-
 std::unique_ptr<Connection> Database::connect(const std::stop_token& stop, TimePoint give_up_at) {
-  // An attempt that has begun takes the time that it needs: the pool begins none after
-  // `give_up_at`. Only opening a Platform has a limit for all of them.
+  // An attempt that has begun may take its full time: the pool begins none after `give_up_at`. Only
+  // opening a Platform has one limit for all attempts.
   auto timeout = connect_timeout_;
   if (!connected_) {
     const auto left =
@@ -228,7 +199,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
         try {
           session.core().rollback();
         } catch (const Error&) {
-          // The snapshot was read, and the pool does not get this connection back.
+          // The snapshot was read. The pool does not get this connection back.
         }
       });
 }
@@ -246,8 +217,8 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
 void Database::write_once(const storage::WriteOptions& options, const WriteBody& body,
                           const storage::Attempt& attempt, TimePoint give_up_at) {
   auto connection = pool_for(options.service).acquire(options.stop, give_up_at);
-  // Behind a pooler the isolation level of a lone statement is the server's default; BEGIN says
-  // which one we need.
+  // Behind a pooler, a single statement runs with the default isolation level of the server. BEGIN
+  // sets the level that we need.
   const auto scope =
       options.single_statement && !options_.pooled ? Scope::autocommit : Scope::transaction;
   WriteSession session({*connection, scope, !options_.pooled, options.stop,
@@ -258,14 +229,14 @@ void Database::write_once(const storage::WriteOptions& options, const WriteBody&
     try {
       session.core().rollback();
     } catch (const Error&) {
-      // The connection is gone, and the transaction with it; the first failure is the one to tell.
+      // The connection is lost, and the transaction with it. The first failure is reported.
     }
     throw;
   }
   try {
     session.core().commit();
   } catch (const Error& error) {
-    if (error.is_in_doubt()) wake(session);  // the next run may find that nothing is left to do
+    if (error.is_in_doubt()) wake(session);  // it may have committed, and then a retry wakes no one
     throw;
   }
   wake(session);

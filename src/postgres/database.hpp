@@ -7,18 +7,8 @@
 #include <string>
 
 #include "postgres/connection.hpp"
-#include "postgres/fanout_store.hpp"
-#include "postgres/glance_store.hpp"
-#include "postgres/inbox_store.hpp"
-#include "postgres/instance_store.hpp"
-#include "postgres/job_store.hpp"
-#include "postgres/join_store.hpp"
-#include "postgres/lease_store.hpp"
-#include "postgres/migration_store.hpp"
 #include "postgres/notifier.hpp"
-#include "postgres/queue_store.hpp"
 #include "postgres/session.hpp"
-#include "postgres/timer_store.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
 #include "storage/retry.hpp"
@@ -46,21 +36,22 @@ class Database final : public storage::Database {
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
 
-  /// Wakes the workers for which the session's transaction, which has committed, has messages.
+  /// Wakes the workers of the queues into which the committed transaction of the session stored
+  /// messages.
   void wake(const storage::WriteSession& session);
 
  private:
-  /// A call that has almost used up its time still gets an attempt of this length.
+  /// A call that has used up nearly all of its time still gets an attempt of this length.
   static constexpr std::chrono::milliseconds least_connect_timeout{100};
 
-  void register_stores();
+  void register_stores();  // in stores.cpp
   void listen_once(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// The channel of NOTIFY that this schema uses.
   [[nodiscard]] std::string channel() const;
   /// Sends a NOTIFY for each queue, whose payload names the queue.
   void notify(const Notifier::Queues& queues, const std::stop_token& stop);
   void ring(std::string_view payload);
-  /// Of the system's clock: time limits of connections are limits of I/O.
+  /// The clock of the system: time limits of connections are limits of I/O.
   using TimePoint = std::chrono::steady_clock::time_point;
   [[nodiscard]] storage::RetryPolicy retry_policy(bool service) const;
   void write_once(const storage::WriteOptions& options, const WriteBody& body,
@@ -85,20 +76,7 @@ class Database final : public storage::Database {
   std::atomic<bool> connected_{false};
   storage::StatementTexts texts_;
   storage::Pool<Connection> pool_;
-  storage::Pool<Connection>
-      service_pool_;  // for the dispatcher: handlers may hold all of the other
-  QueueStore outbox_;
-  InboxStore inbox_;
-  QueueStore inbox_queue_;
-  TimerStore timers_;
-  QueueStore timer_queue_;
-  JobStore jobs_;
-  FanoutStore fanouts_;
-  JoinStore joins_;
-  LeaseStore leases_;
-  InstanceStore instances_;
-  GlanceStore glance_;
-  MigrationStore migrations_;
+  storage::Pool<Connection> service_pool_;  // for the dispatcher: handlers may hold all of pool_
   Notifier notifier_;
 };
 

@@ -1,4 +1,4 @@
-// What a SQLSTATE means to us. The one place where PostgreSQL's failures are classified.
+// Classifies the failures of PostgreSQL by their SQLSTATE. No other place does.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace dovetail::postgres {
 
-/// `sqlstate` is empty when the server said nothing: the connection broke.
-/// `decides` tells that the statement decides over the transaction's fate: a COMMIT, or a statement
-/// outside one.
+/// `sqlstate` is empty if the connection broke and the server sent no error. `decides`: the
+/// statement decides the fate of a transaction. It is a COMMIT, or a statement outside a
+/// transaction.
 [[nodiscard]] ErrorKind classify(std::string_view sqlstate, bool decides);
 
 }  // namespace dovetail::postgres

@@ -34,8 +34,8 @@ int address_info(const std::string& host) {
   return code;
 }
 
-/// getaddrinfo() cannot be interrupted: it runs on a thread that nobody waits for longer than
-/// `give_up_at`.
+/// getaddrinfo() cannot be interrupted. It runs on a thread of its own, and the caller waits for it
+/// until `give_up_at`.
 std::optional<LookupFailure> look_up(const std::string& host,
                                      std::chrono::steady_clock::time_point give_up_at,
                                      const std::stop_token& stop) {

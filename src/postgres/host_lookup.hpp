@@ -1,5 +1,5 @@
-// Looks up the names of the hosts of a connection string before libpq does: libpq's own look-up has
-// no time limit and tells its failure in words only.
+// Looks up the host names of a connection string before libpq does. The look-up of libpq has no
+// time limit, and reports a failure only as text.
 #pragma once
 
 #include <chrono>

@@ -190,7 +190,7 @@ std::optional<WallTime> InboxStore::renew(storage::WriteSession& session,
 std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
                                                std::span<const storage::InboxArrival> arrivals) {
   using Column = sql::columns::inbox_receive;
-  const bool notify = WriteSession::of(session).is_borrowed();  // we do not see its end
+  const bool notify = WriteSession::of(session).is_borrowed();  // its commit is not visible here
   std::vector<InboxEnqueued> answers;
   answers.reserve(arrivals.size());
   while (!arrivals.empty()) {

@@ -18,7 +18,7 @@ void append_array_header(std::string& out, unsigned element_type, std::size_t si
                          bool nulls = false) {
   append_integer<std::int32_t>(out, 1);  // dimensions
   append_integer<std::int32_t>(out,
-                               nulls ? 1 : 0);  // whether there may be NULLs among the elements
+                               nulls ? 1 : 0);  // 1: the elements may contain NULLs
   append_integer<std::uint32_t>(out, element_type);
   append_integer<std::int32_t>(out, static_cast<std::int32_t>(size));
   append_integer<std::int32_t>(out, 1);  // lower bound
@@ -27,7 +27,7 @@ void append_array_header(std::string& out, unsigned element_type, std::size_t si
 }  // namespace
 
 std::int64_t to_postgres_time(WallTime time) {
-  // What lies before the first instant we can shift is PostgreSQL's -infinity.
+  // An earlier time than the first one that can be shifted is -infinity in PostgreSQL.
   if (time.time_since_epoch() < std::chrono::microseconds::min() + epoch_2000) {
     return std::numeric_limits<std::int64_t>::min();
   }
@@ -35,7 +35,7 @@ std::int64_t to_postgres_time(WallTime time) {
 }
 
 WallTime from_postgres_time(std::int64_t micros) {
-  // PostgreSQL's infinity, and what lies beyond our calendar, is the end of it.
+  // The infinity of PostgreSQL, and every time beyond our calendar, is the end of our calendar.
   if (micros > (std::chrono::microseconds::max() - epoch_2000).count()) return WallTime::max();
   if (micros == std::numeric_limits<std::int64_t>::min()) return WallTime::min();
   return WallTime{std::chrono::microseconds{micros} + epoch_2000};
@@ -86,7 +86,7 @@ Params& Params::add(std::string_view text) {
   const auto offset = buffer_.size();
   buffer_ += text;
   put(oid::unknown, offset, 0);
-  buffer_ += '\0';  // libpq reads text parameters up to their end
+  buffer_ += '\0';  // libpq expects NUL-terminated text parameters
   return *this;
 }
 

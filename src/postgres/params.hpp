@@ -32,8 +32,8 @@ void append_integer(std::string& out, Integer value) {
 [[nodiscard]] std::int64_t to_postgres_time(WallTime time);
 [[nodiscard]] WallTime from_postgres_time(std::int64_t micros);
 
-/// Where a row lies, as PostgreSQL sends it: the page's number and, in the last 16 bits, its place
-/// there. Zero is no row's.
+/// The place of a row, as PostgreSQL sends it: the number of the page, and in the last 16 bits the
+/// place in the page. No row has the value zero.
 enum class RowAt : std::int64_t {};
 
 class Params {
@@ -59,10 +59,10 @@ class Params {
     return value ? add(*value) : add(nullptr);
   }
 
-  /// Makes room for so many bytes of values.
+  /// Reserves memory for that many bytes of values.
   void reserve(std::size_t bytes) { buffer_.reserve(bytes); }
 
-  // As libpq wants them; valid until the next add().
+  // The arrays that libpq takes. They are valid until the next add().
   [[nodiscard]] int count() const { return static_cast<int>(entries_.size()); }
   struct Arrays {
     std::vector<unsigned> types;

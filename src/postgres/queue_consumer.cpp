@@ -11,7 +11,7 @@
 namespace dovetail::postgres {
 namespace {
 
-constexpr std::size_t rows_from = 8;  // claims: below, ids are found as fast
+constexpr std::size_t rows_from = 8;  // claims; for fewer, a search by id is as fast
 
 std::optional<std::string_view> unless_empty(std::string_view text) {
   return text.empty() ? std::nullopt : std::optional{text};
@@ -33,9 +33,9 @@ Params claims_params(OwnerToken owner, std::span<const Claim> claims) {
   return params;
 }
 
-/// `claims` in the order of their ids. Where there are many, and each says where it lies, the
-/// server goes there; not when they are locked already, where a removal in a subtransaction would
-/// cost more.
+/// `claims` are in the order of their ids. With 8 or more claims that carry row positions, delete
+/// by position. Not if the rows are locked already: a delete in a subtransaction would then cost
+/// more.
 Params ack_params(OwnerToken owner, std::span<const Claim> claims, bool keep, bool locked = false) {
   auto params = claims_params(owner, claims);
   params.add(keep);
@@ -68,7 +68,7 @@ Params fail_params(OwnerToken owner, std::span<const Claim> claims, const storag
   return params;
 }
 
-/// Which topics are meant: those to take, then those to leave. NULL: no restriction.
+/// The topics to take, then the topics to leave. NULL: no restriction.
 void add_topics(Params& params, const storage::TopicFilter* filter) {
   if (filter == nullptr) {
     params.add(nullptr).add(nullptr);
@@ -81,7 +81,7 @@ void add_topics(Params& params, const storage::TopicFilter* filter) {
   if (!filter->except) params.add(nullptr);
 }
 
-/// From the start, or from the marks of an earlier claim.
+/// The places where the claim begins: NULL for the start, or the marks of an earlier claim.
 void add_marks(Params& params, const storage::QueueMarks* after) {
   if (after == nullptr) {
     params.add(nullptr).add(nullptr);
@@ -128,7 +128,7 @@ storage::ClaimedEntry read_entry(const Result& result, int row) {
 
 std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
   using Column = sql::columns::claim;
-  // UPDATE … RETURNING answers in the order of the rows on disk.
+  // UPDATE … RETURNING returns the rows in the order on disk. Sort them by the order of claims.
   std::vector<std::tuple<std::int64_t, WallTime, Uuid, int>> places;
   places.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
@@ -175,14 +175,14 @@ storage::Claimed read_answer(const Result& result, const storage::ClaimOrder& or
   return claimed;
 }
 
-/// The answer of the statement next_due, which was asked before the claim.
+/// Reads the result of the statement next_due, which ran before the claim.
 void note_next_due(const Result& asked, const storage::ClaimOrder& order,
                    storage::Claimed& claimed) {
   using Column = sql::columns::next_due;
   if (!asked.is_null(0, Column::due_in))
     claimed.next_due = std::chrono::microseconds{asked.integer(0, Column::due_in)};
   claimed.has_streams = asked.boolean(0, Column::has_streams);
-  // The claim has seen all that was there: messages of other topics need not be walked over again.
+  // The claim has seen every due message. Messages of other topics need no second scan.
   const bool saw_all =
       claimed.entries.size() < static_cast<std::size_t>(order.batch_size) && !claimed.cut;
   if (order.topics == nullptr || !saw_all || asked.is_null(0, Column::passed_to)) return;
@@ -199,7 +199,8 @@ storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
       order);
 }
 
-/// `acks` alone are the usual case: they take one statement. Messages of streams take a second one.
+/// Acks without other settlements are the usual case: they take one statement, and a second one for
+/// messages of streams.
 void QueueConsumer::add_acks(Calls& calls, const storage::WorkOrder& order,
                              std::vector<Claim> acks) const {
   const auto streams = std::ranges::stable_partition(
@@ -277,7 +278,8 @@ storage::WorkAnswer QueueConsumer::work(storage::WriteSession& session,
   const auto first = add_settlements(calls, order);
   const auto settling = calls.size();
   for (const auto& claim : order.claims) {
-    // Before the claim: what comes due between the two is in one answer at least.
+    // It runs before the claim: a message that comes due between the two appears in at least one of
+    // the results.
     if (claim.asks_next_due) calls.push_back({&sql_.next_due, next_due_params(claim)});
     calls.push_back({claim.streams ? &sql_.claim_streams : &sql_.claim, claim_params(claim)});
   }

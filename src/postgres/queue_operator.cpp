@@ -18,7 +18,7 @@ void add_ids(Params& params, std::optional<std::span<const MessageId>> ids) {
   params.add(std::span<const Uuid>{uuids});
 }
 
-/// Which dead letters are meant.
+/// The parameters that select dead letters.
 Params chosen_params(std::optional<std::span<const MessageId>> ids, const DeadLetterFilter& filter,
                      int most) {
   Params params;

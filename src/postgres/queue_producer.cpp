@@ -7,11 +7,12 @@
 namespace dovetail::postgres {
 namespace {
 
-constexpr std::size_t bulk_rows = 2'000;   // per statement
-constexpr std::size_t copy_rows = 20'000;  // per COPY: what it sets up is worth some thousand rows
+constexpr std::size_t bulk_rows = 2'000;  // per statement
+constexpr std::size_t copy_rows =
+    20'000;  // per COPY: its setup costs as much as some thousand rows
 constexpr std::size_t bulk_bytes = std::size_t{8} << 20;  // of payloads per statement
-constexpr std::size_t overhead_per_row = 64;              // of a row beside its texts, about
-constexpr std::size_t copy_from = 100;  // messages: below, its round trips cost more
+constexpr std::size_t overhead_per_row = 64;              // of a row, beside its texts; an estimate
+constexpr std::size_t copy_from = 100;  // messages; for fewer, the round trips of COPY cost more
 
 Params fresh_params(const storage::NewMessage& message) {
   Params params;
@@ -97,7 +98,7 @@ Params bulk_params(std::span<const storage::NewMessage> messages, bool fresh, bo
   return params;
 }
 
-/// No more than a topic and a payload, and no id that could be there already.
+/// True for a message with a topic and a payload only, whose id cannot exist yet.
 bool is_plain(const storage::NewMessage& message) {
   return message.fresh && !message.correlation_id && !message.due_at && !message.delay &&
          !message.headers && !message.expires_at && message.priority == 0 && !message.unique_key &&
@@ -109,7 +110,7 @@ void append_field(std::string& out, std::string_view bytes) {
   out += bytes;
 }
 
-/// In COPY's binary format.
+/// The messages in the binary format of COPY.
 std::string copy_data(std::span<const storage::NewMessage> messages, WallTime now) {
   std::string data;
   std::size_t size = 0;
@@ -118,7 +119,7 @@ std::string copy_data(std::span<const storage::NewMessage> messages, WallTime no
   data.reserve(size + 32);
   data.append("PGCOPY\n\377\r\n\0", 11);
   append_integer(data, std::int32_t{0});  // flags
-  append_integer(data, std::int32_t{0});  // no more of a header
+  append_integer(data, std::int32_t{0});  // length of the header extension
   const auto time = to_postgres_time(now);
   for (const auto& message : messages) {
     append_integer(data, std::int16_t{5});
@@ -148,9 +149,9 @@ std::span<const storage::NewMessage> next_portion(std::span<const storage::NewMe
 
 }  // namespace
 
-// The end of a borrowed transaction is not ours to see: there, the SQL function sends a NOTIFY,
-// unless other messages have just come. In our own transactions the notifier sends it after the
-// commit, or the statement does, if nothing was announced for a while.
+// The commit of a borrowed transaction is not visible here. So the SQL function sends a NOTIFY,
+// unless other messages have just arrived. In our own transactions the notifier sends it after the
+// commit, or the statement does if nothing was announced for a while.
 Enqueued QueueProducer::enqueue(storage::WriteSession& session,
                                 const storage::NewMessage& message) {
   using Column = sql::columns::enqueue;

@@ -22,7 +22,7 @@ class QueueProducer final : public storage::QueueProducer {
   using Messages = std::span<const storage::NewMessage>;
   /// Streams plain messages with COPY.
   void copy(SessionCore& session, Messages messages);
-  /// Stores the next portion with one statement, and appends its answers.
+  /// Stores the next portion with one statement, and appends its outcomes.
   void insert(SessionCore& session, Messages portion, bool fresh, bool notify,
               std::vector<Enqueued>& answers);
 

@@ -96,7 +96,7 @@ Value Result::value(int row, int column) const {
     case oid::unknown_literal:
       return text(row, column);
     case oid::jsonb:
-      return std::string{bytes(row, column).substr(1)};  // behind a version byte
+      return std::string{bytes(row, column).substr(1)};  // after a version byte
     case oid::bytea:
       return to_bytes(bytes(row, column));
     case oid::uuid:

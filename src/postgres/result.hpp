@@ -23,10 +23,10 @@ class Result {
 
   [[nodiscard]] int rows() const { return PQntuples(result_.get()); }
   [[nodiscard]] int columns() const { return PQnfields(result_.get()); }
-  /// How many rows an INSERT, UPDATE, DELETE or COPY changed.
+  /// The number of rows that an INSERT, UPDATE, DELETE or COPY changed.
   [[nodiscard]] std::size_t affected() const;
 
-  // Fields of our own statements, whose types are known.
+  // Fields of the library's own statements, whose types are known.
   [[nodiscard]] bool is_null(int row, int column) const {
     return PQgetisnull(get(), row, column) != 0;
   }
@@ -45,7 +45,7 @@ class Result {
     return is_null(row, column) ? std::nullopt : std::optional{time(row, column)};
   }
 
-  /// All rows, decoded by the types that the server names. Throws InvalidOperation for a type
+  /// All rows, decoded by the types that the server reports. Throws InvalidOperation for a type
   /// without a decoder.
   [[nodiscard]] Rows to_rows() const;
 

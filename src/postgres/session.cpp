@@ -21,8 +21,7 @@ bool SessionCore::must_begin() const {
 }
 
 Command SessionCore::begin_command() const {
-  // Spelled out: the server's default isolation level is the administrator's to change, ours is
-  // not.
+  // The isolation level is explicit, because an administrator may change the default of the server.
   return {.name = "begin",
           .text = scope_ == Scope::read_only ? "begin isolation level repeatable read read only"
                                              : "begin isolation level read committed read write"};
@@ -111,13 +110,13 @@ void SessionCore::commit() {
   if (!begun_) return;
   if (connection_.transaction_status() == PQTRANS_IDLE) require_intact();
   begun_ = false;
-  // COMMIT of a failed transaction answers ROLLBACK, and no error: that is no commit.
+  // COMMIT of a failed transaction rolls back and reports no error. Treat it as a failure.
   if (connection_.transaction_status() == PQTRANS_INERROR) {
     connection_.run(rollback_command);
     throw InvalidOperation(
         "a statement of this transaction failed: it was rolled back instead of committed");
   }
-  // A commit is not cancelled: whether it took effect would be anybody's guess.
+  // A commit is not cancelled: its outcome would be unknown.
   connection_.run(
       {.name = "commit", .text = "commit", .decides = true, .at_stop = Command::AtStop::finish},
       stop_);

@@ -18,7 +18,8 @@
 
 namespace dovetail::postgres {
 
-/// What reading and writing sessions share: running statements inside a lazily begun transaction.
+/// The shared part of reading and writing sessions: statements inside a transaction that begins
+/// with the first one.
 class SessionCore {
  public:
   enum class Scope {
@@ -27,8 +28,9 @@ class SessionCore {
     autocommit,   // each statement by itself
     borrowed,     // inside the user's transaction, on the user's connection
   };
-  /// `prepare`: keep statements prepared on the connection (not behind a transaction-mode pooler).
-  /// `notifier`: its statements may announce messages; null: they leave that to the commit.
+  /// `prepare`: keep statements prepared on the connection (not behind a pooler in transaction
+  /// mode). `notifier`: statements may announce messages themselves; null leaves that to the
+  /// commit.
   SessionCore(Connection& connection, Scope scope, bool prepare, std::stop_token stop,
               Notifier* notifier = nullptr)
       : connection_(connection),
@@ -39,16 +41,18 @@ class SessionCore {
 
   Result run(const storage::StatementTexts& texts, const storage::Statement& statement,
              const Params& params);
-  /// The same, planned for this call: for a statement whose plan depends on the size of tables.
+  /// The same, with a new plan for this call: for a statement whose best plan depends on the sizes
+  /// of tables.
   Result run_planned_anew(const storage::StatementTexts& texts, const storage::Statement& statement,
                           const Params& params);
   struct Call {
     const storage::Statement* statement;
     Params params;
   };
-  /// All of them in one round trip; without a transaction around them, in one of their own.
+  /// Runs all calls in one round trip. Without a surrounding transaction they share one of their
+  /// own.
   std::vector<Result> run_all(const storage::StatementTexts& texts, std::span<const Call> calls);
-  /// A COPY … FROM STDIN, and what it reads.
+  /// Runs a COPY … FROM STDIN with its data.
   void copy_in(const storage::StatementTexts& texts, const storage::Statement& statement,
                std::string_view data);
   Result run_text(std::string_view sql, std::span<const Parameter> parameters);
@@ -59,11 +63,11 @@ class SessionCore {
   [[nodiscard]] bool is_borrowed() const { return scope_ == Scope::borrowed; }
   /// True when each statement commits by itself.
   [[nodiscard]] bool is_autocommit() const { return scope_ == Scope::autocommit; }
-  /// True when a statement had better announce messages of `queue` by itself.
+  /// True if a statement is to announce messages of `queue` itself.
   [[nodiscard]] bool take_turn(std::string_view queue) const {
     return notifier_ != nullptr && notifier_->take_turn(queue);
   }
-  /// Throws InvalidOperation when a statement of the transaction has failed or has ended it.
+  /// Throws InvalidOperation if a statement of the transaction has failed or has ended it.
   void require_intact() const;
 
  private:
@@ -91,7 +95,8 @@ class ReadSession final : public storage::ReadSession {
   }
   [[nodiscard]] SessionCore& core() { return core_; }
 
-  /// The PostgreSQL session behind the interface; InvalidOperation when it is another engine's.
+  /// The PostgreSQL session behind the interface. Throws InvalidOperation for a session of another
+  /// engine.
   static SessionCore& of(storage::ReadSession& session);
 
  private:

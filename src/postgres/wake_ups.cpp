@@ -9,7 +9,7 @@
 namespace dovetail::postgres {
 
 std::string Database::channel() const {
-  return "dovetail_" + options_.schema;  // as the schema's function _wake writes it
+  return "dovetail_" + options_.schema;  // the name that the SQL function _wake uses
 }
 
 void Database::wake(const storage::WriteSession& session) {
@@ -25,8 +25,8 @@ void Database::notify(const Notifier::Queues& queues, const std::stop_token& sto
   for (const auto& queue : queues) {
     Params params;
     params.add(std::string_view{channel()}).add(std::string_view{queue});
-    // A hint need not be on disk before it is sent: without that wait it arrives some milliseconds
-    // sooner.
+    // A hint does not have to be on disk before it is sent. Without that wait it arrives some
+    // milliseconds earlier.
     connection->run(
         {.name = "notify",
          .text = "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2)",
@@ -35,17 +35,17 @@ void Database::notify(const Notifier::Queues& queues, const std::stop_token& sto
   }
 }
 
-/// Rings the bell that the payload of a NOTIFY names; see the schema's function _wake.
+/// Rings the bell that the payload of a NOTIFY names; see the SQL function _wake.
 void Database::ring(std::string_view payload) {
   if (!payload.empty()) return bells().ring(payload);
-  // Joins, and processes of an earlier version, do not say which messages they mean.
+  // Joins, and processes of an earlier version, send no queue name.
   bells().ring(storage::queue_names::outbox);
   bells().ring(storage::queue_names::inbox);
 }
 
 void Database::listen(const std::stop_token& stop, const std::function<void(bool)>& connected) {
   if (options_.pooled)
-    return;  // a pooler in transaction mode hands the connection to somebody else
+    return;  // a pooler in transaction mode gives the connection to other clients
   const FullJitterBackoff backoff;
   for (int tries = 0; !stop.stop_requested(); ++tries) {
     try {
@@ -59,7 +59,7 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
       options_.log.write(LogLevel::warn, "storage.listener_lost",
                          {{"store", name_}, {"error", error.what()}});
     }
-    // By the system's clock: a test that stops the time still wants its listener back.
+    // The clock of the system: a test that stops the time still needs its listener.
     system_clock()->sleep_for(backoff.delay(tries, core::random_unit()), stop);
   }
 }
@@ -69,10 +69,10 @@ void Database::listen_once(const std::stop_token& stop,
   const auto connection = connect(
       stop, std::chrono::steady_clock::now() + std::max(connect_timeout_, least_connect_timeout));
   const std::string text =
-      "listen \"" + channel() + '"';  // the schema's name was checked: it has no quotes
+      "listen \"" + channel() + '"';  // the name of the schema has been checked: it has no quotes
   connection->run({.name = "listen", .text = text}, stop);
   connected(true);
-  bells().ring_all();  // messages may have come before we listened
+  bells().ring_all();  // messages may have arrived before we listened
   while (!stop.stop_requested()) {
     std::set<std::string, std::less<>> heard;
     connection->wait_for_notification(std::chrono::steady_clock::now() + std::chrono::minutes{1},

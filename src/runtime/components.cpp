@@ -13,12 +13,16 @@
 namespace dovetail::runtime {
 
 std::span<const component::Factory> component_factories() {
-  // To add a component, add its line here.
-  static constexpr std::array<component::Factory, 7> factories{
-      &outbox::make_component,   &inbox::make_component,    &join::make_component,
-      &lease::make_component,    &schedule::make_component, &fanout::make_component,
-      &instance::make_component,
-  };
+  // To add a component, add its line here. A component may include those above it.
+  static constexpr auto factories = std::to_array<component::Factory>({
+      &outbox::make_component,    //
+      &inbox::make_component,     //
+      &join::make_component,      //
+      &lease::make_component,     //
+      &schedule::make_component,  //
+      &fanout::make_component,    //
+      &instance::make_component,  //
+  });
   return factories;
 }
 

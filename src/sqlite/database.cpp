@@ -139,41 +139,10 @@ Database::Database(std::string_view url, storage::DatabaseOptions options)
       name_(options_.label.empty() ? "sqlite:" + path_ : options_.label),
       texts_(sql::statements(), checked(options_.schema)),
       readers_({.max_size = options_.max_connections, .metrics = options_.metrics, .store = name_},
-               options_.clock, options_.log,
-               [this](const std::stop_token&, auto) {
+               options_.clock, options_.log, [this](const std::stop_token&, auto) {
                  return Connection::open(path_, Connection::Mode::read_only, options_.busy_timeout);
-               }),
-      outbox_(texts_, sql::outbox, options_.clock),
-      inbox_queue_(texts_, sql::inbox, options_.clock),
-      timer_queue_(texts_, sql::timers, options_.clock),
-      inbox_(texts_, options_.clock, inbox_queue_.roles()),
-      timers_(texts_, options_.clock),
-      jobs_(texts_, options_.clock, bell(storage::queue_names::jobs)),
-      fanouts_(texts_, options_.clock, outbox_.roles().producer),
-      joins_(texts_, options_.clock, bell(storage::queue_names::outbox)),
-      leases_(texts_, options_.clock),
-      instances_(texts_, options_.clock),
-      glance_(texts_, options_.clock),
-      migrations_(texts_, options_.schema) {
-  outbox_.watch(joins_);
-  outbox_.watch(jobs_);
-  inbox_queue_.watch(inbox_);
+               }) {
   register_stores();
-}
-
-void Database::register_stores() {
-  registry().add<storage::InboxStore>(inbox_);
-  registry().add<storage::TimerStore>(timers_);
-  registry().add<storage::JobStore>(jobs_);
-  registry().add<storage::FanoutStore>(fanouts_);
-  registry().add<storage::JoinStore>(joins_);
-  registry().add<storage::LeaseStore>(leases_);
-  registry().add<storage::InstanceStore>(instances_);
-  registry().add<storage::GlanceStore>(glance_);
-  registry().add<storage::MigrationStore>(migrations_);
-  registry().add_queue(storage::queue_names::outbox, outbox_.roles());
-  registry().add_queue(storage::queue_names::inbox, inbox_queue_.roles());
-  registry().add_queue(storage::queue_names::timers, timer_queue_.roles());
 }
 
 bool Database::exists() const {

@@ -8,16 +8,6 @@
 
 #include "core/owner_process.hpp"
 #include "sqlite/connection.hpp"
-#include "sqlite/fanout_store.hpp"
-#include "sqlite/glance_store.hpp"
-#include "sqlite/inbox_store.hpp"
-#include "sqlite/instance_store.hpp"
-#include "sqlite/job_store.hpp"
-#include "sqlite/join_store.hpp"
-#include "sqlite/lease_store.hpp"
-#include "sqlite/migration_store.hpp"
-#include "sqlite/queue_store.hpp"
-#include "sqlite/timer_store.hpp"
 #include "sqlite/writer.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
@@ -46,7 +36,7 @@ class Database final : public storage::Database {
   void wake(std::span<const storage::WakeUp> wake_ups);
 
  private:
-  void register_stores();
+  void register_stores();  // in stores.cpp
   [[nodiscard]] std::uint64_t own_commit_steps();
   void watch(const std::stop_token& stop, const std::function<void(bool)>& connected);
   /// Opened when first written to: looking at a database never creates it. Keep the copy while you
@@ -65,18 +55,6 @@ class Database final : public storage::Database {
   std::mutex writer_mutex_;
   std::shared_ptr<Writer> writer_;
   std::uint64_t closed_writers_steps_ = 0;
-  QueueStore outbox_;
-  QueueStore inbox_queue_;
-  QueueStore timer_queue_;
-  InboxStore inbox_;
-  TimerStore timers_;
-  JobStore jobs_;
-  FanoutStore fanouts_;
-  JoinStore joins_;
-  LeaseStore leases_;
-  InstanceStore instances_;
-  GlanceStore glance_;
-  MigrationStore migrations_;
 };
 
 /// This engine, for the registry.

@@ -19,7 +19,7 @@ class QueueStore {
   QueueStore(const QueueStore&) = delete;
   QueueStore& operator=(const QueueStore&) = delete;
 
-  /// Adds a watcher, which must outlive the queue. Call it before the first transaction.
+  /// Adds a watcher, which must live as long as the queue. Call it before the first transaction.
   void watch(QueueWatcher& watcher) { context_.watchers.add(watcher); }
 
   [[nodiscard]] storage::QueueStore roles() { return {producer_, consumer_, operations_}; }

@@ -103,7 +103,7 @@ void ConnectionBudget::release(Member& member, bool probe) {
   granted_.notify_all();
 }
 
-/// Gives permits to callers in the order in which they came.
+/// Gives permits to callers in the order of their arrival.
 void ConnectionBudget::grant() {
   for (auto& waiter : waiting_) {
     if (waiter.granted || !fits(load_, *waiter.member)) continue;

@@ -22,19 +22,19 @@ namespace dovetail::storage {
 struct DatabaseOptions {
   std::string schema = "infra";
   std::size_t max_connections = 8;
-  /// Of the background service; beside max_connections.
+  /// Connections of the background service, in addition to max_connections.
   std::size_t service_connections = 4;
   bool pooled = false;
   std::chrono::milliseconds busy_timeout{10'000};
-  /// The limit of one attempt to connect, and of the first connection in all.
+  /// The time limit of one attempt to connect. The first connection has this limit for all of its
+  /// attempts together.
   std::chrono::milliseconds connect_timeout{4'000};
-  /// How long a call repeats what failed as transient.
+  /// How long a call retries transient failures.
   std::chrono::milliseconds retry_for{30'000};
   std::shared_ptr<Clock> clock{};
   Logger log{};
   Metrics metrics{};
-  /// What name() returns, and so what logs and metrics call the database. Empty: its URL without
-  /// secrets.
+  /// The result of name(), which logs and metrics use. Empty: the URL without secrets.
   std::string label{};
   /// Shared with other databases; see connection_budget.hpp. Absent: none. SQLite does not use it:
   /// its connections are open files.
@@ -46,12 +46,12 @@ struct DatabaseOptions {
 struct WriteOptions {
   /// The body runs one statement: the engine may skip the explicit BEGIN and COMMIT around it.
   bool single_statement = false;
-  /// Running the body once more after it took effect changes nothing: run it again when its commit
-  /// is in doubt.
+  /// A second run of the body after the first one took effect changes nothing: run it again if its
+  /// commit is in doubt.
   bool repeatable = false;
   /// For the background service: must not wait for connections that handlers hold.
   bool service = false;
-  /// A lock that was not granted in time ends the write: the caller has another way.
+  /// The write fails if a lock is not granted in time; the caller has another way.
   bool gives_up_locks = false;
   /// A failure ends the write, also one that a second attempt might avoid: the caller has another
   /// way.
@@ -88,13 +88,13 @@ class Database {
 
   virtual ~Database() = default;
 
-  /// What logs and errors call this database; holds no secret.
+  /// The name of this database in logs and errors. It contains no secret.
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual const std::string& schema() const = 0;
-  /// Local waiting and deadlines use it. On SQLite it is also the time that decides.
+  /// The clock of local waits and deadlines. On SQLite it also decides everything durable.
   [[nodiscard]] virtual Clock& clock() const = 0;
 
-  /// False when there is nothing to read from yet: an SQLite file that nobody has written.
+  /// False if there is no database to read from yet: an SQLite file that was never written.
   [[nodiscard]] virtual bool exists() const { return true; }
 
   /// Runs `body` in a read-only snapshot.
@@ -107,24 +107,24 @@ class Database {
   /// may have taken effect (see confirmed_write.hpp). Log lines and metrics belong behind the call.
   virtual void write(const WriteOptions& options, const WriteBody& body) = 0;
 
-  /// True when an open transaction keeps everybody else from writing.
+  /// True if an open transaction keeps all others from writing.
   [[nodiscard]] virtual bool transactions_exclude_writers() const = 0;
 
   [[nodiscard]] virtual GroupCommitOptions group_commit() const { return {}; }
 
-  /// Ends calls that carry no stop token of their own, those under way and those to come: the
-  /// database is about to be closed. An engine whose calls have time limits anyway does nothing.
+  /// Ends calls without a stop token, those in progress and later ones, because the database is
+  /// about to be closed. An engine whose calls have time limits does nothing.
   virtual void cancel_calls() {}
 
-  /// Closes the connections that nobody uses at the moment. Calls under way keep theirs, and the
-  /// next call opens one. The connection of listen() stays.
+  /// Closes the idle connections. Calls in progress keep theirs, and the next call opens a new one.
+  /// The connection of listen() stays.
   virtual void close_idle() = 0;
 
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;
 
-  /// How far the newest times that are stored lie ahead of the database's clock: it was set back by
-  /// that much. Nothing when nothing is stored.
+  /// How far the newest stored times are ahead of the clock of the database. A positive value means
+  /// that the clock was set back. Returns nothing if nothing is stored.
   virtual std::optional<std::chrono::microseconds> clock_lead(ReadSession& session) = 0;
 
   // Wake-ups are hints on top of polling. WriteSession::wakes() asks for them.
@@ -166,7 +166,7 @@ struct GrantRequest {
   GrantPurpose purpose = GrantPurpose::worker;
 };
 
-/// What an engine brings along: the schemes of its URLs and how to open one.
+/// The description of an engine: the schemes of its URLs, and how to open a database.
 struct Engine {
   std::string_view name;
   std::string_view schemes;  // comma-separated: "postgresql,postgres"

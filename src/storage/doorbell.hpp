@@ -16,7 +16,7 @@ namespace dovetail::storage {
 
 class Doorbell {
  public:
-  /// Listens until it is destroyed; ends only when no call of it is under way any more.
+  /// Listens until it is destroyed. The destructor waits for a call in progress.
   class Subscription {
    public:
     Subscription(Doorbell& bell, std::function<void()> on_ring) : bell_(bell) {
@@ -58,7 +58,7 @@ class Doorbells {
     const auto found = bells_.find(queue);
     return found != bells_.end() ? found->second : bells_[std::string{queue}];
   }
-  /// Does nothing when nobody has ever listened.
+  /// Does nothing if no one has listened to this queue yet.
   void ring(std::string_view queue) {
     Doorbell* bell = nullptr;
     {

@@ -58,18 +58,18 @@ class FanoutStore {
 
   /// Stores the registered cadence, and keeps one that an operator has set.
   virtual void register_policy(WriteSession& session, const NewFanoutPolicy& policy) = 0;
-  /// False when neither the work key nor all keys of the topic have a policy.
+  /// Returns false if neither the work key nor all keys of the topic have a policy.
   virtual bool set_cadence(WriteSession& session, const FanoutKey& key,
                            std::chrono::milliseconds every,
                            std::optional<std::chrono::milliseconds> jitter) = 0;
-  /// False when there is no such policy.
+  /// Returns false if the policy does not exist.
   virtual bool reset_cadence(WriteSession& session, const FanoutKey& key) = 0;
   virtual bool remove(WriteSession& session, const FanoutKey& key) = 0;
 
-  /// Enqueues the slices that are due, among valid candidates with their work keys.
+  /// Enqueues the due slices among valid candidates with their work keys.
   virtual std::vector<EnqueuedSlice> plan(WriteSession& session, std::string_view topic,
                                           std::span<const FanoutCandidate> candidates) = 0;
-  /// False when another message has completed the slice's window.
+  /// Returns false if another message has completed the window of the slice.
   virtual bool mark_completed(WriteSession& session, const FanoutSlice& slice) = 0;
 
   /// Deletes the cursors of the part whose shards have vanished, moves the part behind the cursors

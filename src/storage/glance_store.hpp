@@ -11,14 +11,14 @@
 
 namespace dovetail::storage {
 
-/// How long until there is something to do; zero or negative when there is, absent when nothing
-/// waits.
+/// How long until there is something to do. Zero or negative: there is something now. Absent:
+/// nothing waits.
 struct Glance {
   /// Until a message is due, or the lease of a message in progress expires. Messages of paused
   /// topics count until a claim has put them aside.
   std::optional<std::chrono::microseconds> outbox{};
   std::optional<std::chrono::microseconds> inbox{};
-  std::optional<std::chrono::microseconds> timers{};  ///< That nobody holds.
+  std::optional<std::chrono::microseconds> timers{};  ///< Without timers in progress.
   std::optional<std::chrono::microseconds> jobs{};
 };
 

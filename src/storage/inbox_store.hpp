@@ -20,7 +20,7 @@ struct InboxKey {
   friend auto operator<=>(const InboxKey&, const InboxKey&) = default;
 };
 
-/// Who has begun.
+/// The owner and the epoch of a begin.
 struct InboxFence {
   OwnerToken owner;
   std::int64_t epoch = 0;
@@ -35,8 +35,8 @@ struct BeginOrder {
   ContentHash hash;
   OwnerToken owner;
   std::chrono::microseconds lease{};
-  int max_attempts = 0;     ///< A message whose lease ran out at this attempt, or later, is dead.
-  bool counts = true;       ///< As a sighting.
+  int max_attempts = 0;     ///< A message whose lease expires on this attempt is dead.
+  bool counts = true;       ///< The call counts as a sighting.
   bool by_process = false;  ///< For Inbox::process(); the commit need not be on disk.
 };
 
@@ -44,10 +44,10 @@ struct BeginAnswer {
   BeginOutcome outcome = BeginOutcome::in_progress;
   std::int64_t epoch = 0;
   int attempts = 0;
-  WallTime lease_until{};   ///< When it has started.
+  WallTime lease_until{};   ///< Set if the outcome is started.
   bool mine = false;        ///< The owner was the last one to begin.
-  bool gave_up = false;     ///< It is dead since this call.
-  bool by_process = false;  ///< In progress: the one who has begun is a process().
+  bool gave_up = false;     ///< This call made the message dead.
+  bool by_process = false;  ///< In progress in Inbox::process().
 };
 
 /// A checked message on its way into the queue.
@@ -57,7 +57,7 @@ struct InboxArrival {
   NewMessage message;  ///< Its headers name the key.
 };
 
-// What the schema's functions and views call them. Anything else is a bug.
+// The words of the SQL functions and views. Any other word is a bug.
 [[nodiscard]] InboxStatus inbox_status_of(std::string_view word);
 [[nodiscard]] BeginOutcome begin_outcome_of(std::string_view word);
 [[nodiscard]] InboxEnqueueOutcome enqueue_outcome_of(std::string_view word);
@@ -69,18 +69,18 @@ class InboxStore {
   virtual Sighting see(WriteSession& session, const InboxKey& key, ContentHash hash) = 0;
   virtual BeginAnswer try_begin(WriteSession& session, const InboxKey& key,
                                 const BeginOrder& order) = 0;
-  /// Locks what this owner has begun, and lets its lease end `lease` from now; answers whether
-  /// nobody else has begun since.
+  /// Locks the message that this owner has begun, and extends its lease until `lease` from now.
+  /// Returns whether no other caller has begun since.
   virtual bool continue_try(WriteSession& session, const InboxKey& key, const InboxFence& fence,
                             std::chrono::microseconds lease) = 0;
   virtual bool mark_processing(WriteSession& session, const InboxKey& key,
                                std::chrono::microseconds lease) = 0;
-  // Without a fence: whoever has begun.
+  // Without a fence: whichever owner has begun.
   virtual bool mark_processed(WriteSession& session, const InboxKey& key,
                               const std::optional<InboxFence>& fence) = 0;
   virtual bool mark_dead(WriteSession& session, const InboxKey& key,
                          const std::optional<InboxFence>& fence, std::string_view reason) = 0;
-  /// Whether it has this status, and (with a fence) by the one who began so.
+  /// Returns whether the message has this status, and (with a fence) whether that owner set it.
   virtual bool is_marked(WriteSession& session, const InboxKey& key, InboxStatus status,
                          const std::optional<InboxFence>& fence) = 0;
   /// `charge` 0: the begin does not count as an attempt.
@@ -90,12 +90,12 @@ class InboxStore {
                                         const InboxFence& fence,
                                         std::chrono::microseconds lease) = 0;
 
-  /// In the order of their keys. A message whose id is the one that is stored was stored by an
-  /// earlier run of the same call: that is not a duplicate.
+  /// Stores messages in the order of their keys. If the stored id is that of the message, an
+  /// earlier run of the same call stored it: this is not a duplicate.
   virtual std::vector<InboxEnqueued> receive(WriteSession& session,
                                              std::span<const InboxArrival> arrivals) = 0;
 
-  // Up to `most` at a time; each answers how many it were.
+  // These handle up to `most` messages per call, and return how many they handled.
   virtual std::size_t replay(WriteSession& session, const InboxDeadLetterFilter& filter,
                              const ReplayOptions& options, int most) = 0;
   virtual std::size_t purge(WriteSession& session, std::chrono::microseconds age, int most) = 0;
@@ -108,7 +108,7 @@ class InboxStore {
                                                const InboxPage& page) = 0;
   virtual std::vector<InboxEntry> stuck(ReadSession& session, std::chrono::microseconds overdue,
                                         int most) = 0;
-  /// Without those of the queue.
+  /// The counts of the guard, without those of the queue.
   virtual InboxCounts counts(ReadSession& session) = 0;
 };
 

@@ -12,7 +12,7 @@
 
 namespace dovetail::storage {
 
-/// What a process writes about itself.
+/// The row that a process writes about itself.
 struct InstanceEntry {
   InstanceId id;
   std::string host;
@@ -37,9 +37,9 @@ class InstanceStore {
 
 /// `{"outbox":{"topics":["email.send"],"all_topics":false}}`
 [[nodiscard]] std::string handlers_json(const std::vector<InstanceQueue>& queues);
-/// Leaves out what handlers_json() would not write.
+/// Ignores members that handlers_json() does not write.
 [[nodiscard]] std::vector<InstanceQueue> queues_from_json(std::string_view json);
-/// The state of this name; InvalidOperation when there is none.
+/// The state of this name. Throws InvalidOperation for any other name.
 [[nodiscard]] InstanceState instance_state(std::string_view name);
 
 }  // namespace dovetail::storage

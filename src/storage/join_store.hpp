@@ -27,18 +27,18 @@ struct Membership {
 };
 
 struct AttachAnswer {
-  std::optional<JoinId> missing;     ///< A join that does not exist: then nothing was attached.
+  std::optional<JoinId> missing;     ///< A join that does not exist. Nothing was attached.
   std::size_t attached = 0;          ///< How many were not members before.
-  std::optional<MessageId> unknown;  ///< A message that is not stored: not yet, or not any more.
+  std::optional<MessageId> unknown;  ///< A message that is not stored (yet, or any more).
 };
 
-/// A join as the message that waits for it finds it.
+/// The state of a join for the message that waits for it.
 struct AwaitedJoin {
   Join join;
   std::optional<std::chrono::microseconds> until_deadline;
 };
 
-/// What JoinStore::catch_up() did.
+/// The result of JoinStore::catch_up().
 struct CaughtUp {
   std::size_t handled = 0;
   bool waiting = false;  ///< Messages wait for joins.
@@ -48,38 +48,39 @@ class JoinStore {
  public:
   virtual ~JoinStore() = default;
 
-  /// Answers whether it was created: when the id exists already, nothing changes.
+  /// Returns whether the join was created. If the id exists, nothing changes.
   virtual bool start(WriteSession& session, const NewJoin& join) = 0;
   /// Changes the number of steps of a join that this transaction has created.
   virtual void expect(WriteSession& session, JoinId join, int steps) = 0;
   /// Adds to the number of steps of a join that has a step which this transaction does not end.
   virtual void grow(WriteSession& session, JoinId join, int steps) = 0;
-  /// One of these that does not exist.
+  /// Returns one of these joins that does not exist.
   virtual std::optional<JoinId> missing(WriteSession& session, std::span<const JoinId> joins) = 0;
   /// Steps whose messages have ended are counted at once. With `known_only`, nothing is attached
   /// when a message is not stored.
   virtual AttachAnswer attach(WriteSession& session, std::span<const Membership> members,
                               bool known_only) = 0;
-  /// Whether it counted; nothing when the message is no step of the join.
+  /// Returns whether the report counted; nothing if the message is not a step of the join.
   virtual std::optional<bool> report(WriteSession& session, JoinId join, MessageId message,
                                      StepStatus status) = 0;
-  /// Whether it was pending; nothing when there is none.
+  /// Returns whether the join was pending; nothing if it does not exist.
   virtual std::optional<bool> cancel(WriteSession& session, JoinId join) = 0;
-  /// Notes that a message waits for a join, so that its end makes the message ready.
+  /// Records that a message waits for a join. The end of the join makes the message ready.
   virtual void await(WriteSession& session, JoinId join, MessageId message) = 0;
-  /// The join, which cannot end before the session's transaction does. Past its deadline it fails;
-  /// while it is pending, the message is noted as waiting for it. Nothing when there is none.
+  /// Returns the join, which cannot end before the transaction of the session does; nothing if it
+  /// does not exist. A join past its deadline fails. If it is pending, the message is recorded as
+  /// waiting for it.
   virtual std::optional<AwaitedJoin> wait(WriteSession& session, JoinId join,
                                           MessageId message) = 0;
 
-  /// True when transactions may have to leave work to catch_up().
+  /// True if transactions may leave work to catch_up().
   [[nodiscard]] virtual bool may_lag() const { return false; }
-  /// Counts steps and wakes waiting messages that other transactions had to leave undone.
+  /// Counts steps and wakes waiting messages that other transactions could not.
   virtual CaughtUp catch_up(WriteSession& /*session*/, int /*most*/) { return {}; }
-  /// Joins that ended while no message waited for them. Each is answered once.
+  /// Returns joins that ended while no message waited for them. Each join is returned once.
   virtual std::vector<Join> take_unlogged(WriteSession& session, int most) = 0;
 
-  // These handle up to `most` at a time and answer how many it were.
+  // These handle up to `most` joins per call, and return how many they handled.
   virtual std::size_t fail_overdue(WriteSession& session, int most) = 0;
   virtual std::size_t purge(WriteSession& session, std::chrono::microseconds age, int most) = 0;
 

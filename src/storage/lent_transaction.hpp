@@ -1,4 +1,4 @@
-// A transaction of ours as it is lent to a handler: its end is not the handler's to decide.
+// A transaction of the runtime, as a handler sees it: the handler cannot end it.
 #pragma once
 
 #include "dovetail/error.hpp"

@@ -33,42 +33,39 @@ struct AppliedMigration {
   std::int64_t compatible_with;
 };
 
-/// What a backend does for the migrator.
+/// The part of migrations that an engine implements.
 class MigrationStore {
  public:
   virtual ~MigrationStore() = default;
 
   [[nodiscard]] virtual std::span<const Migration> known() const = 0;
-  /// Everything that applying `migration` does, as a script to be run by hand: the table of
-  /// migrations if need be, the migration, and its entry in that table.
+  /// The script that applies `migration` by hand: it creates the table of migrations if necessary,
+  /// applies the migration, and adds its entry to the table.
   [[nodiscard]] virtual std::string script(const Migration& migration) const = 0;
 
-  /// What the database says was applied, in the order of the numbers; empty when it has no Dovetail
-  /// schema.
+  /// The applied migrations, ordered by number. Empty if the database has no Dovetail schema.
   virtual std::vector<AppliedMigration> applied(ReadSession& session) = 0;
 
-  /// Takes the migration lock until the transaction ends, makes the table of migrations, and lists
-  /// what was applied.
+  /// Takes the migration lock until the transaction ends, creates the table of migrations, and
+  /// returns the applied migrations.
   virtual std::vector<AppliedMigration> lock_and_list(WriteSession& session) = 0;
   virtual void apply(WriteSession& session, const Migration& migration) = 0;
 };
 
-/// `statement` with the values of `migration` in place of its first four parameters, which `mark`
-/// ('$' or
-/// '?') starts. Numbers, names and checksums of migrations are plain words: there is nothing in
-/// them to escape.
+/// `statement` with the values of `migration` in place of its first four parameters, which begin
+/// with `mark` ('$' or '?'). Numbers, names and checksums of migrations need no escaping.
 std::string with_values(std::string statement, char mark, const Migration& migration);
 
-/// Applies what is missing, in one transaction; answers what it applied. Many processes may call it
-/// at once: one applies, the others find nothing to do. Throws SchemaMismatch when the database is
-/// too new for this library or was migrated by files that have changed since.
+/// Applies the missing migrations in one transaction, and returns them. Several processes may call
+/// it at once: one of them applies, the others find nothing to do. Throws SchemaMismatch if the
+/// database is too new for this library, or if applied files have changed since.
 std::vector<Migration> migrate(Database& database);
 
-/// What migrate() would apply, without writing anything.
+/// Returns the migrations that migrate() would apply. Writes nothing.
 std::vector<Migration> pending_migrations(Database& database, const ReadOptions& options = {});
 
-/// Throws SchemaMismatch, with the command to run, unless the schema is the one this library needs,
-/// or a newer one that is compatible with it.
+/// Throws SchemaMismatch, with the command to run, unless the schema is the one that this library
+/// needs, or a newer compatible one.
 void verify_schema(Database& database, const ReadOptions& options = {});
 
 }  // namespace dovetail::storage

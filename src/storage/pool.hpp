@@ -1,12 +1,10 @@
 // A bounded pool of connections.
 //
 // Guarantees
-//   * Never more than `max_size` connections exist at once; who comes late waits, in turn, up to
-//   `patience`.
-//     The caller may set another limit for opening, so that several tries of one call share it.
-//   * A connection that broke is thrown away when it is returned; the next borrower gets a new one.
-//   * Opening is tried again with full-jitter backoff while the failure is transient, up to
-//   `patience`.
+//   * At most `max_size` connections exist at once. Further callers wait in turn, up to `patience`.
+//     A caller may set another limit for opening, so that several attempts of one call share it.
+//   * A broken connection is closed when it is returned. The next caller gets a new one.
+//   * Opening is retried with full-jitter backoff while the failure is transient, up to `patience`.
 //   * With a budget, each connection has a permit of it. A connection that is given back while
 //     callers of other pools wait for a permit is closed. The pool tells the budget whether the
 //     database fails. A service pool of a failing database makes one attempt to open a connection:
@@ -51,7 +49,7 @@ struct PoolOptions {
   std::shared_ptr<ConnectionBudget::Account> account{};
 };
 
-/// `Connection` has `bool usable() const`: false once it may not be handed to anybody else.
+/// `Connection` has `bool usable() const`. It is false if the connection must not be used again.
 template <class Connection>
 class Pool {
  public:
@@ -65,7 +63,7 @@ class Pool {
   };
 
  public:
-  /// Opens a connection, if that takes no longer than to the time given.
+  /// Opens a connection, unless that takes longer than until the given time.
   using Open =
       std::function<std::unique_ptr<Connection>(const std::stop_token&, TimePoint give_up_at)>;
 
@@ -104,12 +102,12 @@ class Pool {
     Entry entry_;
   };
 
-  /// Throws Error (transient) when all connections stay in use for as long as `patience`, or the
-  /// last failure to open.
+  /// Throws Error: transient if no connection becomes free within `patience`, otherwise the last
+  /// failure of opening one.
   [[nodiscard]] Lease acquire(const std::stop_token& stop = {}) {
     return acquire(stop, std::chrono::steady_clock::now() + options_.patience);
   }
-  /// The same; opening is not tried again after `give_up_at`.
+  /// The same. Opening is not retried after `give_up_at`.
   [[nodiscard]] Lease acquire(const std::stop_token& stop, TimePoint give_up_at) {
     const auto patient_until = std::chrono::steady_clock::now() + options_.patience;
     if (auto idle = take_slot(patient_until, stop); idle.connection) {
@@ -123,7 +121,7 @@ class Pool {
     }
   }
 
-  /// Closes the connections that nobody uses.
+  /// Closes the idle connections.
   void close_idle() {
     std::deque<Entry> closed;  // outside the lock: closing may take time
     const std::lock_guard lock(mutex_);
@@ -132,7 +130,8 @@ class Pool {
   }
 
  private:
-  /// Waits for a place; answers an idle connection, or nothing when the caller has to open one.
+  /// Waits for a place. Returns an idle connection, or an empty entry if the caller has to open
+  /// one.
   Entry take_slot(TimePoint give_up_at, const std::stop_token& stop) {
     std::vector<Entry> broken;  // closed outside the lock
     std::unique_lock lock(mutex_);
@@ -175,7 +174,7 @@ class Pool {
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
         options_.metrics.count("storage.connect_failed", 1, {{"store", options_.store}});
-        // The first failure says what is wrong; those that follow say the same.
+        // The first failure has the reason. Later ones repeat it.
         log_.write(tries == 0 ? LogLevel::warn : LogLevel::debug, "storage.reconnect",
                    {{"store", options_.store},
                     {"code", error.native_code()},
@@ -214,7 +213,7 @@ class Pool {
     }
   }
 
-  /// The entry has no connection when opening one failed.
+  /// The entry has no connection if opening failed.
   void give_back(Entry entry) {
     if (!process_.is_this_one()) {  // a forked child: the connection is the parent's, and so may be
                                     // the mutex
@@ -237,10 +236,10 @@ class Pool {
       }
     }
     freed_.notify_all();
-    if (seat_ && stays) seat_->serve_waiting();  // a caller may have come just before it was idle
+    if (seat_ && stays) seat_->serve_waiting();  // a caller may have begun to wait just before
   }
 
-  /// For the budget: false when there is none.
+  /// For the budget. Returns false if there is no idle connection.
   bool close_oldest_idle() {
     Entry oldest;
     const std::lock_guard lock(mutex_);
@@ -251,7 +250,7 @@ class Pool {
     return true;
   }
 
-  /// Under the mutex, whenever the idle connections have changed.
+  /// Called under the mutex after each change of the idle connections.
   void note_idle() {
     if (!seat_) return;
     seat_->note_idle(idle_.empty() ? std::nullopt : std::optional{idle_.front().idle_since});
@@ -267,7 +266,7 @@ class Pool {
   std::deque<std::uint64_t> waiting_;
   std::uint64_t next_ticket_ = 0;
   std::size_t in_use_ = 0;
-  std::size_t broken_ = 0;                        // and not replaced yet
+  std::size_t broken_ = 0;                        // broken connections that are not replaced yet
   std::unique_ptr<ConnectionBudget::Seat> seat_;  // absent without a budget
   std::deque<Entry> idle_;                        // the least recently used one first
 };

@@ -1,9 +1,11 @@
 // The stores of one database, found by their types, and its queues, found by their names.
 //
-// An engine adds its stores when it is constructed. Lookups read a short list and take no lock:
-// components look their stores up once and keep the references.
+// An engine makes its stores in the registry when it is constructed (stores.cpp of its folder);
+// they live as long as the registry. Lookups read a short list and take no lock: components look
+// their stores up once and keep the references.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -17,14 +19,20 @@ namespace dovetail::storage {
 
 class Registry {
  public:
-  /// Adds a store under the interface `Store`. The engine keeps it alive.
-  template <class Store>
-  void add(Store& store) {
-    stores_.emplace_back(std::type_index{typeid(Store)}, &store);
+  /// Makes the store `Made`, which is found by its interface `Store`.
+  template <class Store, class Made, class... Arguments>
+  Made& add(Arguments&&... arguments) {
+    auto& made = keep<Made>(std::forward<Arguments>(arguments)...);
+    stores_.emplace_back(std::type_index{typeid(Store)}, static_cast<Store*>(&made));
+    return made;
   }
 
-  void add_queue(std::string_view name, const QueueStore& queue) {
-    queues_.emplace_back(std::string{name}, queue);
+  /// Makes the queue `Made`, which is found by its name.
+  template <class Made, class... Arguments>
+  Made& add_queue(std::string_view name, Arguments&&... arguments) {
+    auto& made = keep<Made>(std::forward<Arguments>(arguments)...);
+    queues_.emplace_back(std::string{name}, made.roles());
+    return made;
   }
 
   /// Throws InvalidOperation when the engine has no such store.
@@ -45,6 +53,14 @@ class Registry {
   }
 
  private:
+  template <class Made, class... Arguments>
+  Made& keep(Arguments&&... arguments) {
+    auto made = std::make_shared<Made>(std::forward<Arguments>(arguments)...);
+    kept_.push_back(made);
+    return *made;
+  }
+
+  std::vector<std::shared_ptr<void>> kept_;
   std::vector<std::pair<std::type_index, void*>> stores_;
   std::vector<std::pair<std::string, QueueStore>> queues_;
 };

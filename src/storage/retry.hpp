@@ -1,4 +1,4 @@
-// Running a transaction again when the engine says that a second try may do better.
+// Repeats a transaction after a failure that a retry may repair.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,11 @@ struct RetryPolicy {
   std::chrono::milliseconds patience{30'000};  // no attempt starts later than this
   FullJitterBackoff backoff{.initial = std::chrono::milliseconds{5},
                             .cap = std::chrono::milliseconds{1'000}};
-  const Metrics* metrics = nullptr;  // counts retries; null: nobody does
+  const Metrics* metrics = nullptr;  // counts retries; null: they are not counted
   std::string_view store{};          // the label of the counter
 };
 
-/// Whether a transaction that ended with `error` may be run again.
+/// Returns whether a transaction that failed with `error` may run again.
 [[nodiscard]] bool may_retry(const Error& error, const WriteOptions& options);
 
 /// Calls `run` until it succeeds, fails permanently, or `policy` or `options.stop` ends the

@@ -20,7 +20,7 @@ struct RowHintAccess {
   return RowHintAccess::hint_at(row);
 }
 
-/// Zero when the claim does not say.
+/// Zero if the claim has no row.
 [[nodiscard]] inline std::int64_t row_of(const Claim& claim) {
   return RowHintAccess::row_of(claim.hint);
 }

@@ -1,6 +1,5 @@
-// Sessions: a place to run statements in. Reading and writing are different types, so that code
-// which only reads cannot be handed the means to write, and a write transaction is one from its
-// first statement.
+// Sessions run statements. Reading and writing are different types. So code that only reads cannot
+// write, and a write transaction is one from its first statement.
 #pragma once
 
 #include <cstddef>
@@ -58,11 +57,12 @@ class TransactionHandle {
   virtual WriteSession& session() = 0;
   virtual void commit() = 0;
   virtual void rollback() = 0;
-  /// Called once it has committed: for logs and metrics of what it did. At once for a borrowed one.
+  /// Calls `call` after the commit, for logs and metrics of the transaction. For a borrowed
+  /// transaction, calls it at once.
   virtual void after_commit(std::function<void()> call) = 0;
 };
 
-/// A transaction that belongs to the user: its end is not ours to decide.
+/// A transaction of the user. The library does not end it.
 class BorrowedTransactionHandle : public TransactionHandle {
  public:
   void commit() final;

@@ -1,5 +1,5 @@
-// A statement with a name: the block's name in the .sql file, the label in errors, logs and
-// metrics.
+// A statement with a name. The name is that of the block in the .sql file, and the label in errors,
+// logs and metrics.
 #pragma once
 
 #include <atomic>
@@ -20,13 +20,13 @@ struct Statement {
 
   std::size_t index;  // position among the engine's statements
   std::string_view name;
-  std::string_view text;  // with {schema} where the schema's name goes
+  std::string_view text;  // {schema} stands for the name of the schema
   /// The names that `-- returns:` declares, joined by ", "; empty where it declares none.
   std::string_view columns;
   mutable std::atomic<std::uint64_t> runs{0};
 };
 
-/// The texts of an engine's statements with the schema's name filled in.
+/// The texts of all statements of an engine, with the name of the schema.
 class StatementTexts {
  public:
   StatementTexts(std::span<const Statement* const> statements, std::string_view schema) {

@@ -1,4 +1,4 @@
-// What timers can do beside what every queue can.
+// Operations of timers that other queues do not have.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@
 
 namespace dovetail::storage {
 
-/// One of the two; the delay counts from the database's now.
+/// Exactly one of the two. The delay counts from the current time of the database.
 struct NewTime {
   std::optional<WallTime> due_at{};
   std::optional<std::chrono::milliseconds> delay{};
 };
 
-/// How long until a scheduler has something to do; zero or negative when it has.
+/// How long until a scheduler has something to do. Zero or negative: there is something now.
 struct NextDue {
   std::optional<std::chrono::microseconds> timers{};
   std::optional<std::chrono::microseconds> jobs{};
@@ -28,17 +28,18 @@ class TimerStore {
  public:
   virtual ~TimerStore() = default;
 
-  // Of timers that have not fired, and that nobody holds; answer whether there was one.
+  // These change a timer that has not fired and that no processor holds. They return whether there
+  // was one.
   virtual bool cancel(WriteSession& session, TimerId timer) = 0;
   virtual bool reschedule(WriteSession& session, TimerId timer, const NewTime& time) = 0;
 
-  /// Whether the outbox knows a message with one of these ids, also one that is finished.
+  /// Returns whether the outbox has, or had, a message with one of these ids.
   virtual bool any_known(WriteSession& session, std::span<const Uuid> ids) = 0;
 
-  /// How many messages of the outbox are due and wait for a worker, counted up to `most`.
+  /// The number of due messages in the outbox that wait for a worker, counted up to `most`.
   virtual int backlog(ReadSession& session, int most) = 0;
 
-  /// Of timers that nobody holds, and of jobs: in one round trip.
+  /// For timers that no processor holds, and for jobs, in one round trip.
   virtual NextDue next_due(ReadSession& session) = 0;
 
   virtual std::vector<Timer> list(ReadSession& session, std::optional<std::string_view> topic,

@@ -1,4 +1,4 @@
-// What components do with a caller's Transaction. The public header does not show it.
+// Operations of components on a Transaction of a caller, which the public header does not show.
 #pragma once
 
 #include <functional>

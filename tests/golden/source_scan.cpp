@@ -58,7 +58,8 @@ struct Definition {
 /// Functions of namespaces and of classes: clang-format indents them by zero or two columns.
 std::vector<Definition> definitions_in(const std::string& text) {
   static const std::regex head(
-      R"(\n( {0,2})(?! |\}|namespace|class|struct|enum|if|for|while|switch)[^\n;{}(]*?([A-Za-z_]\w*)\()");
+      R"(\n( {0,2})(?! |\}|namespace|class|struct|enum|if|for|while|switch))"
+      R"([^\n;{}(]*?([A-Za-z_]\w*)\()");
   static const std::regex body(R"(^\s*(const)?\s*(noexcept)?\s*(override)?\s*\{)");
   std::vector<Definition> found;
   for (std::sregex_iterator each(text.begin(), text.end(), head), end; each != end; ++each) {

@@ -1,12 +1,13 @@
--- Enqueue messages into the outbox and schedule timers, and nothing else: the role cannot read payloads, nor claim,
--- change or delete messages. Run it again after an upgrade.
+-- Enqueue messages into the outbox and schedule timers, and nothing else: the role cannot read
+-- payloads, nor claim, change or delete messages. Run it again after an upgrade.
 grant usage on schema {schema} to {role};
 grant select on {schema}.schema_migrations to {role};
 grant insert on {schema}.outbox, {schema}.timers to {role};
-grant select (id, unique_key, lane, ready_at, lease_until) on {schema}.outbox, {schema}.timers to {role};
+grant select (id, unique_key, lane, ready_at, lease_until) on {schema}.outbox,
+{schema}.timers to {role};
 grant select (id) on {schema}.outbox_archive, {schema}.timers_archive to {role};
 grant usage on sequence {schema}.outbox_seq to {role};
 grant execute on function {schema}.clock, {schema}.uuid_v7, {schema}._wake, {schema}._queue_check,
-  {schema}.outbox_try_enqueue, {schema}.outbox_enqueue, {schema}.outbox_enqueue_many, {schema}._outbox_drop_known,
-  {schema}._outbox_enqueue_streams,
-  {schema}.timers_try_enqueue, {schema}.timers_schedule, {schema}._timers_drop_known to {role};
+  {schema}.outbox_try_enqueue, {schema}.outbox_enqueue, {schema}.outbox_enqueue_many,
+  {schema}._outbox_drop_known, {schema}._outbox_enqueue_streams, {schema}.timers_try_enqueue, {schema}.timers_schedule,
+  {schema}._timers_drop_known to {role};

@@ -1,11 +1,15 @@
--- The database's clock.
+-- The clock of the database.
 
 -- name: clock_lead
--- How far the newest times that are stored lie ahead of now, in microseconds: a clock that was set back. Messages that wait
--- (the newest have the highest ids, which begin with their time), messages that are done, and leases.
+-- How far the newest stored times are ahead of now, in microseconds. A positive result means that
+-- the clock was set back. The statement reads waiting messages (the newest have the highest ids,
+-- which begin with their time), done messages, and leases.
 select (extract(epoch from greatest(
-          (select max(n.created_at) from (select o.created_at from {schema}.outbox o order by o.id desc limit 100) n),
-          (select max(n.created_at) from (select i.created_at from {schema}.inbox i order by i.id desc limit 100) n),
-          (select max(n.created_at) from (select t.created_at from {schema}.timers t order by t.id desc limit 100) n),
+          (select max(n.created_at)
+             from (select o.created_at from {schema}.outbox o order by o.id desc limit 100) n),
+          (select max(n.created_at)
+             from (select i.created_at from {schema}.inbox i order by i.id desc limit 100) n),
+          (select max(n.created_at)
+             from (select t.created_at from {schema}.timers t order by t.id desc limit 100) n),
           (select max(a.processed_at) from {schema}.outbox_archive a where a.status = 2),
           (select max(l.renewed_at) from {schema}.lease l)) - {schema}.clock()) * 1000000)::bigint;

@@ -17,37 +17,43 @@ select {schema}.fanout_reset_cadence(topic => $1::text, work_key => nullif($2::t
 delete from {schema}.fanout_policy where topic = $1::text and work_key = $2::text;
 
 -- name: fanout_policies
--- returns: topic text, work_key text, every integer, jitter integer, default_every integer, default_jitter integer
+-- returns: topic text, work_key text, every integer, jitter integer, default_every integer
+-- returns: default_jitter integer
 -- returns: set_by_operator boolean, job text, created_at time, updated_at time
--- Of one topic ($1), or of all.
+-- The policies of one topic ($1), or of all.
 select topic, work_key, (extract(epoch from every) * 1000)::bigint as every,
        (extract(epoch from jitter) * 1000)::bigint as jitter,
        (extract(epoch from default_every) * 1000)::bigint as default_every,
-       (extract(epoch from default_jitter) * 1000)::bigint as default_jitter, set_by_operator, job, created_at, updated_at
+       (extract(epoch from default_jitter) * 1000)::bigint as default_jitter, set_by_operator, job,
+       created_at, updated_at
   from {schema}.fanout_policies
  where $1::text is null or topic = $1
  order by topic, work_key nulls first;
 
 -- name: fanout_plan
 -- returns here: message_id uuid, replaced boolean
--- Enqueues the slices that are due among the candidates ($2, $3).
+-- Enqueues the due slices among the candidates ($2, $3).
 select message_id, replaced
-  from {schema}._fanout_enqueue_due(topic => $1::text, shard_keys => $2::text[], work_keys => $3::text[], ids => $4::uuid[],
-                                    notify => false);
+  from {schema}._fanout_enqueue_due(topic => $1::text, shard_keys => $2::text[],
+                                    work_keys => $3::text[], ids => $4::uuid[], notify => false);
 
 -- name: fanout_last_completed
 -- returns: last_completed_at time
-select last_completed_at from {schema}.fanout_cursor where topic = $1::text and work_key = $2::text and shard_key = $3::text;
+select last_completed_at from {schema}.fanout_cursor
+  where topic = $1::text and work_key = $2::text and shard_key = $3::text;
 
 -- name: fanout_mark_completed
-select {schema}.fanout_mark_completed(topic => $1::text, work_key => $2::text, shard_key => $3::text,
-                                      window_start => $4::timestamptz, window_end => $5::timestamptz);
+select {schema}.fanout_mark_completed(topic => $1::text, work_key => $2::text,
+                                      shard_key => $3::text, window_start => $4::timestamptz,
+                                      window_end => $5::timestamptz);
 
 -- name: fanout_cursors
--- returns: topic text, work_key text, shard_key text, last_completed_at time, enqueued_at time, message_id uuid
+-- returns: topic text, work_key text, shard_key text, last_completed_at time, enqueued_at time
+-- returns: message_id uuid
 -- returns: status text, last_error text, created_at time, updated_at time
--- Of a topic and one work key ($2) or all; after ($3, $4).
-select topic, work_key, shard_key, last_completed_at, enqueued_at, message_id, status, last_error, created_at, updated_at
+-- The cursors of a topic, of one work key ($2) or of all. The page begins after ($3, $4).
+select topic, work_key, shard_key, last_completed_at, enqueued_at, message_id, status, last_error,
+       created_at, updated_at
   from {schema}.fanout_cursors
  where topic = $1::text and ($2::text is null or work_key = $2)
    and ($3::text is null or (work_key, shard_key) > ($3, $4::text))

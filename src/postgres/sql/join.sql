@@ -1,30 +1,34 @@
--- Joins. What each statement does is decided by the functions of the schema (migrations/): here they are only called.
+-- Joins. The functions of the schema (migrations/) contain the rules. These statements call them.
 
 -- name: join_start
 select created
-  from {schema}.outbox_join_try_start(join_id => $1::uuid, grouping_key => $2::text, expected_steps => $3::integer,
-                                      metadata => $4::text, deadline => $5::timestamptz);
+  from {schema}.outbox_join_try_start(join_id => $1::uuid, grouping_key => $2::text,
+                                      expected_steps => $3::integer, metadata => $4::text,
+                                      deadline => $5::timestamptz);
 
 -- name: join_expect
--- For a join that was created in this transaction.
+-- For a join that this transaction has created.
 update {schema}.outbox_join set expected_steps = $2::integer where join_id = $1::uuid;
 
 -- name: join_grow
 -- For a join that cannot end before this transaction does.
-update {schema}.outbox_join set expected_steps = expected_steps + $2::integer where join_id = $1::uuid;
+update {schema}.outbox_join set expected_steps = expected_steps + $2::integer
+  where join_id = $1::uuid;
 
 -- name: join_missing
--- The first of these that does not exist.
+-- The first of these joins that does not exist.
 select u.id from unnest($1::uuid[]) as u(id)
  where not exists (select from {schema}.outbox_join j where j.join_id = u.id) limit 1;
 
 -- name: join_attach
 -- returns here: missing uuid, attached integer, unknown uuid
 select missing, attached, unknown
-  from {schema}.outbox_join_try_attach(joins => $1::uuid[], messages => $2::uuid[], known_only => $3::boolean);
+  from {schema}.outbox_join_try_attach(joins => $1::uuid[], messages => $2::uuid[],
+                                       known_only => $3::boolean);
 
 -- name: join_report
-select {schema}.outbox_join_report(join_id => $1::uuid, message_id => $2::uuid, status => $3::integer);
+select {schema}.outbox_join_report(join_id => $1::uuid, message_id => $2::uuid,
+                                   status => $3::integer);
 
 -- name: join_cancel
 select {schema}.outbox_join_cancel(join_id => $1::uuid);
@@ -37,41 +41,44 @@ select {schema}.outbox_join_await(join_id => $1::uuid, message_id => $2::uuid);
 
 -- name: join_wait
 -- returns here: join_id uuid, grouping_key text, expected_steps integer, completed_steps integer
--- returns here: failed_steps integer, status integer, created_at time, last_updated_at time, finished_at time
+-- returns here: failed_steps integer, status integer, created_at time, last_updated_at time
+-- returns here: finished_at time
 -- returns here: deadline time, reason text, metadata text, until_deadline integer
-select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
-       finished_at, deadline::timestamptz, reason, metadata,
+select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status,
+       created_at, last_updated_at, finished_at, deadline::timestamptz, reason, metadata,
        (extract(epoch from deadline - {schema}.clock()) * 1000000)::bigint as until_deadline
   from {schema}.outbox_join_wait(join_id => $1::uuid, message_id => $2::uuid);
 
 -- name: join_wait_step_catch_up
 -- returns: handled integer, waiting boolean
--- How many it handled, and whether any message waits.
+-- The number of handled rows, and whether any message waits for a join.
 select {schema}.outbox_join_catch_up(most => $1::integer) as handled,
        exists (select from {schema}.outbox_join_waiter) as waiting;
 
 -- name: join_take_unlogged
 -- returns: as join_get
-select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
-       finished_at, deadline::timestamptz, reason, metadata
+select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status,
+       created_at, last_updated_at, finished_at, deadline::timestamptz, reason, metadata
   from {schema}._outbox_join_take_unlogged(most => $1::integer);
 
 -- name: join_purge
-select {schema}.outbox_join_purge(finished_before => {schema}.clock() - $1::bigint * interval '1 microsecond',
+select {schema}.outbox_join_purge(finished_before => {schema}.clock()
+                                                     - $1::bigint * interval '1 microsecond',
                                   most => $2::integer);
 
 -- name: join_get
 -- returns: join_id uuid, grouping_key text, expected_steps integer, completed_steps integer
--- returns: failed_steps integer, status integer, created_at time, last_updated_at time, finished_at time
+-- returns: failed_steps integer, status integer, created_at time, last_updated_at time
+-- returns: finished_at time
 -- returns: deadline time, reason text, metadata text
-select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
-       finished_at, deadline::timestamptz, reason, metadata
+select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status,
+       created_at, last_updated_at, finished_at, deadline::timestamptz, reason, metadata
   from {schema}.outbox_join where join_id = $1::uuid;
 
 -- name: join_list
 -- returns: as join_get
-select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status, created_at, last_updated_at,
-       finished_at, deadline::timestamptz, reason, metadata
+select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status,
+       created_at, last_updated_at, finished_at, deadline::timestamptz, reason, metadata
   from {schema}.outbox_join
  where ($1::text is null or grouping_key = $1) and ($2::integer is null or status = $2)
    and ($3::timestamptz is null or created_at >= $3)

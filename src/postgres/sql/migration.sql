@@ -1,4 +1,4 @@
--- The schema's own history.
+-- The migrations of the schema.
 
 -- name: migration_exists
 select to_regclass('{schema}.schema_migrations') is not null;
@@ -8,7 +8,8 @@ select to_regclass('{schema}.schema_migrations') is not null;
 select number, name, checksum, compatible_with from {schema}.schema_migrations order by number;
 
 -- name: migration_prepare
--- Takes the migration lock until the transaction ends, then makes the table of migrations if there is none.
+-- Takes the migration lock until the transaction ends, then creates the table of migrations if it
+-- does not exist.
 do $block$
 begin
   perform pg_advisory_xact_lock(hashtextextended('dovetail migrations of {schema}', 0));
@@ -20,7 +21,7 @@ begin
       number          bigint primary key,
       name            text not null,
       checksum        text not null,
-      compatible_with bigint not null, -- the oldest library that works with it, by its last migration
+      compatible_with bigint not null, -- the last migration of the oldest library that works
       applied_at      timestamptz not null default clock_timestamp()
     );
   end if;

@@ -1,14 +1,17 @@
--- Leases. Times are microseconds since 1970; the time that decides is bound by the store. A block named
--- <statement>_step_<name> is a step of that statement. SQLite has one writer: what stands in one transaction needs no lock.
+-- Leases. Times are microseconds since 1970. The store binds the current time. A block named
+-- <statement>_step_<name> is a step of that statement. SQLite has one writer, so the statements of
+-- a transaction need no locks.
 
 -- name: lease_try_acquire
 -- returns: name text, slot integer, owner text, token integer, lease_until time, acquired_at time
 -- returns: renewed_at time
-insert into {schema}_lease (name, slot, owner, token, grant_id, lease_until, acquired_at, renewed_at)
+insert into {schema}_lease (name, slot, owner, token, grant_id, lease_until, acquired_at,
+                            renewed_at)
 values (?1, ?2, ?3, (select last from {schema}_lease_token), ?4, ?5, ?6, ?6)
 on conflict (name, slot) do update
-   set owner = excluded.owner, token = excluded.token, grant_id = excluded.grant_id, lease_until = excluded.lease_until,
-       acquired_at = excluded.acquired_at, renewed_at = excluded.renewed_at
+   set owner = excluded.owner, token = excluded.token, grant_id = excluded.grant_id,
+       lease_until = excluded.lease_until, acquired_at = excluded.acquired_at,
+       renewed_at = excluded.renewed_at
 returning name, slot, owner, token, lease_until, acquired_at, renewed_at;
 
 -- name: lease_try_acquire_step_token
@@ -16,12 +19,12 @@ update {schema}_lease_token set last = last + 1;
 
 -- name: lease_try_acquire_step_granted
 -- returns: as lease_try_acquire
--- What this very call got already.
+-- The lease that an earlier run of this call took.
 select name, slot, owner, token, lease_until, acquired_at, renewed_at
   from {schema}_lease where name = ?1 and grant_id = ?2 and lease_until > ?3;
 
 -- name: lease_try_acquire_step_taken
--- The slots that are held.
+-- The held slots.
 select slot from {schema}_lease where name = ?1 and lease_until > ?2 order by slot;
 
 -- name: lease_renew
@@ -38,7 +41,7 @@ delete from {schema}_lease
 
 -- name: lease_list
 -- returns: as lease_try_acquire
--- Of one name (?1), or of all; after (?2, ?3).
+-- The leases of one name (?1), or of all. The page begins after (?2, ?3).
 select name, slot, owner, token, lease_until, acquired_at, renewed_at
   from {schema}_lease
  where (?1 is null or name = ?1) and (?2 is null or (name, slot) > (?2, ?3)) and lease_until > ?5

@@ -1,14 +1,15 @@
--- The schema's own history.
+-- The migrations of the schema.
 
 -- name: migration_exists
-select exists (select 1 from sqlite_schema where type = 'table' and name = '{schema}_schema_migrations');
+select exists (select 1 from sqlite_schema
+                where type = 'table' and name = '{schema}_schema_migrations');
 
 -- name: migration_list
 -- returns: number integer, name text, checksum text, compatible_with integer
 select number, name, checksum, compatible_with from {schema}_schema_migrations order by number;
 
 -- name: migration_prepare
--- The write transaction it runs in is the migration lock.
+-- The write transaction is the migration lock.
 create table if not exists {schema}_schema_migrations (
   number          integer primary key,
   name            text not null,
@@ -18,4 +19,5 @@ create table if not exists {schema}_schema_migrations (
 ) strict;
 
 -- name: migration_record
-insert into {schema}_schema_migrations (number, name, checksum, compatible_with) values (?1, ?2, ?3, ?4);
+insert into {schema}_schema_migrations (number, name, checksum, compatible_with)
+  values (?1, ?2, ?3, ?4);
