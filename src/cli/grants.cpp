@@ -32,7 +32,8 @@ void add_grants(CLI::App& app, Globals& globals) {
   command.add_option("--role", arguments->role, "The role that is granted the rights")->required();
   auto* producer =
       command.add_flag("--producer", arguments->producer,
-                       "May only enqueue into the outbox and schedule timers; cannot read payloads");
+                       "May only enqueue into the outbox and schedule timers; cannot read "
+                       "payloads");
   command.add_flag("--worker", arguments->worker, "May do everything but migrate (default)")
       ->excludes(producer);
 }

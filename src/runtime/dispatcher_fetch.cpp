@@ -12,12 +12,6 @@ namespace {
 using Kind = storage::Settlement::Kind;
 using std::chrono::milliseconds;
 
-/// How long a message that we claimed from ourselves is left to the handler that has lost it.
-constexpr milliseconds successor_delay{500};
-/// The same when the handler's own transaction is at its end.
-constexpr milliseconds returning_delay{10};
-/// A message is handled alone when its lease was lost this many times. Once may be bad luck.
-constexpr int suspicious_losses = 2;
 /// The limit for settling the results of handlers that outlived stop().
 constexpr milliseconds late_patience{1'000};
 /// How often a closed dispatcher looks whether it may give up.
@@ -260,78 +254,6 @@ void Dispatcher::absolve(const std::vector<MessageId>& ids, const std::stop_toke
   } catch (const std::exception& error) {
     scope_.log_error("absolve_failed", error);
   }
-}
-
-void Dispatcher::take_in(const TripClaim& claim, storage::Claimed claimed, MonoTime sent_at) {
-  const auto count = claimed.entries.size();
-  scope_.count_event("claimed", count);
-  if (scope_.log.enabled(LogLevel::debug)) {
-    scope_.log.write(LogLevel::debug, scope_.event("claimed"),
-                     {{"store", scope_.database.name()},
-                      {"owner", source_->owner().to_string()},
-                      {"count", count}});
-  }
-  {
-    const std::lock_guard lock(ledger_.mutex);
-    const PollPace pace{options_.poll_interval, listener_.hears_others()
-                                                    ? options_.idle_poll_interval
-                                                    : options_.poll_interval};
-    planner_.end_claim(claim, claimed, pace, sent_at, clock().mono());
-  }
-  auto arrivals = intake_.take(*claim.subscription, std::move(claimed.entries), sent_at);
-  const std::lock_guard lock(ledger_.mutex);
-  planner_.take_in(claim);
-  for (auto& each : arrivals.refused) settle_later(std::move(each));
-  isolate_suspect(arrivals.deliveries);
-  std::vector<DeliveryPtr> held;
-  held.reserve(arrivals.deliveries.size());
-  std::string halted;  // a stream whose last delivery is not held
-  for (const auto& delivery : arrivals.deliveries) {
-    const auto stream = delivery->claimed.message.stream.value_or("");
-    if (!stream.empty() && stream == halted) {
-      give_back(*delivery);
-    } else if (!hold(delivery, sent_at, held)) {
-      halted = stream;
-    }
-  }
-  pool_.submit(*this, std::move(held));
-}
-
-/// Returns whether the delivery is held.
-bool Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
-                      std::vector<DeliveryPtr>& held) {
-  const auto& claim = delivery->claimed.claim;
-  if (state_.stopping || (planner_.has_suspect() && !planner_.is_suspect(claim.id))) {
-    give_back(*delivery);
-    return false;
-  }
-  if (const auto other = ledger_.add(delivery)) {
-    // We lost its lease, and our handler has not noticed yet. The handler is told, and the message
-    // waits for it: never two at once. Or the handler has just snoozed it, and is about to return.
-    const bool returns = other->committing;
-    if (!returns) keeper_.note_lost(*other, sent_at);
-    const auto delay =
-        std::min<milliseconds>(options_.lease, returns ? returning_delay : successor_delay);
-    settle_later(finished_of(*delivery, {.kind = Kind::snooze, .claim = claim, .delay = delay}));
-    return false;
-  }
-  planner_.add(*delivery->subscription);
-  if (delivery->claimed.message.stream) {
-    delivery->await_predecessors = [this, raw = delivery.get()] { await_predecessors(*raw); };
-  }
-  if (lines_.admit(delivery)) held.push_back(delivery);
-  return true;
-}
-
-/// A message whose lease was lost again and again, each time by a process that never came back, may
-/// kill its workers: it is handled alone.
-void Dispatcher::isolate_suspect(const std::vector<DeliveryPtr>& deliveries) {
-  const auto first = std::ranges::find_if(deliveries, [this](const DeliveryPtr& delivery) {
-    return delivery->lost_leases >= suspicious_losses && !ledger_.holds(delivery->claimed.claim.id);
-  });
-  if (first == deliveries.end() || state_.stopping || planner_.has_suspect()) return;
-  give_back_waiting();
-  planner_.isolate((*first)->claimed.claim.id);
 }
 
 void Dispatcher::finish() {

@@ -9,5 +9,5 @@ grant select (id) on {schema}.outbox_archive, {schema}.timers_archive to {role};
 grant usage on sequence {schema}.outbox_seq to {role};
 grant execute on function {schema}.clock, {schema}.uuid_v7, {schema}._wake, {schema}._queue_check,
   {schema}.outbox_try_enqueue, {schema}.outbox_enqueue, {schema}.outbox_enqueue_many,
-  {schema}._outbox_drop_known, {schema}._outbox_enqueue_streams, {schema}.timers_try_enqueue, {schema}.timers_schedule,
-  {schema}._timers_drop_known to {role};
+  {schema}._outbox_drop_known, {schema}._outbox_enqueue_streams, {schema}.timers_try_enqueue,
+  {schema}.timers_schedule, {schema}._timers_drop_known to {role};

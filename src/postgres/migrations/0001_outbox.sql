@@ -61,7 +61,8 @@ create domain {schema}.queue_name as text check (char_length(value) between 1 an
 create domain {schema}.queue_headers as jsonb check (jsonb_typeof(value) = 'object');
 create domain {schema}.queue_time as timestamptz check (isfinite(value));
 create domain {schema}.queue_priority as smallint check (value between -5 and 5);
-create domain {schema}.queue_stream as text collate "C" check (char_length(value) between 1 and 255);
+create domain {schema}.queue_stream as text collate "C"
+  check (char_length(value) between 1 and 255);
 
 -- The delay before the next attempt of a message that failed `attempts` times: 2, 4, 8 ... 60
 -- seconds, less a random part of up to a tenth.

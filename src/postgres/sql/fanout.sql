@@ -63,18 +63,22 @@ select topic, work_key, shard_key, last_completed_at, enqueued_at, message_id, s
 -- returns: work_key text, shard_key text
 -- The last cursor of the page of $5 cursors after ($3, $4); no row when the page is not full.
 select work_key, shard_key from {schema}.fanout_cursor
- where topic = $1::text and ($2::text is null or work_key = $2) and (work_key, shard_key) > ($3::text, $4::text)
+ where topic = $1::text and ($2::text is null or work_key = $2)
+   and (work_key, shard_key) > ($3::text, $4::text)
  order by work_key, shard_key limit 1 offset $5::bigint - 1;
 
 -- name: fanout_purge
--- Deletes the cursors after ($3, $4) and up to ($5, $6) that have been due for $7 microseconds and have no message. A null $5:
--- up to the last one.
+-- Deletes the cursors after ($3, $4) and up to ($5, $6) that have been due for $7 microseconds and
+-- have no message. A null $5: up to the last one.
 delete from {schema}.fanout_cursor f
- where f.topic = $1::text and ($2::text is null or f.work_key = $2) and (f.work_key, f.shard_key) > ($3::text, $4::text)
+ where f.topic = $1::text and ($2::text is null or f.work_key = $2)
+   and (f.work_key, f.shard_key) > ($3::text, $4::text)
    and ($5::text is null or (f.work_key, f.shard_key) <= ($5, $6::text))
-   and greatest(f.last_completed_at, f.enqueued_at, f.created_at) + $7::bigint * interval '1 microsecond'
+   and greatest(f.last_completed_at, f.enqueued_at, f.created_at)
+         + $7::bigint * interval '1 microsecond'
          + coalesce((select p.every + p.jitter from {schema}.fanout_policies p
                       where p.topic = f.topic and (p.work_key = f.work_key or p.work_key is null)
                       order by p.work_key nulls last limit 1), interval '0') <= {schema}.clock()
    and not exists (select from {schema}.outbox o where o.id = f.message_id)
-   and not exists (select from {schema}.outbox_archive a where a.id = f.message_id and a.status = 3);
+   and not exists (select from {schema}.outbox_archive a
+                    where a.id = f.message_id and a.status = 3);

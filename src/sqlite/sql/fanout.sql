@@ -114,8 +114,8 @@ select work_key, shard_key from {schema}_fanout_cursor
  order by work_key, shard_key limit 1 offset ?5 - 1;
 
 -- name: fanout_purge
--- Deletes the cursors after (?3, ?4) and up to (?5, ?6) that have been due for ?7 microseconds at the time ?8 and have no
--- message. A null ?5: up to the last one.
+-- Deletes the cursors after (?3, ?4) and up to (?5, ?6) that have been due for ?7 microseconds at
+-- the time ?8 and have no message. A null ?5: up to the last one.
 delete from {schema}_fanout_cursor as f
  where f.topic = ?1 and (?2 is null or f.work_key = ?2) and (f.work_key, f.shard_key) > (?3, ?4)
    and (?5 is null or (f.work_key, f.shard_key) <= (?5, ?6))
@@ -123,4 +123,5 @@ delete from {schema}_fanout_cursor as f
          + coalesce((select (p.every + p.jitter) * 1000 from {schema}_fanout_policies as p
                       where p.topic = f.topic and (p.work_key = f.work_key or p.work_key is null)
                       order by p.work_key nulls last limit 1), 0) <= ?8
-   and not exists (select 1 from {schema}_outbox as o where o.id = f.message_id and o.status in (0, 3));
+   and not exists (select 1 from {schema}_outbox as o
+                    where o.id = f.message_id and o.status in (0, 3));

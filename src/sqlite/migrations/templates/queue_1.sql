@@ -47,11 +47,13 @@ create unique index {schema}_{queue}_unique_key on {schema}_{queue} (unique_key)
   where unique_key is not null and status = 0;
 create index {schema}_{queue}_parked on {schema}_{queue} (topic) where lane = -100;
 
-create index {schema}_{queue}_by_stream on {schema}_{queue} (stream) where stream is not null and status = 0;
+create index {schema}_{queue}_by_stream on {schema}_{queue} (stream)
+  where stream is not null and status = 0;
 
--- Streams: messages of one stream are handled in order of their rows, by one owner at a time. A worker leases the stream, not
--- its messages. Only the first message of a stream that is neither leased nor blocked has a lane that claims read
--- (priority + 20, a ticket). The others have the lane -101, and the first message of a blocked stream has -102.
+-- Streams: messages of one stream are handled in the order of their rows, by one owner at a time. A
+-- worker leases the stream, not its messages. Only the first message of a stream that is neither
+-- leased nor blocked has a lane that claims read (priority + 20, a ticket). The others have the
+-- lane -101, and the first message of a blocked stream has -102.
 --
 -- The row of a stream exists while the stream is leased or blocked.
 create table {schema}_{queue}_stream (
@@ -65,7 +67,8 @@ create table {schema}_{queue}_stream (
   blocked_at  integer                      -- the first message has failed, and the stream waits
 ) strict, without rowid;
 
-create index {schema}_{queue}_stream_lease on {schema}_{queue}_stream (lease_until) where lease_until > 0;
+create index {schema}_{queue}_stream_lease on {schema}_{queue}_stream (lease_until)
+  where lease_until > 0;
 
 -- The epochs of leases of streams.
 create table {schema}_{queue}_stream_epoch (
@@ -82,17 +85,17 @@ create table {schema}_{queue}_paused (
 -- Every stored message, with the columns of the specification.
 create view {schema}_{queue}_messages as
   select m.id, m.topic, m.payload, m.created_at,
-         case m.status when 0 then coalesce(m.lease_until > 0 or (s.lease_until > 0 and m.seq <= s.run_to), 0)
+         case m.status when 0 then m.lease_until > 0 or s.stream is not null
                        when 1 then 2 else 3 end as status,
-         case when m.lease_until > 0 then m.lease_until
-              when m.status = 0 and s.lease_until > 0 and m.seq <= s.run_to then s.lease_until end as locked_until,
-         case when m.lease_until > 0 then m.owner_token
-              when m.status = 0 and s.lease_until > 0 and m.seq <= s.run_to then s.owner_token end as owner_token,
+         case when m.lease_until > 0 then m.lease_until else s.lease_until end as locked_until,
+         case when m.lease_until > 0 then m.owner_token else s.owner_token end as owner_token,
          m.status = 1 as is_processed,
          case when m.status > 0 then m.processed_at end as processed_at,
          case when m.status > 0 then nullif(m.owner_token, zeroblob(16)) end as processed_by,
-         m.attempts as retry_count, m.last_error, case m.status when 0 then m.ready_at end as next_attempt_at,
-         m.id as message_id, m.correlation_id, m.due_at as due_time_utc, m.expires_at, m.priority, m.unique_key, m.headers,
-         m.claim_epoch, m.past_attempts, m.stream
+         m.attempts as retry_count, m.last_error,
+         case m.status when 0 then m.ready_at end as next_attempt_at, m.id as message_id,
+         m.correlation_id, m.due_at as due_time_utc, m.expires_at, m.priority, m.unique_key,
+         m.headers, m.claim_epoch, m.past_attempts, m.stream
     from {schema}_{queue} m
-    left join {schema}_{queue}_stream s on s.stream = m.stream;
+    left join {schema}_{queue}_stream s
+           on s.stream = m.stream and m.status = 0 and s.lease_until > 0 and m.seq <= s.run_to;

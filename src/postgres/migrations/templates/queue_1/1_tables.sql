@@ -36,8 +36,9 @@ create table {schema}.{queue} (
         autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 10000,
         autovacuum_vacuum_cost_delay = 0);
 
--- The condition also keeps the planner from using this index for statements that search by id only. Without it, the planner finds the index cheap while the table is nearly empty,
--- and keeps that plan.
+-- The condition also keeps the planner from using this index for statements that search by id
+-- only. Without it, the planner finds the index cheap while the table is nearly empty, and keeps
+-- that plan.
 create index {queue}_queue on {schema}.{queue} (lane, ready_at, id) where lane is not null;
 create unique index {queue}_unique on {schema}.{queue} (unique_key) where unique_key is not null;
 create index {queue}_parked on {schema}.{queue} (topic, id) where lane = -100;

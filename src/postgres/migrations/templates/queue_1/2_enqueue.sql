@@ -189,8 +189,9 @@ $function$;
 comment on function {schema}.{queue}_enqueue_many is
   'Stores many messages; returns the places of those not stored, and the existing ids.';
 
--- Internal. {queue}_enqueue_many for fresh messages, some of them of streams. They get their numbers
--- in the order of the arrays. The first message of each stream is a ticket; see 7_streams.sql.
+-- Internal. {queue}_enqueue_many for fresh messages, some of them of streams. They get their
+-- numbers in the order of the arrays. The first message of each stream is a ticket; see
+-- 7_streams.sql.
 create function {schema}._{queue}_enqueue_streams(
   ids uuid[], topics text[], payloads text[], correlation_ids text[], due_at timestamptz[],
   headers text[], expires_at timestamptz[], priorities bigint[], streams text[]

@@ -25,7 +25,8 @@ begin
              headers, last_error, payload)
     select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at,
            g.attempts + charge, g.past_attempts, _{queue}_finish.status, g.priority, g.id,
-           _{queue}_finish.processed_by, g.topic, g.correlation_id, g.unique_key, g.stream, g.headers,
+           _{queue}_finish.processed_by, g.topic, g.correlation_id, g.unique_key, g.stream,
+           g.headers,
            coalesce(left(error, 2048), g.last_error), g.payload
       from gone g
     -- The id may be in the archive already, if a transaction with an old snapshot enqueued it

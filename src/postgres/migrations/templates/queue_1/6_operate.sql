@@ -15,7 +15,8 @@ create function {schema}.{queue}_next_due(topics text[] default null,
 as $function$
 begin
   return least(case when streams then (
-      select min(s.lease_until) from {schema}.{queue}_stream s where s.owner_token is not null) end, (
+      select min(s.lease_until) from {schema}.{queue}_stream s
+       where s.owner_token is not null) end, (
     select min(next.ready_at)
       from generate_series(case when streams then 15 else -5 end,
                            case when streams then 25 else 5 end) as lanes(lane)
@@ -128,8 +129,8 @@ end
 $function$;
 
 -- Makes up to `most` failed messages ready again, oldest first, with zero attempts. Their earlier
--- attempts are kept in past_attempts. A message of a stream goes to its end. Returns their number. A message whose unique_key an
--- unfinished message has taken stays failed.
+-- attempts are kept in past_attempts. A message of a stream goes to its end. Returns their number.
+-- A message whose unique_key an unfinished message has taken stays failed.
 create function {schema}.{queue}_replay(
   ids           uuid[]      default null,
   only_topic    text        default null,

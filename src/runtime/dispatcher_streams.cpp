@@ -1,0 +1,55 @@
+// Deliveries that are given back unstarted, and the order of those of one stream.
+#include "runtime/dispatcher.hpp"
+
+namespace dovetail::runtime {
+
+// --- under the ledger's mutex
+
+void Dispatcher::give_back_waiting() {
+  planner_.release_suspect();
+  auto waiting = lines_.take_waiting();
+  for (auto& delivery : pool_.withdraw(*this)) {
+    give_back_behind(*delivery);
+    waiting.push_back(std::move(delivery));
+  }
+  for (const auto& delivery : waiting) {
+    drop(delivery);
+    give_back(*delivery);
+  }
+}
+
+void Dispatcher::return_unstarted(const DeliveryPtr& delivery) {
+  if (ledger_.find(delivery->claimed.claim) != delivery) return;  // given back with another one
+  // If it is neither in the pool nor behind another one, a thread begins it at this moment.
+  if (!lines_.is_behind(*delivery) && !pool_.withdraw(*this, delivery)) return;
+  give_back_behind(*delivery);
+  drop(delivery);
+  give_back(*delivery);
+  planner_.shrink(ledger_.running, clock().mono());
+}
+
+// --- streams
+
+void Dispatcher::give_back_behind(const Delivery& delivery) {
+  for (const auto& each : lines_.cut_behind(delivery)) {
+    drop(each);
+    give_back(*each);
+  }
+}
+
+void Dispatcher::submit_next(const Delivery& delivery) {
+  if (auto next = lines_.advance(delivery)) pool_.submit(*this, {std::move(next)});
+}
+
+/// A message that is done with its handler's transaction must not be done before its predecessors:
+/// after a crash, they would be delivered behind it. On an engine with one writer, nobody can
+/// settle them while the transaction is open, so they are settled before it begins.
+void Dispatcher::await_predecessors(const Delivery& delivery) {
+  const auto& stream = *delivery.claimed.message.stream;
+  std::unique_lock lock(ledger_.mutex);
+  while (ledger_.unsettled(stream) > 0 && clock().mono() < delivery.lease_end) {
+    clock().wait_until(state_.stream_settled, lock, delivery.lease_end);
+  }
+}
+
+}  // namespace dovetail::runtime
