@@ -282,9 +282,11 @@ TEST_P(PostgresJoinInterleavings, WrongEndInOneStatementIsNoticed) {
                     "owner_token uuid, ids uuid[], epochs bigint[], keep boolean default true, "
                     "rows tid[] default null",
                     2));
-  backend.sql(wrong(
-      "outbox_fail",
-      "owner_token uuid, ids uuid[], epochs bigint[], error text, charge integer default 1", 3));
+  backend.sql(
+      wrong("outbox_fail",
+            "owner_token uuid, ids uuid[], epochs bigint[], error text, charge integer default 1, "
+            "on_stream_failure text default 'block'",
+            3));
   end_during_attach();
   EXPECT_NE(counted(), 1);
 }

@@ -233,7 +233,8 @@ TEST(SubscriptionRoom, ALimitedHandlerIsClaimedForAsItHasRoom) {
 std::vector<std::string> taken(const std::deque<Subscription>& subscriptions) {
   std::vector<std::string> all;
   for (const auto& each : subscriptions) {
-    std::string topics = each.limited() != nullptr ? "limited:" : "shared:";
+    std::string topics = each.claims_streams() ? "streams of " : "";
+    topics += each.limited() != nullptr ? "limited:" : "shared:";
     for (const auto* topic : {"a", "b", "limited", "unknown"}) {
       if (each.takes(topic)) topics += std::string{" "} + topic;
     }
@@ -248,11 +249,13 @@ TEST(SubscriptionsOf, HandlersWithoutALimitShareOne) {
   handlers.add("b", ignore, {.max_attempts = 50});
   handlers.add("limited", ignore, {.concurrency = 1, .max_attempts = 7});
   const auto subscriptions = subscriptions_of(handlers, UnknownTopics::leave);
-  EXPECT_THAT(taken(subscriptions), ElementsAre("limited: limited", "shared: a b"));
+  EXPECT_THAT(taken(subscriptions), ElementsAre("limited: limited", "streams of limited: limited",
+                                                "shared: a b", "streams of shared: a b"));
   EXPECT_EQ(subscriptions[0].max_attempts(), 7);
-  EXPECT_EQ(subscriptions[1].max_attempts(), 50);
+  EXPECT_EQ(subscriptions[2].max_attempts(), 50);
   EXPECT_THAT(taken(subscriptions_of(handlers, UnknownTopics::abandon)),
-              ElementsAre("limited: limited", "shared: a b unknown"));
+              ElementsAre("limited: limited", "streams of limited: limited", "shared: a b unknown",
+                          "streams of shared: a b unknown"));
 }
 
 TEST(SubscriptionsOf, AHandlerOfAllOtherTopicsTakesTheRest) {
@@ -260,12 +263,14 @@ TEST(SubscriptionsOf, AHandlerOfAllOtherTopicsTakesTheRest) {
   free.add("limited", ignore, {.concurrency = 1});
   free.add_fallback(ignore, {});
   EXPECT_THAT(taken(subscriptions_of(free, UnknownTopics::leave)),
-              ElementsAre("limited: limited", "shared: a b unknown"));
+              ElementsAre("limited: limited", "streams of limited: limited", "shared: a b unknown",
+                          "streams of shared: a b unknown"));
   HandlerRegistry limited(10);
   limited.add("a", ignore, {});
   limited.add_fallback(ignore, {.concurrency = 2});
   EXPECT_THAT(taken(subscriptions_of(limited, UnknownTopics::leave)),
-              ElementsAre("limited: b limited unknown", "shared: a"));
+              ElementsAre("limited: b limited unknown", "streams of limited: b limited unknown",
+                          "shared: a", "streams of shared: a"));
 }
 
 }  // namespace
