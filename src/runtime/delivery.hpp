@@ -27,8 +27,8 @@ struct Delivery {
   std::atomic<bool> lease_lost{false};     // its transaction came too late
   std::atomic<bool> acked{false};          // by the handler's own transaction
   /// Of a stream: waits until the messages before it are settled. Called before the handler's
-  /// transaction begins.
-  std::function<void()> await_predecessors;
+  /// transaction begins. False: they were not, before the handler had to stop.
+  std::function<bool()> await_predecessors;
   /// The handler's own transaction has snoozed the message for this long. Written and read by the
   /// handler's thread.
   std::optional<std::chrono::milliseconds> comes_back_in;

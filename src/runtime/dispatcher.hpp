@@ -147,7 +147,7 @@ class Dispatcher final : public component::Service,
   /// The messages behind this one in its stream must not begin.
   void give_back_behind(const Delivery& delivery);
   void submit_next(const Delivery& delivery);
-  void await_predecessors(const Delivery& delivery);
+  bool await_predecessors(const Delivery& delivery);
   void drop(const DeliveryPtr& delivery);
   [[nodiscard]] Load load() const;
   void wake_fetcher();

@@ -73,7 +73,9 @@ bool Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
   }
   planner_.add(*delivery->subscription);
   if (delivery->claimed.message.stream) {
-    delivery->await_predecessors = [this, raw = delivery.get()] { await_predecessors(*raw); };
+    delivery->await_predecessors = [this, raw = delivery.get()] {
+      return await_predecessors(*raw);
+    };
   }
   if (lines_.admit(delivery)) held.push_back(delivery);
   return true;

@@ -2,6 +2,12 @@
 #include "runtime/dispatcher.hpp"
 
 namespace dovetail::runtime {
+namespace {
+
+/// How often a handler that waits for its predecessors looks whether it has to stop.
+constexpr std::chrono::milliseconds stop_look{20};
+
+}  // namespace
 
 // --- under the ledger's mutex
 
@@ -44,12 +50,15 @@ void Dispatcher::submit_next(const Delivery& delivery) {
 /// A message that is done with its handler's transaction must not be done before its predecessors:
 /// after a crash, they would be delivered behind it. On an engine with one writer, nobody can
 /// settle them while the transaction is open, so they are settled before it begins.
-void Dispatcher::await_predecessors(const Delivery& delivery) {
+bool Dispatcher::await_predecessors(const Delivery& delivery) {
   const auto& stream = *delivery.claimed.message.stream;
   std::unique_lock lock(ledger_.mutex);
-  while (ledger_.unsettled(stream) > 0 && clock().mono() < delivery.lease_end) {
-    clock().wait_until(state_.stream_settled, lock, delivery.lease_end);
+  while (ledger_.unsettled(stream) > 0) {
+    const auto now = clock().mono();
+    if (now >= delivery.lease_end || delivery.stop.stop_requested()) return false;
+    clock().wait_until(state_.stream_settled, lock, now + stop_look);
   }
+  return true;
 }
 
 }  // namespace dovetail::runtime

@@ -29,7 +29,9 @@ class Context final : public HandlerContext {
   [[nodiscard]] std::int64_t epoch() const override { return delivery_.claimed.claim.epoch; }
   [[nodiscard]] Transaction& transaction() override {
     if (!lent_) {
-      if (delivery_.await_predecessors) delivery_.await_predecessors();
+      if (delivery_.await_predecessors && !delivery_.await_predecessors()) {
+        throw std::runtime_error("the messages before this one in its stream are not settled");
+      }
       own_ = scope_.database.begin();
       if (scope_.database.transactions_exclude_writers()) hold_lease();
       lent_.emplace(std::make_unique<storage::LentTransaction>(*own_));

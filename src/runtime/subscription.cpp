@@ -102,7 +102,7 @@ PlannedClaim Subscription::begin_claim(std::size_t wanted, std::uint64_t trip, M
   } else {
     claim.after = marks_;
   }
-  claim.asks_next_due = !more_ || (claim.scans && !claims_streams());
+  claim.asks_next_due = !more_ || claim.scans;
   claim.look_at = has_marks_ ? look_at_once : first_look_at;
   claim.rung = std::exchange(rung_, false);
   if (now >= due_at_ && !goes_on) due_at_ = MonoTime::max();
@@ -122,7 +122,10 @@ void Subscription::cancel_claim(const PlannedClaim& claim) {
 void Subscription::move_marks(const PlannedClaim& claim, const storage::Claimed& claimed) {
   const bool saw_all = was_alone(claim) && !claimed.unfinished;
   storage::QueueMarks places{};
+  // A stream returns to the end of the line with each claim: the place of a claimed message says
+  // nothing.
   for (const auto& entry : claimed.entries) {
+    if (claims_streams()) break;
     const auto lane = lane_of(entry.claimed.message.priority);
     if (lane >= places.size() || places[lane]) continue;
     places[lane] = {.ready_at = entry.ready_at, .id = entry.claimed.claim.id.uuid(), .row = 0};
@@ -191,7 +194,7 @@ void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& 
                              const PollPace& pace, MonoTime sent_at, MonoTime now) {
   const bool full = is_full(claim, claimed);
   claiming_ -= claim.wanted;
-  if (!claims_streams()) move_marks(claim, claimed);
+  move_marks(claim, claimed);
   if (claimed.cut) note_cut(claim);
   if (claimed.next_due) {
     // Counted from when we asked: that is early rather than late.

@@ -54,8 +54,7 @@ class Subscription {
         kind_(kind),
         dormant_(kind == Kind::streams) {}
 
-  /// It claims messages of streams; see stream.hpp. Without marks: a claim removes the tickets that
-  /// it reads, and a stream returns to the line with each claim.
+  /// It claims messages of streams; see stream.hpp.
   [[nodiscard]] bool claims_streams() const { return kind_ == Kind::streams; }
   /// Nobody uses streams: no claims until wake().
   [[nodiscard]] bool is_dormant() const { return dormant_; }

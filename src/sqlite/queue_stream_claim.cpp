@@ -12,8 +12,6 @@ namespace {
 /// A message of priority p that makes its stream claimable has the lane p + 20.
 constexpr std::int64_t lowest_ticket_lane = 15;
 constexpr std::int64_t highest_ticket_lane = 25;
-/// How many tickets a claim reads at most, if their streams cannot be leased.
-constexpr std::int64_t looked_at = 10'000;
 /// Messages per stream, while many streams have work.
 constexpr std::size_t usual_run = 8;
 constexpr std::int64_t reaped_at_once = 100;
@@ -56,7 +54,7 @@ std::vector<QueueStreamClaim::Ticket> QueueStreamClaim::tickets(std::int64_t lan
   std::vector<Ticket> found;
   const auto most = static_cast<std::size_t>(order_.batch_size);
   auto cursor = context_.run(connection_, context_.sql.claim_streams_step_tickets);
-  cursor.bind(lane).bind(now_).bind(looked_at);
+  cursor.bind(lane).bind(now_);
   while (found.size() < most && cursor.step()) {
     if (order_.topics != nullptr && !order_.topics->takes(cursor.view(Column::topic))) continue;
     found.push_back({cursor.integer(Column::seq), cursor.text(Column::stream)});

@@ -142,6 +142,17 @@ TEST_P(StreamContract, AClaimTakesOnlyItsTopics) {
   EXPECT_THAT(payloads_of(claim_topic("a")), ElementsAre("3"));
 }
 
+TEST_P(StreamContract, ManyStreamsOfForeignTopicsHideNothing) {
+  std::vector<EnqueueRequest> requests;
+  for (int i = 0; i < 12'000; ++i) {
+    requests.push_back({.topic = "foreign", .stream = "foreign-" + std::to_string(i)});
+  }
+  outbox.enqueue_many(requests);
+  outbox.enqueue({.topic = "own", .payload = "1", .stream = "s"});
+  EXPECT_THAT(payloads_of(outbox.claim_streams({.owner = owner, .topics = {"own"}})),
+              ElementsAre("1"));
+}
+
 TEST_P(StreamContract, AClaimStaysWithinItsBytesAndLosesNothing) {
   put("a", std::string(600, 'x'));
   put("a", std::string(600, 'y'));

@@ -1,34 +1,42 @@
 -- Whether there is something to do in a database: for processes that look at many databases.
 --
--- Each look at an idle database opens a connection, whose plans are new. So the first statement is as simple as it can be, and
--- the second one is sent only when the first one has found something.
+-- Each look at an idle database opens a connection, whose plans are new. So the first statement is
+-- as simple as it can be, and the second one is sent only when the first one has found something.
 
 -- name: glance_any
 -- returns: outbox boolean, inbox boolean, timers boolean, jobs integer
--- Whether there are messages and timers that are not finished (null: none), and how long until a job is due, in microseconds.
--- The order makes large tables be searched by an index, also when most of their rows are dead.
-select coalesce((select true from {schema}.outbox where lane is not null order by lane, ready_at, id limit 1),
-                (select true from {schema}.outbox_stream where owner_token is not null order by lease_until limit 1)) as outbox,
-       coalesce((select true from {schema}.inbox where lane is not null order by lane, ready_at, id limit 1),
-                (select true from {schema}.inbox_stream where owner_token is not null order by lease_until limit 1)) as inbox,
-       (select true from {schema}.timers where lane is not null order by lane, ready_at, id limit 1) as timers,
-       (extract(epoch from (select min(wake_at) from {schema}.job where wake_at is not null) - {schema}.clock())
-          * 1000000)::bigint as jobs;
+-- Whether there are messages and timers that are not finished (null: none), and how long until a
+-- job is due, in microseconds. The order makes large tables be searched by an index, also when most
+-- of their rows are dead.
+select coalesce((select true from {schema}.outbox where lane is not null
+                  order by lane, ready_at, id limit 1),
+                (select true from {schema}.outbox_stream where owner_token is not null
+                  order by lease_until limit 1)) as outbox,
+       coalesce((select true from {schema}.inbox where lane is not null
+                  order by lane, ready_at, id limit 1),
+                (select true from {schema}.inbox_stream where owner_token is not null
+                  order by lease_until limit 1)) as inbox,
+       (select true from {schema}.timers where lane is not null
+         order by lane, ready_at, id limit 1) as timers,
+       (extract(epoch from (select min(wake_at) from {schema}.job where wake_at is not null)
+                             - {schema}.clock()) * 1000000)::bigint as jobs;
 
 -- name: glance
 -- returns: outbox integer, inbox integer, timers integer
--- How long until there is something to do, in microseconds from the database's now; zero or negative when there is. Only
--- messages of the topics $1 (outbox) and $2 (inbox) count; null: all topics. Messages of paused topics are left out once a claim
--- has put them aside. Of messages in progress, the end of their leases counts: among the first thousand of each lane, where the
--- oldest claims are, and of streams. Of the others, the first thousand of each lane are examined; when there are more, the next one counts
--- whatever its topic is.
--- The clock is volatile: it is read once, so that it is the same for all.
+-- How long until there is something to do, in microseconds from the database's now; zero or
+-- negative when there is. Only messages of the topics $1 (outbox) and $2 (inbox) count; null: all
+-- topics. Messages of paused topics are left out once a claim has put them aside. Of messages in
+-- progress, the end of their leases counts: among the first thousand of each lane, where the oldest
+-- claims are, and of streams. Of the others, the first thousand of each lane are examined; when
+-- there are more, the next one counts whatever its topic is. The clock is volatile: it is read
+-- once, so that it is the same for all.
 with now as materialized (select {schema}.clock() as at),
 lanes as (select generate_series(-5, 25) as lane),
 outbox_due as (
   select min(next.at) as at
     from lanes cross join now cross join lateral (
-           select least(min(f.ready_at) filter (where f.taken), case when count(*) = 1000 then max(f.ready_at) end) as at
+           select least(min(f.ready_at) filter (where f.taken),
+                        case when count(*) = 1000 then max(f.ready_at) end) as at
              from (select o.ready_at, $1::text[] is null or o.topic = any ($1::text[]) as taken
                      from {schema}.outbox o
                     where o.lane = lanes.lane and (o.lease_until is null or o.lease_until <= now.at)
@@ -43,7 +51,8 @@ outbox_due as (
 inbox_due as (
   select min(next.at) as at
     from lanes cross join now cross join lateral (
-           select least(min(f.ready_at) filter (where f.taken), case when count(*) = 1000 then max(f.ready_at) end) as at
+           select least(min(f.ready_at) filter (where f.taken),
+                        case when count(*) = 1000 then max(f.ready_at) end) as at
              from (select i.ready_at, $2::text[] is null or i.topic = any ($2::text[]) as taken
                      from {schema}.inbox i
                     where i.lane = lanes.lane and (i.lease_until is null or i.lease_until <= now.at)
@@ -56,10 +65,13 @@ inbox_due as (
                     order by i.ready_at, i.id limit 1000) h
             where h.taken and h.lease_until > now.at) next)
 select (extract(epoch from least((select at from outbox_due),
-                                 (select min(lease_until) from {schema}.outbox_stream where owner_token is not null))
+                                 (select min(lease_until) from {schema}.outbox_stream
+                                   where owner_token is not null))
                              - now.at) * 1000000)::bigint as outbox,
        (extract(epoch from least((select at from inbox_due),
-                                 (select min(lease_until) from {schema}.inbox_stream where owner_token is not null))
+                                 (select min(lease_until) from {schema}.inbox_stream
+                                   where owner_token is not null))
                              - now.at) * 1000000)::bigint as inbox,
-       (extract(epoch from (select timers_due from {schema}._schedule_next_due()) - now.at) * 1000000)::bigint as timers
+       (extract(epoch from (select timers_due from {schema}._schedule_next_due()) - now.at)
+          * 1000000)::bigint as timers
   from now;

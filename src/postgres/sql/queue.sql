@@ -1,109 +1,127 @@
 -- queues: outbox inbox timers
--- Messages of a queue, for each of the queues above. What each statement does is decided by the functions of the schema, which any language may
--- call (migrations/): here they are only called; but for what is done so often that a function would be felt.
+-- Messages of a queue, for each of the queues above. The functions of the schema (migrations/)
+-- contain the rules, and any language may call them. These statements call them, except for inserts
+-- that run so often that a function call would slow them down.
 
 -- name: {queue}_enqueue
 -- returns here: id uuid, stored boolean
 select id, stored
   from {schema}.{queue}_try_enqueue(
          message_id => $1::uuid, topic => $2::text, payload => $3::text, correlation_id => $4::text,
-         due_at => $5::timestamptz, headers => $6::jsonb, expires_at => $7::timestamptz, priority => $8::integer,
-         unique_key => $9::text, notify => $10::boolean, delay => $11::bigint * interval '1 microsecond',
-         stream => $12::text);
+         due_at => $5::timestamptz, headers => $6::jsonb, expires_at => $7::timestamptz,
+         priority => $8::integer, unique_key => $9::text, notify => $10::boolean,
+         delay => $11::bigint * interval '1 microsecond', stream => $12::text);
 
 -- name: {queue}_enqueue_step_fresh
--- A message whose id was drawn for this call, and that has no unique key: nothing can stand in its way.
-insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, headers, expires_at, lane, priority)
-values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::timestamptz, {schema}.clock()), $6::jsonb,
-        $7::timestamptz, $8::integer, $8::integer);
+-- A message whose id was generated for this call, without a unique key: no conflict is possible.
+insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, headers,
+                              expires_at, lane, priority)
+values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz,
+        greatest($5::timestamptz, {schema}.clock()), $6::jsonb, $7::timestamptz, $8::integer,
+        $8::integer);
 
 -- name: {queue}_enqueue_step_fresh_aloud
--- The same, and workers are told by the commit.
-insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, headers, expires_at, lane, priority)
-values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz, greatest($5::timestamptz, {schema}.clock()), $6::jsonb,
-        $7::timestamptz, $8::integer, $8::integer)
+-- The same, and the commit sends a NOTIFY.
+insert into {schema}.{queue} (id, topic, payload, correlation_id, due_at, ready_at, headers,
+                              expires_at, lane, priority)
+values ($1::uuid, $2::text, $3::text, $4::text, $5::timestamptz,
+        greatest($5::timestamptz, {schema}.clock()), $6::jsonb, $7::timestamptz, $8::integer,
+        $8::integer)
 returning {schema}._wake('{queue}');
 
 -- name: {queue}_enqueue_many
 -- returns here: place integer, existing_id uuid
 select place, existing_id
   from {schema}.{queue}_enqueue_many(
-         ids => $1::uuid[], topics => $2::text[], payloads => $3::text[], correlation_ids => $4::text[],
-         due_at => $5::timestamptz[], headers => $6::text[], expires_at => $7::timestamptz[], priorities => $8::bigint[],
-         unique_keys => $9::text[], fresh => $10::boolean, notify => $11::boolean, delays => $12::bigint[],
+         ids => $1::uuid[], topics => $2::text[], payloads => $3::text[],
+         correlation_ids => $4::text[], due_at => $5::timestamptz[], headers => $6::text[],
+         expires_at => $7::timestamptz[], priorities => $8::bigint[], unique_keys => $9::text[],
+         fresh => $10::boolean, notify => $11::boolean, delays => $12::bigint[],
          streams => $13::text[]);
 
 -- name: {queue}_enqueue_many_step_fresh
--- Fresh messages that are no more than this, of callers that share a transaction: without the function, some callers return sooner.
+-- Fresh messages with these columns only, of callers that share a transaction. It is faster than
+-- the function.
 insert into {schema}.{queue} (id, topic, payload, ready_at, created_at)
 select unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]), c.now, c.now
   from (select {schema}.clock() as now offset 0) as c;
 
 -- name: {queue}_enqueue_many_step_copy
--- For many fresh messages that are no more than this. The times are given, because a default that is computed for each row
--- would keep COPY from writing whole pages.
+-- For many fresh messages with these columns only. The times are given, because COPY does not write
+-- whole pages if a default is computed for each row.
 copy {schema}.{queue} (id, topic, payload, ready_at, created_at) from stdin (format binary);
 
 -- name: {queue}_claim
--- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
--- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, lease_until time
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time
+-- returns: due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer
+-- returns: lease_until time
 -- returns: ready_at time, lost_leases integer, row_at integer, cut boolean
-select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at, lost_leases, row_at, cut
+select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority,
+       attempts, claim_epoch, lease_until, ready_at, lost_leases, row_at, cut
   from {schema}.{queue}_claim(owner_token => $1::uuid, batch_size => $2::integer,
-                             lease => $3::bigint * interval '1 microsecond', max_attempts => $4::integer,
-                             after => $5::timestamptz[], after_ids => $6::uuid[], topics => $7::text[],
+                             lease => $3::bigint * interval '1 microsecond',
+                             max_attempts => $4::integer, after => $5::timestamptz[],
+                             after_ids => $6::uuid[], topics => $7::text[],
                              except_topics => $8::text[], max_bytes => $9::bigint);
 
 -- name: {queue}_claim_streams
--- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
--- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, lease_until time
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time
+-- returns: due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer
+-- returns: lease_until time
 -- returns: ready_at time, lost_leases integer, cut boolean, stream text, seq integer
 -- The worker applies the limit of attempts of each handler itself.
-select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at, lost_leases, cut, stream, seq
+select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority,
+       attempts, claim_epoch, lease_until, ready_at, lost_leases, cut, stream, seq
   from {schema}.{queue}_claim_streams(
-         owner_token => $1::uuid, batch_size => $2::integer, lease => $3::bigint * interval '1 microsecond',
-         max_attempts => $4::integer, after => $5::timestamptz[], after_ids => $6::uuid[], topics => $7::text[],
+         owner_token => $1::uuid, batch_size => $2::integer,
+         lease => $3::bigint * interval '1 microsecond', max_attempts => $4::integer,
+         after => $5::timestamptz[], after_ids => $6::uuid[], topics => $7::text[],
          except_topics => $8::text[], max_bytes => $9::bigint);
 
 -- name: {queue}_ack
-select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean,
-                           rows => $5::tid[]);
+select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[],
+                            keep => $4::boolean, rows => $5::tid[]);
 
 -- name: {queue}_ack_step_patient
--- The same, with a limit for locks: it holds until the transaction ends.
-select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean,
-                           rows => $5::tid[])
+-- The same, with a time limit for locks, which applies until the transaction ends.
+select {schema}.{queue}_ack(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[],
+                            keep => $4::boolean, rows => $5::tid[])
   from set_config('lock_timeout', $6::text, true);
 
 -- name: {queue}_ack_step_streams
--- Claims of which the worker knows that they belong to streams.
-select {schema}._{queue}_ack_streams(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], keep => $4::boolean);
+-- Claims that belong to streams.
+select {schema}._{queue}_ack_streams(owner_token => $1::uuid, ids => $2::uuid[],
+                                     epochs => $3::bigint[], keep => $4::boolean);
 
 -- name: {queue}_ack_step_lock
--- Before claims are settled in more than one way: all of them, in the order of their ids, and then what their ends touch.
-select cardinality({schema}._{queue}_lock_claims(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[])),
+-- Runs before claims are settled in several ways. Locks all their messages in the order of the ids,
+-- and then the rows that their ends change.
+select cardinality({schema}._{queue}_lock_claims(owner_token => $1::uuid, ids => $2::uuid[],
+                                                 epochs => $3::bigint[])),
        cardinality({schema}._{queue}_lock_ends(ids => $2::uuid[], wait => true));
 
 -- name: {queue}_ack_step_lock_timeout
--- For this transaction: how long its settlements wait for a lock.
+-- The time limit for locks of this transaction.
 select set_config('lock_timeout', $1::text, true);
 
 -- name: {queue}_ack_step_settleable
-select unnest({schema}._{queue}_settleable(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[]));
+select unnest({schema}._{queue}_settleable(owner_token => $1::uuid, ids => $2::uuid[],
+                                           epochs => $3::bigint[]));
 
 -- name: {queue}_absolve
 select {schema}._{queue}_absolve(ids => $1::uuid[]);
 
 -- name: {queue}_abandon
-select {schema}.{queue}_abandon(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text,
-                               delay => $5::bigint * interval '1 microsecond', max_attempts => $6::integer,
-                               on_stream_failure => $7::text);
+select {schema}.{queue}_abandon(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[],
+                                error => $4::text, delay => $5::bigint * interval '1 microsecond',
+                                max_attempts => $6::integer, on_stream_failure => $7::text);
 
 -- name: {queue}_fail
-select {schema}.{queue}_fail(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[], error => $4::text,
-                            charge => $5::integer, on_stream_failure => $6::text);
+select {schema}.{queue}_fail(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[],
+                             error => $4::text, charge => $5::integer,
+                             on_stream_failure => $6::text);
 
 -- name: {queue}_snooze
 select {schema}.{queue}_snooze(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[],
@@ -114,65 +132,81 @@ select {schema}.{queue}_renew(owner_token => $1::uuid, ids => $2::uuid[], epochs
                              lease => $4::bigint * interval '1 microsecond');
 
 -- name: {queue}_reap_expired
-select {schema}.{queue}_reap_expired(max_attempts => $1::integer, most => $2::integer, look_at => $3::integer);
+select {schema}.{queue}_reap_expired(max_attempts => $1::integer, most => $2::integer,
+                                     look_at => $3::integer);
 
 -- name: {queue}_next_due
 -- returns here: due_in integer, passed_to time, has_streams boolean
--- As a distance from the database's now: what waits for it has a clock of its own.
--- Beside it, what this claim will have seen all of when it ends: nobody still enqueues with a time before that, or the
--- next claim from the start of the queue finds it. While a topic is paused, a claim may have put aside its messages only.
-select (extract(epoch from {schema}.{queue}_next_due(topics => $1::text[], except_topics => $2::text[],
+-- due_in is the time from now, because the worker has a clock of its own. passed_to: the next claim
+-- may begin there. Transactions that commit later than three seconds after their enqueue are found
+-- by the next claim from the start of the queue. It is null while a topic is paused: the claim may
+-- have parked messages only. has_streams: there are streams with work, of any topic.
+select (extract(epoch from {schema}.{queue}_next_due(topics => $1::text[],
+                                                     except_topics => $2::text[],
                                                      streams => $3::boolean)
                              - {schema}.clock()) * 1000000)::bigint as due_in,
-       case when not exists (select from {schema}.{queue}_paused) then {schema}.clock() - interval '3 seconds' end as passed_to,
+       case when not exists (select from {schema}.{queue}_paused)
+            then {schema}.clock() - interval '3 seconds' end as passed_to,
        exists (select from {schema}.{queue} where lane >= 15)
-         or exists (select from {schema}.{queue}_stream where owner_token is not null) as has_streams;
+         or exists (select from {schema}.{queue}_stream
+                     where owner_token is not null) as has_streams;
 
 -- name: {queue}_clock
 select {schema}.clock();
 
 -- name: {queue}_counts
--- returns: ready integer, scheduled integer, in_progress integer, done integer, failed integer, paused integer
+-- returns: ready integer, scheduled integer, in_progress integer, done integer, failed integer
+-- returns: paused integer
 -- returns: oldest_due integer
-select ready, scheduled, in_progress, done, failed, paused, (extract(epoch from oldest_due) * 1000000)::bigint as oldest_due
+select ready, scheduled, in_progress, done, failed, paused,
+       (extract(epoch from oldest_due) * 1000000)::bigint as oldest_due
   from {schema}.{queue}_counts($1::bigint);
 
 -- name: {queue}_due_topics
 -- returns: topic text, seen integer, oldest_wait integer
 select topic, seen, (extract(epoch from oldest_wait) * 1000000)::bigint as oldest_wait
-  from {schema}._{queue}_due_topics(waiting => $1::bigint * interval '1 microsecond', look_at => $2::integer);
+  from {schema}._{queue}_due_topics(waiting => $1::bigint * interval '1 microsecond',
+                                    look_at => $2::integer);
 
 -- name: {queue}_has_work
 select exists (
   select from generate_series(5, -5, -1) as lanes(lane)
    cross join lateral (select from {schema}.{queue} o
-                        where o.lane = lanes.lane and o.ready_at <= (select {schema}.clock()) and o.topic = any ($1::text[])
+                        where o.lane = lanes.lane and o.ready_at <= (select {schema}.clock())
+                          and o.topic = any ($1::text[])
                         limit 1) found);
 
 -- name: {queue}_find
--- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time
+-- returns: due_at time
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, status integer
--- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer, unique_key text
+-- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer
+-- returns: unique_key text
 -- returns: next_attempt_at time, stream text
-select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc as due_at, expires_at, priority, retry_count as attempts,
-       claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at, stream
+select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc as due_at,
+       expires_at, priority, retry_count as attempts, claim_epoch, status, processed_at,
+       processed_by, last_error, past_attempts, unique_key, next_attempt_at, stream
   from {schema}.{queue}_messages where id = $1::uuid;
 
 -- name: {queue}_dead_letters
 -- returns: as {queue}_find
-select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz as next_attempt_at, stream
+select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at,
+       expires_at, priority, attempts, claim_epoch, status, processed_at, processed_by, last_error,
+       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream
   from {schema}.{queue}_archive
- where status = 3 and ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
+ where status = 3 and ($1::text is null or topic = $1)
+   and ($2::timestamptz is null or processed_at >= $2)
    and ($3::timestamptz is null or processed_at < $3) and ($4::uuid is null or id > $4)
  order by id limit $5::bigint;
 
 -- name: {queue}_dead_letters_newest
 -- returns: as {queue}_find
-select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       status, processed_at, processed_by, last_error, past_attempts, unique_key, null::timestamptz as next_attempt_at, stream
+select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at,
+       expires_at, priority, attempts, claim_epoch, status, processed_at, processed_by, last_error,
+       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream
   from {schema}.{queue}_archive
- where status = 3 and ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
+ where status = 3 and ($1::text is null or topic = $1)
+   and ($2::timestamptz is null or processed_at >= $2)
    and ($3::timestamptz is null or processed_at < $3) and ($4::uuid is null or id < $4)
  order by id desc limit $5::bigint;
 
@@ -181,9 +215,11 @@ select id, topic, null::text as payload, correlation_id, headers::text, created_
 -- The last row has no topic: it counts the dead letters that were read. The filter comes after that
 -- limit, so that a topic without dead letters does not read all those of the others.
 with newest as materialized (
-  select topic, last_error, processed_at from {schema}.{queue}_archive where status = 3 order by id desc limit $4::bigint
+  select topic, last_error, processed_at from {schema}.{queue}_archive where status = 3
+    order by id desc limit $4::bigint
 )
-(select topic, last_error, count(*) as letters, min(processed_at) as first_failed_at, max(processed_at) as last_failed_at
+(select topic, last_error, count(*) as letters, min(processed_at) as first_failed_at,
+        max(processed_at) as last_failed_at
    from newest
   where ($1::text is null or topic = $1) and ($2::timestamptz is null or processed_at >= $2)
     and ($3::timestamptz is null or processed_at < $3)
@@ -192,16 +228,20 @@ union all
 select null, null, count(*), null, null from newest;
 
 -- name: {queue}_replay
-select {schema}.{queue}_replay(ids => $1::uuid[], only_topic => $2::text, failed_after => $3::timestamptz,
-                              failed_before => $4::timestamptz, most => $5::integer);
+select {schema}.{queue}_replay(ids => $1::uuid[], only_topic => $2::text,
+                               failed_after => $3::timestamptz, failed_before => $4::timestamptz,
+                               most => $5::integer);
 
 -- name: {queue}_purge_failed
 select {schema}.{queue}_purge(with_status => 3, ids => $1::uuid[], only_topic => $2::text,
-                             finished_after => $3::timestamptz, finished_before => $4::timestamptz, most => $5::integer);
+                             finished_after => $3::timestamptz, finished_before => $4::timestamptz,
+                             most => $5::integer);
 
 -- name: {queue}_purge_done
-select {schema}.{queue}_purge(with_status => 2, finished_before => {schema}.clock() - $1::bigint * interval '1 microsecond',
-                             most => $2::integer);
+select {schema}.{queue}_purge(
+         with_status => 2,
+         finished_before => {schema}.clock() - $1::bigint * interval '1 microsecond',
+         most => $2::integer);
 
 -- name: {queue}_pause
 select {schema}.{queue}_pause(topic => $1::text);
@@ -217,10 +257,13 @@ select {schema}.{queue}_unpark(topic => $1::text, most => $2::integer);
 select topic, paused_at from {schema}.{queue}_paused order by topic;
 
 -- name: {queue}_streams
--- returns: stream text, state integer, messages integer, head_id uuid, head_topic text, head_attempts integer
--- returns: next_attempt_at time, last_error text, blocked_at time, owner_token uuid, lease_until time
-select stream, case state when 'ready' then 0 when 'leased' then 1 else 2 end as state, messages, head_id, head_topic,
-       coalesce(head_attempts, 0) as head_attempts, next_attempt_at, last_error, blocked_at, owner_token, lease_until
+-- returns: stream text, state integer, messages integer, head_id uuid, head_topic text
+-- returns: head_attempts integer
+-- returns: next_attempt_at time, last_error text, blocked_at time, owner_token uuid
+-- returns: lease_until time
+select stream, case state when 'ready' then 0 when 'leased' then 1 else 2 end as state, messages,
+       head_id, head_topic, coalesce(head_attempts, 0) as head_attempts, next_attempt_at,
+       last_error, blocked_at, owner_token, lease_until
   from {schema}.{queue}_streams
  where ($1::text is null or stream > $1 collate "C") and (not $2::boolean or state = 'blocked')
  order by stream collate "C" limit $3::bigint;
@@ -228,10 +271,13 @@ select stream, case state when 'ready' then 0 when 'leased' then 1 else 2 end as
 -- name: {queue}_stream_find
 -- returns: as {queue}_streams
 select $1::text as stream,
-       case when s.blocked_at is not null then 2 when s.owner_token is not null then 1 else 0 end as state,
-       (select count(*) from (select from {schema}.{queue} o where o.stream = $1::text limit 1000) found) as messages,
-       f.id as head_id, f.topic as head_topic, f.attempts as head_attempts, f.ready_at as next_attempt_at, f.last_error,
-       s.blocked_at, s.owner_token, s.lease_until
+       case when s.blocked_at is not null then 2
+            when s.owner_token is not null then 1 else 0 end as state,
+       (select count(*) from (select from {schema}.{queue} o
+                               where o.stream = $1::text limit 1000) found) as messages,
+                               f.id as head_id, f.topic as head_topic, f.attempts as head_attempts,
+                               f.ready_at as next_attempt_at, f.last_error, s.blocked_at,
+                               s.owner_token, s.lease_until
   from (select o.id, o.topic, o.attempts, o.ready_at, o.last_error from {schema}.{queue} o
          where o.stream = $1::text order by o.seq limit 1) f
   left join {schema}.{queue}_stream s on s.stream = $1::text;

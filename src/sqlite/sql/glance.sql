@@ -2,8 +2,8 @@
 
 -- name: glance_any
 -- returns: outbox boolean, inbox boolean, timers boolean, jobs integer
--- Whether there are messages and timers that are not finished (null: none), and how long until a job is due, in microseconds
--- from now (?1).
+-- Whether there are messages and timers that are not finished (null: none), and how long until a
+-- job is due, in microseconds from now (?1).
 select (select 1 from {schema}_outbox where status = 0 limit 1) as outbox,
        (select 1 from {schema}_inbox where status = 0 limit 1) as inbox,
        (select 1 from {schema}_timers where status = 0 limit 1) as timers,
@@ -11,18 +11,20 @@ select (select 1 from {schema}_outbox where status = 0 limit 1) as outbox,
 
 -- name: glance
 -- returns: outbox integer, inbox integer, timers integer
--- How long until there is something to do, in microseconds from now (?1); zero or negative when there is. Only messages of the
--- topics ?2 (outbox) and ?3 (inbox) count, JSON arrays; null: all topics. Messages of paused topics are left out once a claim has
--- put them aside. Of messages in progress, the end of their leases counts: among the first thousand of each lane, where the
--- oldest claims are, and of streams. Of the others, the first thousand of each lane are examined; when there are more, the next one counts
--- whatever its topic is.
+-- How long until there is something to do, in microseconds from now (?1); zero or negative when
+-- there is. Only messages of the topics ?2 (outbox) and ?3 (inbox) count, JSON arrays; null: all
+-- topics. Messages of paused topics are left out once a claim has put them aside. Of messages in
+-- progress, the end of their leases counts: among the first thousand of each lane, where the oldest
+-- claims are, and of streams. Of the others, the first thousand of each lane are examined; when
+-- there are more, the next one counts whatever its topic is.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5),
                             (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25)),
 outbox_due(at) as (
   select (select min(at)
             from (select ready_at as at
                     from (select ready_at, topic from {schema}_outbox
-                           where status = 0 and lane = lanes.lane and lease_until <= ?1 order by ready_at limit 1000)
+                           where status = 0 and lane = lanes.lane and lease_until <= ?1
+                           order by ready_at limit 1000)
                    where ?2 is null or topic in (select value from json_each(?2))
                   union all
                   select ready_at
@@ -32,14 +34,17 @@ outbox_due(at) as (
                   union all
                   select lease_until
                     from (select lease_until, topic from {schema}_outbox
-                           where status = 0 and lane = lanes.lane and ready_at <= ?1 order by ready_at limit 1000)
-                   where lease_until > ?1 and (?2 is null or topic in (select value from json_each(?2)))))
+                           where status = 0 and lane = lanes.lane and ready_at <= ?1
+                           order by ready_at limit 1000)
+                   where lease_until > ?1
+                     and (?2 is null or topic in (select value from json_each(?2)))))
     from lanes),
 inbox_due(at) as (
   select (select min(at)
             from (select ready_at as at
                     from (select ready_at, topic from {schema}_inbox
-                           where status = 0 and lane = lanes.lane and lease_until <= ?1 order by ready_at limit 1000)
+                           where status = 0 and lane = lanes.lane and lease_until <= ?1
+                           order by ready_at limit 1000)
                    where ?3 is null or topic in (select value from json_each(?3))
                   union all
                   select ready_at
@@ -49,15 +54,20 @@ inbox_due(at) as (
                   union all
                   select lease_until
                     from (select lease_until, topic from {schema}_inbox
-                           where status = 0 and lane = lanes.lane and ready_at <= ?1 order by ready_at limit 1000)
-                   where lease_until > ?1 and (?3 is null or topic in (select value from json_each(?3)))))
+                           where status = 0 and lane = lanes.lane and ready_at <= ?1
+                           order by ready_at limit 1000)
+                   where lease_until > ?1
+                     and (?3 is null or topic in (select value from json_each(?3)))))
     from lanes)
 select (select min(at) from (select at from outbox_due
                              union all
-                             select lease_until from {schema}_outbox_stream where lease_until > 0)) - ?1 as outbox,
-       (select min(at) from (select at from inbox_due
+                             select lease_until from {schema}_outbox_stream
+                               where lease_until > 0)) - ?1 as outbox,
+                               (select min(at) from (select at from inbox_due
                              union all
-                             select lease_until from {schema}_inbox_stream where lease_until > 0)) - ?1 as inbox,
-       (select min((select ready_at from {schema}_timers
-                     where status = 0 and lane = lanes.lane and lease_until <= ?1 order by ready_at limit 1))
+                             select lease_until from {schema}_inbox_stream
+                               where lease_until > 0)) - ?1 as inbox,
+                               (select min((select ready_at from {schema}_timers
+                     where status = 0 and lane = lanes.lane and lease_until <= ?1
+                     order by ready_at limit 1))
           from lanes) - ?1 as timers;

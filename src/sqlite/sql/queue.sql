@@ -1,39 +1,42 @@
 -- queues: outbox inbox timers
--- Messages of a queue, for each of the queues above. Times are microseconds since 1970; the time that decides is bound by the store, from the
--- one clock of this machine. A block named <statement>_step_<name> is a step of that statement.
+-- Messages of a queue, for each of the queues above. Times are microseconds since 1970. The store
+-- binds the current time. A block named <statement>_step_<name> is a step of that statement.
 --
--- `or fail` in statements that write many rows: without it SQLite copies every page that such a statement is going to change to a file, in
--- order to undo that one alone when a constraint fails. What they write was checked before; if one failed, our transaction is undone, and a
--- caller's is marked as failed.
+-- Statements that write many rows use `or fail`. Without it, SQLite copies every page that such a
+-- statement changes to a file, so that it can undo this statement alone if a constraint fails. The
+-- values were checked before. If a constraint failed nevertheless, our transaction is rolled back,
+-- and a caller's transaction is marked as failed.
 
 -- name: {queue}_enqueue
--- Stores nothing when its id or its unique key is there already.
-insert into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
-                             priority, unique_key, stream)
+-- Stores nothing if the id or the unique key exists.
+insert into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at,
+                              headers, expires_at, lane, priority, unique_key, stream)
 values (?1, ?2, ?3, ?4, ?5, max(coalesce(?5, ?10), ?10), ?10, ?6, ?7,
         case when ?11 is null then ?8
-             when exists (select 1 from {schema}_{queue} where stream = ?11 and status = 0) then -101
+             when exists (select 1 from {schema}_{queue}
+                           where stream = ?11 and status = 0) then -101
              else ?8 + 20 end,
         ?8, ?9, ?11)
 on conflict do nothing;
 
 -- name: {queue}_enqueue_step_existing
--- The message that is there instead.
+-- The existing message.
 select id from {schema}_{queue} where id = ?1
 union all
 select id from {schema}_{queue} where unique_key = ?2 and status = 0
  limit 1;
 
 -- name: {queue}_enqueue_many
--- For ids that were drawn for this very call, and no unique keys: nothing can be in the way.
-insert into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
-                             priority)
+-- For messages with ids that were generated for this call, without unique keys: no conflict is
+-- possible.
+insert into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at,
+                              headers, expires_at, lane, priority)
 values (?2, ?3, ?4, ?5, ?6, max(coalesce(?6, ?1), ?1), ?1, ?7, ?8, ?9, ?9);
 
 -- name: {queue}_enqueue_many_step_eight
--- The same for eight: a third of what one costs is the statement's beginning and end.
-insert or fail into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at, created_at, headers, expires_at, lane,
-                             priority)
+-- The same for eight messages. Starting and ending a statement is a third of the cost of one row.
+insert or fail into {schema}_{queue} (id, topic, payload, correlation_id, due_at, ready_at,
+                                      created_at, headers, expires_at, lane, priority)
 values (?2, ?3, ?4, ?5, ?6, max(coalesce(?6, ?1), ?1), ?1, ?7, ?8, ?9, ?9),
        (?10, ?11, ?12, ?13, ?14, max(coalesce(?14, ?1), ?1), ?1, ?15, ?16, ?17, ?17),
        (?18, ?19, ?20, ?21, ?22, max(coalesce(?22, ?1), ?1), ?1, ?23, ?24, ?25, ?25),
@@ -44,49 +47,58 @@ values (?2, ?3, ?4, ?5, ?6, max(coalesce(?6, ?1), ?1), ?1, ?7, ?8, ?9, ?9),
        (?58, ?59, ?60, ?61, ?62, max(coalesce(?62, ?1), ?1), ?1, ?63, ?64, ?65, ?65);
 
 -- name: {queue}_claim
--- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
--- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, lease_until time
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time
+-- returns: due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer
+-- returns: lease_until time
 -- returns: ready_at time, lost_leases integer, row_at integer, cut boolean
--- One lane's messages that are due, or whose leases expired, from a mark on. The store decides what becomes of each.
--- Messages of topics that the claim does not take come without their payloads: SQLite does not read those then.
--- ?5 is one topic that the claim takes; null: it takes all. ?6 holds more topics as a JSON array; with ?7, it takes all
--- topics but those.
+-- The due messages of one lane that are not leased, from a mark on. The store decides which of them
+-- it claims. Messages of topics that the claim does not take have no payload, so that SQLite does
+-- not read it. ?5 is one topic that the claim takes; null: it takes all. ?6 has more topics as a
+-- JSON array; with ?7, the claim takes all topics except those.
 select id, topic,
        case when ?5 is null or topic = ?5 then payload
-            when ?6 is not null and (topic in (select value from json_each(?6))) <> ?7 then payload end as payload,
-       correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, lease_until, ready_at,
-       lost_leases, seq as row_at, 0 as cut
+            when ?6 is not null and (topic in (select value from json_each(?6))) <> ?7
+              then payload end as payload,
+       correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
+       lease_until, ready_at, lost_leases, seq as row_at, 0 as cut
   from {schema}_{queue}
- where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
+ where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3
+   and (ready_at > ?3 or seq > ?4)
    and lease_until <= ?2
  order by ready_at, seq;
 
 -- name: {queue}_claim_step_bound
 -- returns: ready_at time, row_at integer
--- How far a look at so many messages reaches. The index alone answers it.
+-- The place of the ?5-th message. Only the index is read.
 select ready_at, seq as row_at from {schema}_{queue}
- where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
+ where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3
+   and (ready_at > ?3 or seq > ?4)
  order by ready_at, seq limit 1 offset ?5;
 
 -- name: {queue}_claim_step_leap
 -- returns: row_at integer, ready_at time
--- A look at many messages, up to the bound ?2, ?5. ?7 holds the topics as a JSON array; with ?8 all others are meant.
+-- Searches many messages, up to the bound ?2, ?5. ?7 has the topics as a JSON array; with ?8, all
+-- topics except those.
 select seq as row_at, ready_at from {schema}_{queue}
- where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3 and (ready_at > ?3 or seq > ?4)
-   and (ready_at < ?2 or seq <= ?5) and (topic in (select value from json_each(?7))) <> ?8 and lease_until <= ?6
+ where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3
+   and (ready_at > ?3 or seq > ?4)
+   and (ready_at < ?2 or seq <= ?5) and (topic in (select value from json_each(?7))) <> ?8
+   and lease_until <= ?6
  order by ready_at, seq limit ?9;
 
 -- name: {queue}_claim_step_rows
 -- returns: as {queue}_claim
--- Rows that the leap found, without a gap.
-select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at, lost_leases, seq as row_at, 0 as cut
+-- Consecutive rows that the leap has found.
+select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority,
+       attempts, claim_epoch, lease_until, ready_at, lost_leases, seq as row_at, 0 as cut
   from {schema}_{queue} where seq between ?1 and ?2 order by seq;
 
 -- name: {queue}_claim_step_lease
--- A run of rows without a gap: what was enqueued together is claimed together, and most of what a statement of one row
--- costs is its beginning and end.
-update or fail {schema}_{queue} set owner_token = ?1, claim_epoch = claim_epoch + 1, lease_until = ?2
+-- Leases consecutive rows. Messages that are enqueued together are usually claimed together, and
+-- starting and ending a statement is most of the cost of one row.
+update or fail {schema}_{queue} 
+   set owner_token = ?1, claim_epoch = claim_epoch + 1, lease_until = ?2
  where seq between ?3 and ?4;
 
 -- name: {queue}_claim_step_next_lane
@@ -96,27 +108,31 @@ select max(lane) from {schema}_{queue} where status = 0 and lane < ?1 and lane >
 update {schema}_{queue} set lane = -100 where seq = ?1;
 
 -- name: {queue}_claim_streams
--- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
--- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, lease_until time
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time
+-- returns: due_at time
+-- returns: expires_at time, priority integer, attempts integer, claim_epoch integer
+-- returns: lease_until time
 -- returns: ready_at time, lost_leases integer, cut boolean, stream text, seq integer
 -- The first messages of one stream. The store decides how many of them it leases.
-select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at, lost_leases, 0 as cut, stream, seq
+select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority,
+       attempts, claim_epoch, lease_until, ready_at, lost_leases, 0 as cut, stream, seq
   from {schema}_{queue} where stream = ?1 and status = 0 order by seq limit ?2;
 
 -- name: {queue}_claim_streams_step_tickets
 -- returns: seq integer, topic text, stream text
 select seq, topic, stream from {schema}_{queue}
- where status = 0 and lane = ?1 and ready_at <= ?2 order by ready_at, seq limit ?3;
+ where status = 0 and lane = ?1 and ready_at <= ?2 order by ready_at, seq;
 
 -- name: {queue}_claim_streams_step_epoch
 update {schema}_{queue}_stream_epoch set epoch = epoch + 1 returning epoch;
 
 -- name: {queue}_claim_streams_step_lease
-insert into {schema}_{queue}_stream (stream, epoch, run_to, unsettled, lease_until, owner_token, lease)
+insert into {schema}_{queue}_stream (stream, epoch, run_to, unsettled, lease_until, owner_token,
+                                     lease)
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
 on conflict (stream) do update
-   set epoch = excluded.epoch, lease = excluded.lease, run_to = excluded.run_to, unsettled = excluded.unsettled, lease_until = excluded.lease_until,
+   set epoch = excluded.epoch, lease = excluded.lease, run_to = excluded.run_to,
+       unsettled = excluded.unsettled, lease_until = excluded.lease_until,
        owner_token = excluded.owner_token;
 
 -- name: {queue}_claim_streams_step_lane
@@ -136,33 +152,39 @@ update {schema}_{queue} set attempts = attempts + 1, lost_leases = min(lost_leas
 -- returns: due_in integer, has_streams integer
 with lanes(lane) as (values (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25))
 select min(coalesce(min((select min(ready_at) from {schema}_{queue}
-                          where status = 0 and lane = lanes.lane and ready_at > ?1)), ?1 + 86400000000),
-           coalesce((select min(lease_until) from {schema}_{queue}_stream where lease_until > 0), ?1 + 86400000000)) - ?1 as due_in,
-       exists (select 1 from {schema}_{queue} where status = 0 and lane >= 15)
+                          where status = 0 and lane = lanes.lane and ready_at > ?1)),
+                          ?1 + 86400000000), coalesce((select min(lease_until)
+                                                         from {schema}_{queue}_stream
+                                                           where lease_until > 0),
+                                                           ?1 + 86400000000)) - ?1 as due_in,
+                                                           exists (select 1 from {schema}_{queue}
+                                                                    where status = 0 and lane >= 15)
          or exists (select 1 from {schema}_{queue}_stream where lease_until > 0) as has_streams
   from lanes;
 
 -- name: {queue}_ack
--- What a claim may do, it may do to a row that is this owner's, of this epoch, within its lease.
+-- This owner must hold the message, with this epoch and an unexpired lease.
 update {schema}_{queue} set status = 1, processed_at = ?4, lease_until = -9000000000000000000
  where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
 -- name: {queue}_ack_step_run
--- A run of rows without a gap, all of one epoch; ?6 holds their ids, one after the other.
-update or fail {schema}_{queue} set status = 1, processed_at = ?1, lease_until = -9000000000000000000
+-- Consecutive rows of one epoch. ?6 has their ids, one after the other.
+update or fail {schema}_{queue} set status = 1, processed_at = ?1,
+lease_until = -9000000000000000000
  where seq between ?3 and ?4 and claim_epoch = ?5 and owner_token = ?2 and lease_until > ?1
    and id = substr(?6, (seq - ?3) * 16 + 1, 16);
 
 -- name: {queue}_ack_step_many
--- Sixteen claims at a time, or fewer with the rest null.
-update or fail {schema}_{queue} set status = 1, processed_at = ?1, lease_until = -9000000000000000000
+-- Up to sixteen claims; the other parameters are null.
+update or fail {schema}_{queue} set status = 1, processed_at = ?1,
+lease_until = -9000000000000000000
  where id in (?3, ?5, ?7, ?9, ?11, ?13, ?15, ?17, ?19, ?21, ?23, ?25, ?27, ?29, ?31, ?33)
    and owner_token = ?2 and lease_until > ?1
    and claim_epoch = case id
-                    when ?3 then ?4 when ?5 then ?6 when ?7 then ?8 when ?9 then ?10 when ?11 then ?12
-                    when ?13 then ?14 when ?15 then ?16 when ?17 then ?18 when ?19 then ?20 when ?21 then ?22
-                    when ?23 then ?24 when ?25 then ?26 when ?27 then ?28 when ?29 then ?30 when ?31 then ?32
-                    when ?33 then ?34 end;
+         when ?3 then ?4 when ?5 then ?6 when ?7 then ?8 when ?9 then ?10 when ?11 then ?12
+         when ?13 then ?14 when ?15 then ?16 when ?17 then ?18 when ?19 then ?20 when ?21 then ?22
+         when ?23 then ?24 when ?25 then ?26 when ?27 then ?28 when ?29 then ?30 when ?31 then ?32
+         when ?33 then ?34 end;
 
 -- name: {queue}_ack_step_forget_run
 delete from {schema}_{queue}
@@ -174,39 +196,44 @@ delete from {schema}_{queue}
  where id in (?3, ?5, ?7, ?9, ?11, ?13, ?15, ?17, ?19, ?21, ?23, ?25, ?27, ?29, ?31, ?33)
    and owner_token = ?2 and lease_until > ?1
    and claim_epoch = case id
-                    when ?3 then ?4 when ?5 then ?6 when ?7 then ?8 when ?9 then ?10 when ?11 then ?12
-                    when ?13 then ?14 when ?15 then ?16 when ?17 then ?18 when ?19 then ?20 when ?21 then ?22
-                    when ?23 then ?24 when ?25 then ?26 when ?27 then ?28 when ?29 then ?30 when ?31 then ?32
-                    when ?33 then ?34 end;
+         when ?3 then ?4 when ?5 then ?6 when ?7 then ?8 when ?9 then ?10 when ?11 then ?12
+         when ?13 then ?14 when ?15 then ?16 when ?17 then ?18 when ?19 then ?20 when ?21 then ?22
+         when ?23 then ?24 when ?25 then ?26 when ?27 then ?28 when ?29 then ?30 when ?31 then ?32
+         when ?33 then ?34 end;
 
 -- name: {queue}_ack_step_forget
 -- The same without history.
-delete from {schema}_{queue} where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
+delete from {schema}_{queue}
+  where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
 -- name: {queue}_ack_step_stream
 -- A message whose stream is this owner's.
-update {schema}_{queue} as m set status = 1, processed_at = ?4, owner_token = ?1, claim_epoch = ?3, lane = -101
+update {schema}_{queue} as m set status = 1, processed_at = ?4, owner_token = ?1, claim_epoch = ?3,
+lane = -101
  where m.id = ?2 and m.status = 0
    and exists (select 1 from {schema}_{queue}_stream as s
-                where s.stream = m.stream and s.owner_token = ?1 and s.epoch = ?3 and s.lease_until > ?4 and m.seq <= s.run_to)
+                where s.stream = m.stream and s.owner_token = ?1 and s.epoch = ?3
+                  and s.lease_until > ?4 and m.seq <= s.run_to)
 returning stream;
 
 -- name: {queue}_ack_step_forget_stream
 delete from {schema}_{queue} as m
  where m.id = ?2 and m.status = 0
    and exists (select 1 from {schema}_{queue}_stream as s
-                where s.stream = m.stream and s.owner_token = ?1 and s.epoch = ?3 and s.lease_until > ?4 and m.seq <= s.run_to)
+                where s.stream = m.stream and s.owner_token = ?1 and s.epoch = ?3
+                  and s.lease_until > ?4 and m.seq <= s.run_to)
 returning stream;
 
 -- name: {queue}_ack_step_claimed_stream
 -- returns: seq integer, attempts integer, stream text
 select m.seq, m.attempts, m.stream from {schema}_{queue} as m
   join {schema}_{queue}_stream as s on s.stream = m.stream
- where m.id = ?2 and m.status = 0 and s.owner_token = ?1 and s.epoch = ?3 and s.lease_until > ?4 and m.seq <= s.run_to;
+ where m.id = ?2 and m.status = 0 and s.owner_token = ?1 and s.epoch = ?3 and s.lease_until > ?4
+   and m.seq <= s.run_to;
 
 -- name: {queue}_ack_step_count_down
--- A handler's transaction extends the lease for as long as it may last. The lease of the messages that follow is as long as
--- usual.
+-- A handler's transaction extends the lease for as long as it may last. The lease of the messages
+-- that follow is as long as usual.
 update {schema}_{queue}_stream
    set unsettled = unsettled - ?2, lease_until = min(lease_until, ?3 + lease)
  where stream = ?1 returning unsettled;
@@ -220,9 +247,11 @@ update {schema}_{queue}_stream
  where stream = ?1;
 
 -- name: {queue}_ack_step_ticket
--- Makes the first message of a stream a ticket, unless it is parked, or the stream is leased or blocked.
+-- Makes the first message of a stream a ticket, unless it is parked, or the stream is leased or
+-- blocked.
 update {schema}_{queue} set lane = priority + 20, ready_at = max(ready_at, ?2)
- where seq = (select min(seq) from {schema}_{queue} where stream = ?1 and status = 0) and lane = -101
+ where seq = (select min(seq) from {schema}_{queue} where stream = ?1 and status = 0)
+   and lane = -101
    and not exists (select 1 from {schema}_{queue}_stream where stream = ?1);
 
 -- name: {queue}_ack_step_renew_stream
@@ -239,8 +268,9 @@ on conflict (stream) do update set blocked_at = excluded.blocked_at;
 
 -- name: {queue}_fail_step_skip_order
 update {schema}_{queue}
-   set stream = null, lane = priority, lost_leases = 0, past_attempts = past_attempts + attempts + ?2, attempts = 0,
-       ready_at = ?4, last_error = coalesce(?3, last_error)
+   set stream = null, lane = priority, lost_leases = 0,
+       past_attempts = past_attempts + attempts + ?2, attempts = 0, ready_at = ?4,
+       last_error = coalesce(?3, last_error)
  where seq = ?1;
 
 -- name: {queue}_absolve
@@ -254,25 +284,28 @@ update {schema}_{queue}
 
 -- name: {queue}_abandon_step_claimed
 -- returns: seq integer, attempts integer
-select seq, attempts from {schema}_{queue} where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
+select seq, attempts from {schema}_{queue}
+  where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
 
 -- name: {queue}_fail
 update {schema}_{queue}
-   set status = 3, processed_at = ?2, attempts = attempts + ?3, last_error = coalesce(?4, last_error),
-       owner_token = coalesce(?5, zeroblob(16)), lease_until = -9000000000000000000,
+   set status = 3, processed_at = ?2, attempts = attempts + ?3,
+       last_error = coalesce(?4, last_error), owner_token = coalesce(?5, zeroblob(16)),
+       lease_until = -9000000000000000000,
        lane = case when stream is null then priority else -101 end
  where seq = ?1
 returning id, stream;
 
 -- name: {queue}_snooze
-update {schema}_{queue} set lease_until = -9000000000000000000, ready_at = coalesce(?2, ready_at) where seq = ?1;
+update {schema}_{queue} set lease_until = -9000000000000000000, ready_at = coalesce(?2, ready_at)
+  where seq = ?1;
 
 -- name: {queue}_renew
 update {schema}_{queue} set lease_until = ?2 where seq = ?1;
 
 -- name: {queue}_reap_expired
 -- returns here: as {queue}_abandon_step_claimed
--- Among the first of one lane: what is in progress stands near the front.
+-- Searches the first messages of one lane: leased messages are near the front.
 select seq, attempts
   from (select seq, attempts, lease_until from {schema}_{queue}
          where status = 0 and lane = ?1 and ready_at <= ?2 order by ready_at, seq limit ?4)
@@ -280,21 +313,23 @@ select seq, attempts
 
 -- name: {queue}_reap_expired_step_release
 update {schema}_{queue}
-   set lease_until = -9000000000000000000, attempts = attempts + 1, lost_leases = min(lost_leases + 1, 1000)
+   set lease_until = -9000000000000000000, attempts = attempts + 1,
+       lost_leases = min(lost_leases + 1, 1000)
  where seq = ?1;
 
 -- name: {queue}_next_due_step_lane
 -- returns: due_in integer, topic text
--- Of one lane, with their topics: where a claim takes only some of them.
+-- The next messages of one lane with their topics, for a claim that takes only some topics.
 select ready_at - ?2 as due_in, topic from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at > ?2 and ready_at < ?2 + 86400000000
  order by ready_at limit ?3;
 
 -- name: {queue}_next_due
--- As a distance from now.
+-- The time from now.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5))
 select min((select min(ready_at) from {schema}_{queue}
-             where status = 0 and lane = lanes.lane and ready_at > ?1 and ready_at < ?1 + 86400000000)) - ?1
+             where status = 0 and lane = lanes.lane and ready_at > ?1
+               and ready_at < ?1 + 86400000000)) - ?1
   from lanes;
 
 -- name: {queue}_next_due_step_has_streams
@@ -316,19 +351,21 @@ select (select max(seq) from {schema}_{queue}) as newest,
 select ?1;
 
 -- name: {queue}_counts
--- returns: ready integer, scheduled integer, in_progress integer, done integer, failed integer, paused integer
+-- returns: ready integer, scheduled integer, in_progress integer, done integer, failed integer
+-- returns: paused integer
 -- returns: oldest_due integer
--- Never counts further than ?1, lane by lane: neither what is scheduled nor what is finished makes it slow.
+-- Counts up to ?1 in each lane, so neither scheduled nor finished messages make it slow.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5)),
 counted(due, leased, scheduled, oldest) as materialized (
   select (select count(*) from (select 1 from {schema}_{queue}
-                                 where status = 0 and lane = lanes.lane and ready_at <= ?2 limit ?1)),
-         (select count(*) from (select lease_until from {schema}_{queue}
+                                 where status = 0 and lane = lanes.lane and ready_at <= ?2
+                                 limit ?1)), (select count(*)
+                                                from (select lease_until from {schema}_{queue}
                                  where status = 0 and lane = lanes.lane and ready_at <= ?2 limit ?1)
            where lease_until > 0),
          (select count(*) from (select 1 from {schema}_{queue}
-                                 where status = 0 and lane = lanes.lane and ready_at > ?2 limit ?1)),
-         (select ready_at from {schema}_{queue}
+                                 where status = 0 and lane = lanes.lane and ready_at > ?2
+                                 limit ?1)), (select ready_at from {schema}_{queue}
            where status = 0 and lane = lanes.lane and lease_until < 0 and ready_at <= ?2
            order by ready_at limit 1)
     from lanes
@@ -338,9 +375,11 @@ streams(unsettled, scheduled, waiting) as materialized (
   select unsettled, scheduled, max(total - unsettled - scheduled, 0)
     from (select coalesce((select sum(unsettled) from {schema}_{queue}_stream), 0) as unsettled,
                  (select count(*) from (select 1 from {schema}_{queue}
-                                         where status = 0 and lane between 15 and 25 and ready_at > ?2 limit ?1)) as scheduled,
-                 (select count(*) from (select 1 from {schema}_{queue}
-                                         where stream is not null and status = 0 and lane <> -100 limit ?1)) as total)
+                                         where status = 0 and lane between 15 and 25
+                                           and ready_at > ?2 limit ?1)) as scheduled,
+                                           (select count(*) from (select 1 from {schema}_{queue}
+                                         where stream is not null and status = 0 and lane <> -100
+                                         limit ?1)) as total)
 )
 select min((select sum(due - leased) from counted) + (select waiting from streams), ?1) as ready,
        min((select sum(scheduled) from counted) + (select scheduled from streams), ?1) as scheduled,
@@ -352,8 +391,8 @@ select min((select sum(due - leased) from counted) + (select waiting from stream
 
 -- name: {queue}_due_topics
 -- returns: topic text, seen integer, oldest_wait integer
--- Of one lane (?1): the topics of messages that became due by ?3 and that no worker holds at ?2, among
--- the first ?4.
+-- The topics of messages of one lane (?1) that became due by ?3 and that no worker holds at ?2,
+-- among the first ?4 messages.
 select topic, count(*) as seen, ?2 - min(ready_at) as oldest_wait
   from (select topic, ready_at, lease_until from {schema}_{queue}
          where status = 0 and lane = ?1 and ready_at <= ?3 order by ready_at, seq limit ?4)
@@ -362,32 +401,42 @@ select topic, count(*) as seen, ?2 - min(ready_at) as oldest_wait
 
 -- name: {queue}_has_work
 select exists (select 1 from {schema}_{queue}
-                where status = 0 and lane > -102 and lane <> -100 and ready_at <= ?1 and topic = ?2);
+                where status = 0 and lane > -102 and lane <> -100 and ready_at <= ?1
+                  and topic = ?2);
 
 -- name: {queue}_find
--- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time, due_at time
+-- returns: id uuid, topic text, payload text, correlation_id text, headers text, created_at time
+-- returns: due_at time
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, status integer
--- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer, unique_key text
+-- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer
+-- returns: unique_key text
 -- returns: next_attempt_at time, stream text
-select id, topic, payload, correlation_id, headers, created_at, due_time_utc as due_at, expires_at, priority, retry_count as attempts,
-       claim_epoch, status, processed_at, processed_by, last_error, past_attempts, unique_key, next_attempt_at, stream
+select id, topic, payload, correlation_id, headers, created_at, due_time_utc as due_at, expires_at,
+       priority, retry_count as attempts, claim_epoch, status, processed_at, processed_by,
+       last_error, past_attempts, unique_key, next_attempt_at, stream
   from {schema}_{queue}_messages where id = ?1;
 
 -- name: {queue}_dead_letters
 -- returns: as {queue}_find
-select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
-       processed_at, nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key, null as next_attempt_at, stream
+select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at,
+       priority, attempts, claim_epoch, status, processed_at,
+       nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key,
+       null as next_attempt_at, stream
   from {schema}_{queue}
- where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
+ where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
+   and (?3 is null or processed_at < ?3)
    and (?4 is null or id > ?4)
  order by id limit ?5;
 
 -- name: {queue}_dead_letters_newest
 -- returns: as {queue}_find
-select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch, status,
-       processed_at, nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key, null as next_attempt_at, stream
+select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at,
+       priority, attempts, claim_epoch, status, processed_at,
+       nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key,
+       null as next_attempt_at, stream
   from {schema}_{queue}
- where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
+ where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
+   and (?3 is null or processed_at < ?3)
    and (?4 is null or id < ?4)
  order by id desc limit ?5;
 
@@ -396,44 +445,51 @@ select id, topic, null as payload, correlation_id, headers, created_at, due_at, 
 -- The last row has no topic: it counts the dead letters that were read. The filter comes after that
 -- limit, so that a topic without dead letters does not read all those of the others.
 with newest as materialized (
-  select topic, last_error, processed_at from {schema}_{queue} where status = 3 order by id desc limit ?4
+  select topic, last_error, processed_at from {schema}_{queue} where status = 3
+    order by id desc limit ?4
 )
 select * from (
-  select topic, last_error, count(*) as letters, min(processed_at) as first_failed_at, max(processed_at) as last_failed_at
+  select topic, last_error, count(*) as letters, min(processed_at) as first_failed_at,
+         max(processed_at) as last_failed_at
     from newest
-   where (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2) and (?3 is null or processed_at < ?3)
+   where (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
+     and (?3 is null or processed_at < ?3)
    group by topic, last_error order by count(*) desc, topic, last_error limit ?5)
 union all
 select null, null, count(*), null, null from newest;
 
 -- name: {queue}_replay
--- The next ones that the filter leaves; not those whose unique key is taken.
+-- Replays the next dead letters that match the filter, except those whose unique key is in use.
 update or ignore {schema}_{queue}
-   set status = 0, processed_at = -9000000000000000000, ready_at = ?5, past_attempts = past_attempts + attempts,
-       attempts = 0, lost_leases = 0, expires_at = null
+   set status = 0, processed_at = -9000000000000000000, ready_at = ?5,
+       past_attempts = past_attempts + attempts, attempts = 0, lost_leases = 0, expires_at = null
  where seq in (select seq from {schema}_{queue} as a
-                where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
+                where status = 3 and (?1 is null or topic = ?1)
+                  and (?2 is null or processed_at >= ?2)
                   and (?3 is null or processed_at < ?3)
                   and (unique_key is null or not exists (
-                         select 1 from {schema}_{queue} as o where o.unique_key = a.unique_key and o.status = 0))
+                         select 1 from {schema}_{queue} as o
+                           where o.unique_key = a.unique_key and o.status = 0))
                 order by id limit ?4)
 returning id, stream;
 
 -- name: {queue}_replay_step_one
 update or ignore {schema}_{queue}
-   set status = 0, processed_at = -9000000000000000000, ready_at = ?2, past_attempts = past_attempts + attempts,
-       attempts = 0, lost_leases = 0, expires_at = null
+   set status = 0, processed_at = -9000000000000000000, ready_at = ?2,
+       past_attempts = past_attempts + attempts, attempts = 0, lost_leases = 0, expires_at = null
  where id = ?1 and status = 3
 returning id, stream;
 
 -- name: {queue}_replay_step_tail
 -- A replayed message goes to the end of its stream.
-update {schema}_{queue} set seq = (select max(seq) + 1 from {schema}_{queue}), lane = -101 where id = ?1;
+update {schema}_{queue} set seq = (select max(seq) + 1 from {schema}_{queue}), lane = -101
+  where id = ?1;
 
 -- name: {queue}_purge_failed
 delete from {schema}_{queue}
  where seq in (select seq from {schema}_{queue}
-                where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
+                where status = 3 and (?1 is null or topic = ?1)
+                  and (?2 is null or processed_at >= ?2)
                   and (?3 is null or processed_at < ?3)
                 order by id limit ?4);
 
@@ -442,7 +498,8 @@ delete from {schema}_{queue} where id = ?1 and status = 3;
 
 -- name: {queue}_purge_done
 delete from {schema}_{queue}
- where seq in (select seq from {schema}_{queue} where status = 1 and processed_at < ?1 order by processed_at limit ?2);
+ where seq in (select seq from {schema}_{queue} where status = 1 and processed_at < ?1
+                order by processed_at limit ?2);
 
 -- name: {queue}_pause
 insert into {schema}_{queue}_paused (topic, paused_at) values (?1, ?2) on conflict do nothing;
@@ -451,11 +508,12 @@ insert into {schema}_{queue}_paused (topic, paused_at) values (?1, ?2) on confli
 delete from {schema}_{queue}_paused where topic = ?1;
 
 -- name: {queue}_unpark
--- Of one topic, or (without) of all that are not paused.
+-- The parked messages of one topic (?1), or of all topics that are not paused.
 with recursive parked(topic) as (
   select min(topic) from {schema}_{queue} where lane = -100
   union all
-  select (select min(topic) from {schema}_{queue} as o where o.lane = -100 and o.topic > parked.topic)
+  select (select min(topic) from {schema}_{queue} as o
+           where o.lane = -100 and o.topic > parked.topic)
     from parked where topic is not null
 )
 update {schema}_{queue} set lane = case when stream is null then priority else priority + 20 end
@@ -471,19 +529,25 @@ update {schema}_{queue} set lane = case when stream is null then priority else p
 select topic, paused_at from {schema}_{queue}_paused order by topic;
 
 -- name: {queue}_streams
--- returns: stream text, state integer, messages integer, head_id uuid, head_topic text, head_attempts integer
--- returns: next_attempt_at time, last_error text, blocked_at time, owner_token uuid, lease_until time
+-- returns: stream text, state integer, messages integer, head_id uuid, head_topic text
+-- returns: head_attempts integer
+-- returns: next_attempt_at time, last_error text, blocked_at time, owner_token uuid
+-- returns: lease_until time
 with found(stream) as (
   select stream from {schema}_{queue}_stream where blocked_at is not null or not ?2
   union
   select stream from (select stream from {schema}_{queue}
                        where status = 0 and lane between 15 and 25 and not ?2 limit 10000)
 )
-select found.stream, case when s.blocked_at is not null then 2 when s.lease_until > 0 then 1 else 0 end as state,
-       (select count(*) from (select 1 from {schema}_{queue} where stream = found.stream and status = 0 limit 1000)) as messages,
-       h.id as head_id, h.topic as head_topic, coalesce(h.attempts, 0) as head_attempts, h.ready_at as next_attempt_at,
-       h.last_error, s.blocked_at, case when s.lease_until > 0 then s.owner_token end as owner_token,
-       case when s.lease_until > 0 then s.lease_until end as lease_until
+select found.stream,
+       case when s.blocked_at is not null then 2 when s.lease_until > 0 then 1 else 0 end as state,
+       (select count(*) from (select 1 from {schema}_{queue}
+                               where stream = found.stream and status = 0 limit 1000)) as messages,
+                               h.id as head_id, h.topic as head_topic,
+                               coalesce(h.attempts, 0) as head_attempts,
+                               h.ready_at as next_attempt_at, h.last_error, s.blocked_at,
+                               case when s.lease_until > 0 then s.owner_token end as owner_token,
+                               case when s.lease_until > 0 then s.lease_until end as lease_until
   from found
   left join {schema}_{queue}_stream as s on s.stream = found.stream
   left join {schema}_{queue} as h
@@ -493,11 +557,14 @@ select found.stream, case when s.blocked_at is not null then 2 when s.lease_unti
 
 -- name: {queue}_stream_find
 -- returns: as {queue}_streams
-select h.stream, case when s.blocked_at is not null then 2 when s.lease_until > 0 then 1 else 0 end as state,
-       (select count(*) from (select 1 from {schema}_{queue} where stream = ?1 and status = 0 limit 1000)) as messages,
-       h.id as head_id, h.topic as head_topic, h.attempts as head_attempts, h.ready_at as next_attempt_at,
-       h.last_error, s.blocked_at, case when s.lease_until > 0 then s.owner_token end as owner_token,
-       case when s.lease_until > 0 then s.lease_until end as lease_until
+select h.stream,
+       case when s.blocked_at is not null then 2 when s.lease_until > 0 then 1 else 0 end as state,
+       (select count(*) from (select 1 from {schema}_{queue}
+                               where stream = ?1 and status = 0 limit 1000)) as messages,
+                               h.id as head_id, h.topic as head_topic, h.attempts as head_attempts,
+                               h.ready_at as next_attempt_at, h.last_error, s.blocked_at,
+                               case when s.lease_until > 0 then s.owner_token end as owner_token,
+                               case when s.lease_until > 0 then s.lease_until end as lease_until
   from {schema}_{queue} as h
   left join {schema}_{queue}_stream as s on s.stream = ?1
  where h.seq = (select min(seq) from {schema}_{queue} where stream = ?1 and status = 0);
@@ -505,7 +572,8 @@ select h.stream, case when s.blocked_at is not null then 2 when s.lease_until > 
 -- name: {queue}_stream_resume
 -- The head of a blocked stream: its attempts start again.
 update {schema}_{queue}
-   set lane = -101, past_attempts = past_attempts + attempts, attempts = 0, lost_leases = 0, ready_at = ?2
+   set lane = -101, past_attempts = past_attempts + attempts, attempts = 0, lost_leases = 0,
+       ready_at = ?2
  where stream = ?1 and status = 0 and lane = -102;
 
 -- name: {queue}_stream_skip
