@@ -20,7 +20,7 @@
 
 namespace dovetail::component {
 
-/// Housekeeping that the runtime does now and then. `name` tells chores apart in logs.
+/// Housekeeping that the runtime runs from time to time. `name` identifies the chore in logs.
 struct Chore {
   std::string name;
   std::function<void(const std::stop_token& stop)> run;
@@ -42,17 +42,17 @@ class Component {
 
   virtual std::vector<Queue> queues() { return {}; }
   virtual std::vector<Chore> chores() { return {}; }
-  /// Made anew for each start, and destroyed before the component.
+  /// Creates the services of one start. They are destroyed before the component.
   virtual std::vector<std::unique_ptr<Service>> services(storage::Listener& /*listener*/) {
     return {};
   }
-  /// How a component adds handlers of the outbox for its users, until the platform is started. It
-  /// throws InvalidOperation when the topic has a handler, or after the start.
+  /// Adds a handler of the outbox for a user of the component, until the platform is started.
+  /// Throws InvalidOperation if the topic has a handler, or after the start.
   using AddHandler =
       std::function<void(std::string_view topic, HandlerFunction function, HandlerOptions options)>;
   /// Called once, before the first use of the component.
   virtual void accept_handlers(const AddHandler& /*add_handler*/) {}
-  /// Handlers of the outbox that the component brings along.
+  /// Handlers of the outbox that the component itself provides.
   virtual std::vector<std::shared_ptr<Handler>> handlers() { return {}; }
   /// Wraps a handler of the outbox, for a component that takes part in its calls.
   virtual HandlerFunction around(HandlerFunction function) { return function; }
@@ -78,7 +78,8 @@ class Components {
   std::vector<std::unique_ptr<Component>> all_;
 };
 
-/// What a component is made of. `others` holds the components before it in the list.
+/// The arguments for the creation of a component. `others` holds the components before it in the
+/// list.
 struct Environment {
   storage::Database& database;
   const PlatformOptions& options;

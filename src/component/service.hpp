@@ -24,9 +24,9 @@ class Service {
   virtual void start() = 0;
   /// Asks the service to end. Returns at once.
   virtual void request_stop() = 0;
-  /// Waits until the service has ended. From `deadline` on, it gives up what it can give up; a
-  /// database that does not answer delays it by some seconds at most. Returns false when handlers
-  /// still run.
+  /// Waits until the service has ended. From `deadline` on, it gives up all work that it can give
+  /// up. A database that does not answer delays it by some seconds at most. Returns false when
+  /// handlers still run.
   virtual bool stop(MonoTime deadline) = 0;
   /// Called after stop(), when no handler runs any more.
   virtual void finish() {}

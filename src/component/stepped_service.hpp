@@ -1,8 +1,8 @@
-// A service that works in steps: each step does the work that is due, and returns when the next one
-// is.
+// A service that works in steps. Each step does the due work, and returns the time of the next
+// step.
 //
-// start() makes the steps on a thread of the service's own. A runner with threads for many services
-// calls begin(), step() and end() instead.
+// start() runs the steps on a thread of the service. A runner with threads for many services calls
+// begin(), step() and end() instead.
 //
 // Threads: wake_by() from any; the rest from one thread at a time.
 #pragma once
@@ -28,27 +28,27 @@ class SteppedService : public Service {
   void request_stop() override;
   bool stop(MonoTime deadline) override;
 
-  // --- for a runner that makes the steps
+  // --- for a runner that runs the steps
 
   using Wake = std::function<void(MonoTime at)>;
 
   /// Called before the first step. The service calls `wake` when a step is due earlier than the
-  /// last step said.
+  /// last step returned.
   void begin(Wake wake);
-  /// Does the work that is due. Does not throw. Returns when to call it again; MonoTime::max(): not
-  /// before wake_by(). The first step is due at once.
+  /// Does the due work. Does not throw. Returns the time of the next step. MonoTime::max(): no step
+  /// is due before wake_by(). The first step is due at once.
   virtual MonoTime step(const std::stop_token& stop) = 0;
   /// Called after the last step.
   void end();
 
  protected:
-  /// The next step is due then at the latest.
+  /// Makes the next step due at `time` at the latest.
   void wake_by(MonoTime time);
   /// Subscribes to the events that make a step due.
   virtual void subscribe() {}
   virtual void unsubscribe() {}
   [[nodiscard]] Clock& clock() const { return clock_; }
-  /// Between begin() and end().
+  /// True between begin() and end().
   [[nodiscard]] bool is_running() const { return running_; }
 
  private:

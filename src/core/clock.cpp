@@ -75,7 +75,8 @@ bool ManualClock::sleep_until(MonoTime deadline, const std::stop_token& stop) {
 
 void ManualClock::wait_until(std::condition_variable_any& condition,
                              std::unique_lock<std::mutex>& lock, MonoTime deadline) {
-  // advance() knows nothing of the caller's condition variable: the caller looks again soon.
+  // advance() cannot notify the caller's condition variable. So the wait is short, and the caller
+  // checks again.
   if (mono() < deadline) condition.wait_for(lock, std::chrono::milliseconds{1});
 }
 

@@ -10,8 +10,8 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::seconds;
 
-/// Longer than any two occurrences are apart: a 29th of February on a given weekday may take forty
-/// years.
+/// Longer than the gap between any two occurrences: a 29th of February on a given weekday may take
+/// forty years.
 constexpr std::chrono::microseconds horizon = std::chrono::days{41 * 366};
 constexpr WallTime earliest = std::chrono::sys_days{std::chrono::year{1} / 1 / 1};
 constexpr WallTime latest = std::chrono::sys_days{std::chrono::year{9999} / 12 / 31} + 86'399s;
@@ -43,7 +43,7 @@ LocalTime greatest_shown(const TimeZone& zone, WallTime time) {
 std::optional<WallTime> first_fixed(const CronExpression& expression, const TimeZone& zone,
                                     WallTime from) {
   auto local = expression.next_after(greatest_shown(zone, from - 1s));
-  // Where clocks were changed twice within hours, the first answer may still be too early.
+  // If clocks were changed twice within hours, the first result may still be too early.
   while (local && run_of(zone, *local) < from) local = expression.next_after(*local);
   if (!local) return std::nullopt;
   return run_of(zone, *local);

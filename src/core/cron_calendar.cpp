@@ -34,8 +34,8 @@ Month month_of(year_month month) {
   return {static_cast<int>(last), static_cast<int>(weekday.c_encoding())};
 }
 
-/// Of the same month: Saturday the 1st moves on to Monday the 3rd, a last Sunday back to its
-/// Friday.
+/// The nearest working day in the same month. Saturday the 1st moves to Monday the 3rd, and a
+/// Sunday at the end of the month moves back to its Friday.
 int nearest_working_day(const Month& month, int day) {
   switch (month.weekday_of(day)) {
     case 0:
@@ -167,8 +167,8 @@ NumberSet matching_days(const CronSchedule& schedule, year_month month) {
 }
 
 bool ever_occurs(const CronSchedule& schedule) {
-  // Leap or not, and any weekday on the first of January: these 28 years in a row have every kind
-  // of year.
+  // These 28 years in a row contain every kind of year: leap year or not, with any weekday on the
+  // first of January.
   for (year_month month{std::chrono::year{2000}, std::chrono::January};
        month.year() < std::chrono::year{2028}; month += months{1}) {
     if (matching_days(schedule, month) != 0) return true;

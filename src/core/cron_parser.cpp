@@ -18,8 +18,8 @@ constexpr std::array<std::string_view, 7> weekday_codes{"SUN", "MON", "TUE", "WE
 struct FieldRule {
   std::string_view name;
   int low;
-  int high;                                   // the greatest that may be written
-  int top;                                    // the greatest that there is: a weekday 7 is a 0
+  int high;                                   // the greatest number in an expression
+  int top;                                    // the greatest value: weekday 7 is 0
   std::span<const std::string_view> names{};  // of the values from `low` on
   std::string_view allowed;                   // for people
 };
@@ -123,7 +123,7 @@ class FieldReader {
     }
   }
 
-  /// After `L`.
+  /// Reads the part after `L`.
   void add_days_before_last() {
     const int before =
         take('-') ? read_number(1, 30, "the number of days before the last one must be 1 to 30")

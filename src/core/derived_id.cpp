@@ -3,7 +3,7 @@
 namespace dovetail::core {
 namespace {
 
-/// One round of splitmix64: every bit of the answer depends on every bit of the value.
+/// One round of splitmix64: every bit of the result depends on every bit of the value.
 std::uint64_t mixed(std::uint64_t value) {
   value += 0x9E3779B97F4A7C15U;
   value = (value ^ (value >> 30U)) * 0xBF58476D1CE4E5B9U;

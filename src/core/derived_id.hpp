@@ -16,7 +16,7 @@ enum class Derived : std::uint8_t {
 };
 
 /// A version 8 UUID that is ordered by time like its source. The same source, purpose and index
-/// give the same id; others almost certainly give another one.
+/// give the same id. Other arguments almost certainly give another id.
 [[nodiscard]] Uuid derived_id(const Uuid& source, Derived purpose, std::uint64_t index = 0);
 
 }  // namespace dovetail::core

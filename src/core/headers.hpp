@@ -11,7 +11,7 @@ namespace dovetail::core {
 
 [[nodiscard]] std::string to_json(const Headers& headers);
 
-/// Ignores values that are no strings, which only a manual change of the table can store.
+/// Ignores values that are not strings, which only a manual change of the table can store.
 [[nodiscard]] Headers headers_from_json(std::string_view json);
 
 /// Writes the texts as a JSON array.

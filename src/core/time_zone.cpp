@@ -153,7 +153,7 @@ ZonePeriod TimeZone::period_at(WallTime time) const {
   return rules_->period_at(time);
 }
 
-/// The two instants are closer together than two changes of the rule.
+/// The rule changes at most once between the two instants.
 LocalInstants TimeZone::Rules::by_rule(LocalTime local) const {
   using Kind = LocalInstants::Kind;
   const WallTime near = std::chrono::sys_seconds{local.time_since_epoch()};

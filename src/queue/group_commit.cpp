@@ -9,7 +9,7 @@ namespace {
 /// A larger message is sent over a connection of its own, beside the groups.
 constexpr std::size_t largest_message = std::size_t{64} << 10;
 
-/// A larger group takes its time because of its messages.
+/// A larger group may be slow because of its messages, not because of the commit.
 constexpr std::size_t small_group = 16;
 
 std::size_t size_of(const storage::NewMessage& message) {
@@ -25,7 +25,7 @@ struct GroupCommit::Member {
   explicit Member(const storage::NewMessage& given) : message(given) {}
 
   void set(State next) {
-    // Under the lock: the caller returns, and the member ends, as soon as it sees the state.
+    // Under the lock: as soon as the caller sees the state, it returns and destroys the member.
     const std::lock_guard lock(mutex);
     state = next;
     changed.notify_one();
@@ -69,7 +69,7 @@ bool GroupCommit::takes(const storage::NewMessage& message) const {
 }
 
 GroupCommit::Outcome GroupCommit::store(const storage::NewMessage& message) {
-  process_.require();  // in a forked child, the lock may be held for ever
+  process_.require();  // in a forked child, the lock may be held forever
   Member member(message);
   enter(member);
   if (member.state == Member::State::leads) lead(member);
@@ -92,7 +92,7 @@ void GroupCommit::enter(Member& member) {
     watches = waiting_.empty();
     waiting_.push_back(&member);
   }
-  // The first of those that gather leads when they have waited for too long.
+  // The first waiting caller leads when it has waited for too long.
   if (watches && (member.await_turn_for(options_.most_wait) || lead_out_of_turn(member))) return;
   member.await_turn();
 }
@@ -119,7 +119,7 @@ void GroupCommit::lead(Member& leader) {
       trouble = std::make_shared<const Error>(error);
     }
   } catch (const std::exception&) {
-    outcome = Outcome::not_stored;  // each caller meets its own failure when it is alone
+    outcome = Outcome::not_stored;  // each caller gets its own failure when it stores alone
   }
   const bool slow = group.size() <= small_group &&
                     std::chrono::steady_clock::now() - start > 2 * options_.most_wait;
@@ -136,7 +136,7 @@ void GroupCommit::write(Members& group) {
   std::vector<storage::NewMessage> messages;
   database_.write({.single_statement = true, .repeatable = true, .once = true},
                   [&](storage::WriteSession& session) {
-                    take_waiting(group);  // now that there is a connection
+                    take_waiting(group);  // only now: messages gather until a connection is free
                     if (group.size() == 1) {
                       producer_.enqueue(session, group.front()->message);
                       return;

@@ -2,8 +2,8 @@
 //
 // A caller that finds a transaction free leads: it sends its message at once. The messages of other
 // callers gather meanwhile. The next leader stores all of them with one statement, and each caller
-// returns after the commit that contains its message. A caller that is alone waits for nobody.
-// Where commits take long, further callers lead: they would gain nothing by waiting.
+// returns after the commit that contains its message. A single caller does not wait. If commits are
+// slow, further callers lead: they would gain nothing by waiting.
 //
 // Guarantees
 //   * A caller is told the fate of its own message: it is durable, it is not stored, or the commit
@@ -49,7 +49,7 @@ class GroupCommit {
   GroupCommit(const GroupCommit&) = delete;
   GroupCommit& operator=(const GroupCommit&) = delete;
 
-  /// False for a message that its caller stores alone: the engine does not want groups, the message
+  /// False for a message that its caller stores alone: the engine does not use groups, the message
   /// is large, or it has an id or a unique key that another transaction may have inserted.
   [[nodiscard]] bool takes(const storage::NewMessage& message) const;
 
@@ -65,7 +65,7 @@ class GroupCommit {
 
   /// Returns when the caller leads, or when its message has an outcome.
   void enter(Member& member);
-  /// Lets a caller that has waited long enough lead, beside those that lead already.
+  /// Lets a caller that has waited long enough lead, in addition to the current leaders.
   bool lead_out_of_turn(Member& member);
   void lead(Member& leader);
   void write(Members& group);

@@ -38,7 +38,7 @@ struct MessageParts {
 /// Checks every limit. The message has a new id and points into `parts`.
 storage::NewMessage checked(const MessageParts& parts, const QueueOptions& options);
 
-/// Empty means none. The message points to the text.
+/// Checks and sets the stream. An empty text means no stream. The message points to the text.
 void set_stream(storage::NewMessage& message, const std::optional<std::string>& stream);
 
 /// Checks every limit. The message points into `request`.
@@ -46,7 +46,8 @@ storage::NewMessage checked(const EnqueueRequest& request, const QueueOptions& o
 std::vector<storage::NewMessage> checked(std::span<const EnqueueRequest> requests,
                                          const QueueOptions& options);
 
-/// After a run in doubt, messages with fresh ids may be there: that run of this call stored them.
+/// After a run in doubt, messages with fresh ids may exist. They count as stored: that run of this
+/// call has stored them.
 void count_own_as_stored(std::span<Enqueued> answers, std::span<const storage::NewMessage> messages,
                          const storage::Attempt& attempt);
 

@@ -139,7 +139,7 @@ std::size_t WorkQueue::settle(const char* what, OwnerToken owner, std::span<cons
                               const Call& call) {
   require_owner(owner);
   if (claims.empty()) return 0;
-  // By id: every transaction locks messages in this order.
+  // Sorts by id: every transaction locks messages in this order.
   std::vector<Claim> ordered(claims.begin(), claims.end());
   std::ranges::sort(ordered, {}, [](const Claim& claim) {
     return std::pair{claim.id, claim.epoch};

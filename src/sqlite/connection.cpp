@@ -38,8 +38,8 @@ void Cursor::check(int code) {
 
 void Cursor::fail(int code) {
   connection_.note_failure();
-  // SQLite prepares a statement again when the schema has changed since, and fails in the same
-  // general way.
+  // After a change of the schema, SQLite prepares the statement again. If that fails, it returns
+  // the same general code. So prepare it here to tell the two failures apart.
   if (code == SQLITE_ERROR && !finalize_) {
     sqlite3_stmt* again = nullptr;
     const int prepared =
@@ -66,7 +66,7 @@ Cursor& Cursor::bind(double value) {
 }
 
 Cursor& Cursor::bind(std::string_view text) {
-  // An empty view may have no address, which SQLite would take for NULL.
+  // An empty view may have a null pointer, which SQLite would bind as NULL.
   const char* data = text.data() != nullptr ? text.data() : "";
   check(
       sqlite3_bind_text64(statement_, next_index(), data, text.size(), SQLITE_STATIC, SQLITE_UTF8));
@@ -113,7 +113,8 @@ void Cursor::bind_at(int index, const Parameter& parameter) {
 void Cursor::bind_all(std::span<const Parameter> parameters) {
   const int wanted = sqlite3_bind_parameter_count(statement_);
   for (int index = 1; index <= wanted; ++index) {
-    // $3 and ?3 both mean the third, in whatever order they stand; a plain ? means its place.
+    // $3 and ?3 both mean the third parameter, in any order. A plain ? means the parameter at its
+    // place.
     std::size_t number = static_cast<std::size_t>(index);
     if (const char* label = sqlite3_bind_parameter_name(statement_, index)) {
       const std::string_view digits{label + 1};
@@ -142,7 +143,8 @@ std::size_t Cursor::run() {
   const auto before = sqlite3_total_changes64(connection_.native());
   while (step()) {
   }
-  // A statement that changes no rows leaves the count of the one before it.
+  // After a statement that changes no rows, sqlite3_changes64() returns the count of an earlier
+  // one.
   if (sqlite3_total_changes64(connection_.native()) == before) return 0;
   return static_cast<std::size_t>(sqlite3_changes64(connection_.native()));
 }

@@ -21,17 +21,18 @@ namespace dovetail::sqlite {
 
 class Connection;
 
-/// A statement being run: bind, then step row by row; reset when it goes out of scope.
+/// A statement that runs. Bind the parameters, then step row by row. The destructor resets the
+/// statement.
 class Cursor {
  public:
-  /// `finalize`: the statement belongs to this cursor alone.
+  /// With `finalize`, the cursor owns the statement, and the destructor finalizes it.
   Cursor(Connection& connection, sqlite3_stmt* statement, std::string_view name, bool finalize);
-  /// Only before anything is bound.
+  /// Requires that no parameter is bound yet.
   Cursor(Cursor&& other) noexcept;
   Cursor& operator=(Cursor&&) = delete;
   ~Cursor();
 
-  /// The next parameter; the bound value must outlive the cursor.
+  /// Binds the next parameter. The bound value must outlive the cursor.
   Cursor& bind(std::nullptr_t);
   Cursor& bind(std::int64_t value);
   Cursor& bind(double value);
@@ -43,19 +44,19 @@ class Cursor {
   Cursor& bind(const std::optional<T>& value) {
     return value ? bind(*value) : bind(nullptr);
   }
-  /// Binds all, by their numbers: $1 is the first wherever it stands in the text.
+  /// Binds all parameters by number: $1 is the first one, at any place in the text.
   void bind_all(std::span<const Parameter> parameters);
 
-  /// True while there is a row.
+  /// Reads the next row. Returns false if there is none.
   bool step();
-  /// For a statement without rows; answers how many it changed.
+  /// Runs a statement that returns no rows. Returns the number of rows that it changed.
   std::size_t run();
 
   [[nodiscard]] int columns() const;
   [[nodiscard]] bool is_null(int column) const;
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] std::string text(int column) const;
-  /// Until the next step.
+  /// The view is valid until the next step.
   [[nodiscard]] std::string_view view(int column) const;
   [[nodiscard]] Uuid uuid(int column) const;
   [[nodiscard]] WallTime time(int column) const;
@@ -79,8 +80,8 @@ class Cursor {
   std::string_view name_;
   bool finalize_;
   int bound_ = 0;
-  // Ids are often temporaries: here they last as long as they must, and SQLite need not allocate
-  // for each.
+  // Copies of the bound ids, which are often temporaries. They live as long as the cursor, so
+  // SQLite need not allocate memory for each.
   std::array<Uuid, 17> uuids_{};
   std::size_t uuid_count_ = 0;
 };
@@ -89,28 +90,29 @@ class Connection {
  public:
   enum class Mode { read_only, read_write };
 
-  /// Opens the file, creating it when it may be written, with Dovetail's settings.
+  /// Opens the file and applies the settings of Dovetail. The mode read_write creates a missing
+  /// file.
   static std::unique_ptr<Connection> open(const std::string& path, Mode mode,
                                           std::chrono::milliseconds busy_timeout,
                                           const char* vfs = nullptr);
-  /// Wraps a connection of the user's, which stays open.
+  /// Wraps a connection of the user, and does not close it.
   static std::unique_ptr<Connection> borrow(sqlite3* connection);
 
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection();
 
-  /// A statement of ours: prepared once per connection.
+  /// Returns a cursor for a statement of Dovetail, which is prepared once per connection.
   Cursor run(const storage::StatementTexts& texts, const storage::Statement& statement);
-  /// A statement of the user's.
+  /// Prepares a statement of the user.
   Cursor prepare(std::string_view sql);
-  /// BEGIN and the like: one statement, prepared once per connection. `text` must last as long as
-  /// that.
+  /// Runs a single statement such as BEGIN, which is prepared once per connection. `text` must
+  /// outlive the connection.
   void control(std::string_view name, const std::string& text, bool decides = false);
-  /// A text of many statements.
+  /// Runs a text with many statements.
   void script(std::string_view name, const std::string& text, bool decides = false);
 
-  /// What waits to be written together with more of its kind.
+  /// The owner of delayed writes: write() runs them together, drop() discards them.
   class Gathered {
    public:
     virtual void write(Connection& connection) = 0;
@@ -119,8 +121,8 @@ class Connection {
    protected:
     ~Gathered() = default;
   };
-  /// While it exists, what need not be written at once may wait in gather(): until another
-  /// statement is to run, or finish().
+  /// While it exists, gather() may delay writes until another statement runs, or until finish().
+  /// The destructor drops writes that are still delayed.
   class Gathering {
    public:
     explicit Gathering(Connection& connection) : connection_(connection) {
@@ -135,11 +137,12 @@ class Connection {
     Connection& connection_;
   };
   [[nodiscard]] bool gathering() const { return gathering_; }
-  /// One at a time: what another one had gathered is written.
+  /// Notes that `what` has delayed writes. First runs those of another owner: only one owner has
+  /// delayed writes at a time.
   void gather(Gathered& what);
 
-  /// True once a statement has failed, until forget_failure(). SQLite would let the transaction go
-  /// on without it; PostgreSQL does not, and one contract holds for both.
+  /// True after a statement has failed, until forget_failure(). SQLite would let the transaction
+  /// continue without it. PostgreSQL does not, and both engines have one contract.
   [[nodiscard]] bool failed() const { return failed_; }
   void note_failure() { failed_ = true; }
   void forget_failure() { failed_ = false; }
@@ -156,7 +159,7 @@ class Connection {
   bool failed_ = false;
   bool gathering_ = false;
   Gathered* gathered_ = nullptr;
-  std::unordered_map<const std::string*, sqlite3_stmt*> prepared_;  // by where their texts are kept
+  std::unordered_map<const std::string*, sqlite3_stmt*> prepared_;  // by the addresses of the texts
 };
 
 /// The settings that every connection to a shared file needs.

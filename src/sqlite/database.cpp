@@ -32,7 +32,7 @@ std::string path_of(std::string_view url) {
   return std::string{path};
 }
 
-/// SQLite itself only says that it cannot open the file.
+/// Reports a missing directory. SQLite would only report that it cannot open the file.
 void require_directory(const std::string& path) {
   const auto directory = std::filesystem::path{path}.parent_path();
   std::error_code ignored;
@@ -101,7 +101,7 @@ class OwnedTransaction final : public storage::TransactionHandle {
   std::vector<std::function<void()>> after_commit_;
 };
 
-/// The transaction that is open on a connection of the user's.
+/// The open transaction of a connection of the user.
 class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
  public:
   explicit BorrowedTransaction(sqlite3* connection)
@@ -124,11 +124,11 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
   WriteSession session_;
 };
 
-/// How often we look whether another process has written. Looking reads a few bytes of shared
+/// The interval of checks for writes of other processes. A check reads a few bytes of shared
 /// memory.
 constexpr std::chrono::milliseconds watch_interval{20};
 
-/// SQLite has waited its busy timeout before it says busy: a few more rounds are enough.
+/// SQLite waits for its busy timeout before it returns BUSY, so a few attempts are enough.
 constexpr int most_attempts = 3;
 
 }  // namespace
@@ -162,7 +162,7 @@ std::shared_ptr<Writer> Database::writer() {
 void Database::close_idle() {
   process_.require();
   readers_.close_idle();
-  const std::lock_guard lock(writer_mutex_);  // copies of the writer are only made under it
+  const std::lock_guard lock(writer_mutex_);  // copies of the writer are made only under this lock
   if (!writer_ || writer_.use_count() > 1) return;
   closed_writers_steps_ += writer_->commit_steps();
   writer_.reset();
@@ -184,7 +184,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
         auto connection = readers_.acquire(stop);
         connection->script(
             "begin",
-            "begin deferred");  // one snapshot for all its statements; it never writes
+            "begin deferred");  // one snapshot for all statements; none of them writes
         ReadSession session(*connection);
         body(session);
         connection->script("rollback", "rollback");
@@ -207,7 +207,7 @@ void Database::write(const storage::WriteOptions& options, const WriteBody& body
   storage::run_with_retry(*options_.clock, options_.log, retry_policy(), options, run);
 }
 
-/// Other processes watch the file.
+/// Other processes need no signal: they watch the file.
 void Database::wake(std::span<const storage::WakeUp> wake_ups) {
   for (const auto& each : wake_ups) bells().ring(each.queue);
 }
@@ -238,7 +238,7 @@ void Database::listen(const std::stop_token& stop, const std::function<void(bool
       connected(false);
       options_.log.write(LogLevel::warn, "storage.listener_lost",
                          {{"store", name_}, {"error", error.what()}});
-      // By the system's clock: a test that stops the time still wants its listener back.
+      // Uses the system's clock: the listener must return even in a test that stops the time.
       system_clock()->sleep_for(std::chrono::seconds{1}, stop);
     }
   }
@@ -257,16 +257,16 @@ void Database::watch(const std::stop_token& stop, const std::function<void(bool)
   std::unique_lock lock(mutex);
   auto steps = own_commit_steps();
   file.look();
-  bells().ring_all();  // messages may have come before we watched
+  bells().ring_all();  // messages may have arrived before the watch began
   while (!stop.stop_requested()) {
-    // By the system's clock: other processes write at their own time.
+    // Uses the system's clock: other processes write in real time.
     never.wait_for(lock, stop, watch_interval, [] { return false; });
     const auto before = own_commit_steps();
     const bool changed = file.has_changed();
     const auto last_steps = std::exchange(steps, before);
     if (!changed) continue;
-    // Commits of this process ring by themselves. If there was none, another process has written,
-    // perhaps into any queue. If there was one, the queues themselves show what is new in them.
+    // A commit of this process rings the bells itself. Without such a commit, another process has
+    // written, perhaps to any queue. With such a commit, look() finds the queues with new messages.
     const bool own = last_steps % 2 == 1 || last_steps != own_commit_steps();
     for (const auto queue : file.look()) bells().ring(queue);
     if (own) continue;

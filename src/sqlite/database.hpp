@@ -32,15 +32,15 @@ class Database final : public storage::Database {
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;
 
-  /// Rings for the workers of this process.
+  /// Wakes the workers of the queues in this process.
   void wake(std::span<const storage::WakeUp> wake_ups);
 
  private:
   void register_stores();  // in stores.cpp
   [[nodiscard]] std::uint64_t own_commit_steps();
   void watch(const std::stop_token& stop, const std::function<void(bool)>& connected);
-  /// Opened when first written to: looking at a database never creates it. Keep the copy while you
-  /// use it: close_idle() closes a writer that nobody else has.
+  /// Opens the writer at the first write, so that a read never creates the file. Keep the copy
+  /// during its use: close_idle() closes a writer without further copies.
   std::shared_ptr<Writer> writer();
   /// Throws InvalidOperation in a forked child.
   [[nodiscard]] storage::RetryPolicy retry_policy() const;

@@ -37,7 +37,7 @@ ErrorKind classify(int extended_code, bool decides) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return ErrorKind::corrupt;
-    // A failed write or sync of a COMMIT may have reached the disk, or not.
+    // A COMMIT whose write or sync failed may still have reached the disk.
     case SQLITE_IOERR:
       return decides ? ErrorKind::commit_in_doubt : ErrorKind::other;
     default:

@@ -1,4 +1,4 @@
-// What an SQLite result code means to us. The one place where SQLite's failures are classified.
+// Classifies the failures of SQLite by their result codes. No other place does.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ struct sqlite3;
 
 namespace dovetail::sqlite {
 
-/// `extended_code` as sqlite3_extended_errcode() tells it.
-/// `decides` tells that the step decides over the transaction's fate: a COMMIT.
+/// `extended_code` is the result of sqlite3_extended_errcode(). `decides`: the statement decides
+/// the fate of a transaction. It is a COMMIT.
 [[nodiscard]] ErrorKind classify(int extended_code, bool decides);
 
-/// Throws the Error for a statement of ours that does not prepare. Its syntax is right, so that a
-/// general SQLITE_ERROR means that the database lacks a table, a column or a function:
+/// Throws the Error for a statement of Dovetail that cannot be prepared. Its syntax is correct, so
+/// a general SQLITE_ERROR means that the database lacks a table, a column or a function:
 /// ErrorKind::schema.
 [[noreturn]] void raise_unprepared(sqlite3* connection, int code, std::string_view statement);
 
-/// Throws the Error for what `connection` last met.
+/// Throws the Error for the last failure of `connection`.
 [[noreturn]] void raise(sqlite3* connection, int code, std::string_view statement,
                         bool decides = false);
 

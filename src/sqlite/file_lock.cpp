@@ -32,10 +32,10 @@ FileLock::~FileLock() {
 
 bool FileLock::try_lock_for(std::chrono::milliseconds patience,
                             const std::function<bool()>& stopped) {
-  // By the system's clock: other processes hold the lock in real time.
+  // Uses the system's clock: other processes hold the lock in real time.
   const auto give_up_at = std::chrono::steady_clock::now() + patience;
-  // flock() has no time limit, and a stopped process may hold the lock for ever: ask again, soon at
-  // first.
+  // flock() has no time limit, and a stopped process may hold the lock forever. So poll, with short
+  // pauses at first.
   for (auto pause = std::chrono::microseconds{50}; ::flock(fd_, LOCK_EX | LOCK_NB) != 0;
        pause = std::min(pause * 2, std::chrono::microseconds{1'000})) {
     if (errno != EWOULDBLOCK && errno != EINTR) return false;

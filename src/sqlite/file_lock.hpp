@@ -1,8 +1,9 @@
-// The side lock: a file next to the database that whoever commits or checkpoints holds, in this
-// process or another.
+// The side lock: a file next to the database. Every commit and every checkpoint holds it, in this
+// process or in another.
 //
-// It queues writers of different processes before SQLite's own lock does, and keeps a checkpoint
-// and a commit from ever overlapping (SQLite before 3.51.3 can damage the WAL then).
+// Writers of different processes wait for it before they wait for SQLite's own lock. It also
+// prevents a checkpoint and a commit at the same time, which can damage the WAL in SQLite before
+// 3.51.3.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,7 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  /// False when another holder did not let go in time, or `stopped` became true.
+  /// Returns false if another holder did not release the lock in time, or if `stopped` became true.
   [[nodiscard]] bool try_lock_for(std::chrono::milliseconds patience,
                                   const std::function<bool()>& stopped);
   void unlock();

@@ -60,7 +60,7 @@ std::vector<std::string_view> FileWatch::look() {
     try {
       (this->*part)(queues);
     } catch (const Error&) {
-      continue;  // somebody has removed these tables; the others are still watched
+      continue;  // these tables were removed; the other tables are still watched
     }
   }
   return queues;

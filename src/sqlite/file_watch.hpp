@@ -1,5 +1,4 @@
-// Finds out whether a file was written, and in which queues messages may be due earlier than
-// before.
+// Detects writes to a file, and the queues in which messages may be due earlier than before.
 //
 // Threads: one.
 #pragma once
@@ -25,11 +24,11 @@ class FileWatch {
   FileWatch(const std::string& path, const storage::StatementTexts& texts, const Clock& clock,
             std::chrono::milliseconds busy_timeout);
 
-  /// Whether a transaction was committed, by this or another process, since the last call.
+  /// Returns whether this or another process has committed a transaction since the last call.
   [[nodiscard]] bool has_changed();
 
-  /// The queues that have a newer message, or one that is due earlier, than at the last call.
-  /// Timers and jobs: only those whose next due time is another one.
+  /// Returns the queues that have a newer message, or an earlier due time, than at the last call.
+  /// Returns timers and jobs only if their next due time has changed.
   std::vector<std::string_view> look();
 
  private:

@@ -61,7 +61,7 @@ std::vector<InboxEntry> read_entries(Cursor& cursor) {
 
 }  // namespace
 
-/// A message's row, after this sighting of it.
+/// The row of a message, after this sighting.
 struct InboxStore::Seen {
   InboxStatus status;
   bool hash_matches;
@@ -72,7 +72,7 @@ struct InboxStore::Seen {
   std::optional<Uuid> item;
   bool by_process;
 
-  /// Nobody has begun, or whoever did is gone.
+  /// True if no attempt has begun, or if the lease of the attempt has expired.
   [[nodiscard]] bool is_free(WallTime now) const {
     return status == InboxStatus::seen ||
            (status == InboxStatus::processing && (!lease_until || *lease_until <= now));

@@ -13,7 +13,7 @@ namespace dovetail::sqlite {
 
 class InboxStore final : public storage::InboxStore, public QueueWatcher {
  public:
-  /// `queue` holds the messages that wait for handlers. This store has to watch it.
+  /// `queue` holds the messages that wait for handlers. This store must watch it.
   InboxStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock,
              const storage::QueueStore& queue)
       : texts_(texts), clock_(std::move(clock)), queue_(queue) {}
@@ -54,7 +54,7 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
                                 int most) override;
   InboxCounts counts(storage::ReadSession& session) override;
 
-  // Of the queue's messages: all of them.
+  // The store watches all messages of the queue.
   std::vector<Uuid> watched(Connection& /*connection*/, std::span<const Uuid> messages) override {
     return {messages.begin(), messages.end()};
   }

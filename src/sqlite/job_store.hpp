@@ -13,7 +13,7 @@ namespace dovetail::sqlite {
 
 class JobStore final : public storage::JobStore, public QueueWatcher {
  public:
-  /// `bell` is rung when the end of a run lets another start.
+  /// The store rings `bell` when the end of a run lets another run start.
   JobStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock,
            storage::Doorbell& bell)
       : texts_(texts), clock_(std::move(clock)), bell_(bell) {}
@@ -44,9 +44,9 @@ class JobStore final : public storage::JobStore, public QueueWatcher {
   std::vector<JobRun> runs(storage::ReadSession& session, std::string_view name,
                            const RunPage& page) override;
 
-  // Of the outbox's messages: those of runs.
+  // The store watches the messages of runs in the outbox.
 
-  /// None where the jobs' tables have been removed.
+  /// Returns no messages if the tables of jobs were removed.
   std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) override;
   void ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
              WallTime now) override;

@@ -6,10 +6,10 @@
 namespace dovetail::sqlite {
 namespace {
 
-constexpr std::int64_t stored_done = 1;  // the outbox table's own numbers
+constexpr std::int64_t stored_done = 1;  // the numbers in the table of the outbox
 constexpr std::int64_t stored_failed = 3;
 constexpr std::int64_t most_steps_purged =
-    200;  // joins and steps at once: nobody else can write meanwhile
+    200;  // joins and steps in one transaction, which blocks all other writers
 
 Join read_join(const Cursor& row) {
   using Column = sql::columns::join_get;

@@ -14,8 +14,8 @@ namespace dovetail::sqlite {
 
 class JoinStore final : public storage::JoinStore, public QueueWatcher {
  public:
-  /// `bell` is rung for messages that a join's end makes ready: a claim that follows waits for the
-  /// writer, and so for the transaction that did it.
+  /// The store rings `bell` for messages that the end of a join makes ready. The next claim waits
+  /// for the writer, and so for the transaction that ended the join.
   JoinStore(const storage::StatementTexts& texts, std::shared_ptr<Clock> clock,
             storage::Doorbell& bell)
       : texts_(texts), clock_(std::move(clock)), bell_(bell) {}
@@ -44,24 +44,24 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
   std::vector<JoinMember> members(storage::ReadSession& session, JoinId join,
                                   const MemberPage& page) override;
 
-  // Of the outbox's messages.
+  // The store watches the messages of joins in the outbox.
 
-  /// None where the joins' tables have been removed.
+  /// Returns no messages if the tables of joins were removed.
   std::vector<Uuid> watched(Connection& connection, std::span<const Uuid> messages) override;
   void ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
              WallTime now) override;
-  /// A step that has been counted stays so.
+  /// Does nothing: a counted step stays counted.
   void replayed(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
 
  private:
   bool watches_any(Connection& connection);
-  /// Steps that have ended, to be counted with one update per join.
+  /// Collects ended steps, and counts them with one update per join.
   class Tally {
    public:
     Tally(JoinStore& store, Connection& connection) : store_(store), connection_(connection) {}
-    /// A message that has ended: counts in all joins that wait for it.
+    /// Adds an ended message to all joins that wait for it.
     void add(const Uuid& message, StepStatus status);
-    /// The same in one join; answers whether it was the step's first end.
+    /// The same for one join. Returns whether it was the first end of the step.
     bool add(const JoinId& join, const Uuid& message, StepStatus status);
     void count(WallTime now);
 
@@ -78,7 +78,7 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
   void wake(Connection& connection, const JoinId& join, WallTime now);
   void fail_for_deadline(Connection& connection, const JoinId& join, WallTime now);
   std::optional<Join> find(Connection& connection, const JoinId& join);
-  /// Of a message in the outbox's table.
+  /// The status of a message in the table of the outbox.
   std::optional<std::int64_t> stored_status(Connection& connection, MessageId message);
 
   const storage::StatementTexts& texts_;

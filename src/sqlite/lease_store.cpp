@@ -19,7 +19,7 @@ Lease read_lease(const Cursor& row) {
           .renewed_at = row.time(Column::renewed_at)};
 }
 
-/// The slot that is free, by those that are held; nothing when none is.
+/// Returns a free slot, or nothing if none is free. `taken` has the held slots in ascending order.
 std::optional<std::int64_t> free_slot(const std::vector<std::int64_t>& taken,
                                       std::optional<int> slots) {
   if (!slots)
@@ -28,7 +28,7 @@ std::optional<std::int64_t> free_slot(const std::vector<std::int64_t>& taken,
   if (std::ranges::count_if(taken, [](std::int64_t slot) { return slot > 0; }) >= *slots)
     return std::nullopt;
   std::int64_t slot = 1;
-  for (const auto each : taken) slot += each == slot ? 1 : 0;  // in their order
+  for (const auto each : taken) slot += each == slot ? 1 : 0;  // in ascending order
   return slot;
 }
 

@@ -23,7 +23,7 @@ constexpr std::size_t nearby = 200;
 constexpr std::int64_t leap_rows = 50'000;
 constexpr std::string_view expired_error = "expired before it was handled";
 
-/// How many of the first rows follow one another without a gap.
+/// The number of leading rows that follow one another without a gap.
 std::size_t run_length(std::span<const std::int64_t> rows) {
   std::size_t count = 1;
   while (count < rows.size() && rows[count] == rows[count - 1] + 1) ++count;
@@ -222,7 +222,7 @@ std::vector<QueueClaim::DueRow> QueueClaim::due_rows_far_away(Place& place, std:
     }
     left = left.subspan(count);
   }
-  // Rows that are too large for now, or that lie behind a full batch, are not passed.
+  // Do not pass rows that are too large for this claim, or that follow a full batch.
   if (rows.size() < seqs.size() || seqs.size() == most) return rows;
   if (bound) place.from = *bound;
   place.is_end = !bound;
@@ -236,7 +236,7 @@ bool QueueClaim::may_claim(DueRow& row) {
     fail_row(context_, connection_, {.seq = row.seq, .charge = 0, .error = expired_error}, now_);
     return false;
   }
-  // A reaper has charged the lost leases that it took back.
+  // If a reaper ended the lost lease, it has charged the attempt already.
   const int charge = row.lost ? 1 : 0;
   if ((row.lost || row.entry.lost_leases > 0) && message.attempts + charge >= order_.max_attempts) {
     fail_row(context_, connection_,
@@ -286,7 +286,7 @@ std::optional<std::chrono::microseconds> QueueClaim::next_due_in(std::int64_t la
   auto cursor = context_.run(connection_, context_.sql.next_due_step_lane);
   cursor.bind(lane).bind(now_).bind(scheduled_looked_at);
   for (std::int64_t seen = 1; cursor.step(); ++seen) {
-    // Behind this many messages of other topics the search ends: the worker looks again when the
+    // The search ends after this many messages of other topics. The worker looks again when the
     // last of them is due.
     if (!order_.topics->takes(cursor.view(Column::topic)) && seen < scheduled_looked_at) continue;
     return std::chrono::microseconds{cursor.integer(Column::due_in)};

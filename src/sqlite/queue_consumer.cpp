@@ -13,7 +13,7 @@
 namespace dovetail::sqlite {
 namespace {
 
-/// Settles each of the claims like `settlement`. Returns how many still held.
+/// Settles each of the claims like `settlement`. Returns the number of claims that still held.
 std::size_t settle_each(QueueSettlement& settling, std::span<const Claim> claims,
                         storage::Settlement settlement) {
   std::size_t count = 0;
@@ -128,7 +128,7 @@ std::size_t QueueConsumer::reap_expired(storage::WriteSession& session,
     cursor.bind(*lane)
         .bind(now)
         .bind(most - static_cast<std::int64_t>(rows.size()))
-        .bind(look_at ? std::int64_t{*look_at} : std::int64_t{-1});  // all of them
+        .bind(look_at ? std::int64_t{*look_at} : std::int64_t{-1});  // -1: no limit
     while (cursor.step())
       rows.push_back(
           {cursor.integer(Column::seq), static_cast<int>(cursor.integer(Column::attempts))});

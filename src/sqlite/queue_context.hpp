@@ -1,4 +1,4 @@
-// What the roles of one queue share: its statements, the clock and the watchers.
+// The shared parts of the roles of one queue: its statements, the clock and the watchers.
 #pragma once
 
 #include <memory>

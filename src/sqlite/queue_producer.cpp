@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t inserts_at_once = 8;  // of enqueue_many_step_eight
 
-/// No stored message can have the same id or key.
+/// True if no stored message can have the same id or key.
 bool cannot_conflict(const storage::NewMessage& message) {
   return message.fresh && !message.unique_key && !message.stream;
 }

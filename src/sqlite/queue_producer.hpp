@@ -18,7 +18,7 @@ class QueueProducer final : public storage::QueueProducer, private Connection::G
                                      bool repeated) override;
 
  private:
-  // Single messages of several callers that share a transaction.
+  // These store single messages of several callers that share a transaction.
   void write(Connection& connection) override;
   void drop() noexcept override { gathered_.clear(); }
   /// Stores messages that cannot conflict with stored ones: one, or as many as one statement takes.

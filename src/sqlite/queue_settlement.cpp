@@ -19,7 +19,7 @@ using storage::row_of;
 constexpr std::size_t rows_at_once = 16;  // of the statements named ..._many
 constexpr std::size_t shortest_run = 3;   // below it, the statements named ..._run gain nothing
 
-/// How many claims one statement takes: it knows one epoch per id.
+/// The number of leading claims that one statement takes: it accepts one epoch per id.
 std::size_t distinct_prefix(std::span<const Claim> claims) {
   std::size_t count = 1;
   while (count < std::min(rows_at_once, claims.size()) &&
@@ -58,7 +58,7 @@ std::size_t QueueSettlement::ack(std::span<const Claim> claims, bool keep) {
   for (const auto& claim : claims)
     (storage::is_of_stream(claim) ? of_streams : single).push_back(claim);
   auto count = single.empty() ? 0 : ack_single(single, keep);
-  // A caller may have dropped the hint: the others may belong to streams.
+  // A caller may have dropped the hint. So claims that were not found may belong to streams.
   if (count < single.size()) std::ranges::move(single, std::back_inserter(of_streams));
   if (!of_streams.empty()) count += ack_of_streams(of_streams, keep);
   return count;
@@ -114,7 +114,7 @@ std::size_t QueueSettlement::ack_unwatched(std::span<const Claim> claims, bool k
     } else {
       const auto found = ack_run(run, keep);
       count += found;
-      // Those that are not where they are said to be are looked for by their ids.
+      // Some messages are not in the expected rows. Search for them by id.
       if (found < run.size()) scattered.insert(scattered.end(), run.begin(), run.end());
     }
   }

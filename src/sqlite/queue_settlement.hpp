@@ -22,14 +22,14 @@ class QueueSettlement {
   /// The row of a claim that still holds.
   std::optional<ClaimedRow> find(const Claim& claim);
 
-  /// Acks the claims that still hold and returns how many. Watchers learn of their messages' ends.
+  /// Acks the claims that still hold, and tells the watchers. Returns the number of these claims.
   std::size_t ack(std::span<const Claim> claims, bool keep);
   /// Abandons, fails or snoozes a claim. Returns whether the claim still held.
   bool settle(const storage::Settlement& settlement);
   bool renew(const Claim& claim, std::chrono::microseconds lease);
 
  private:
-  /// Claims of single messages.
+  /// Acks claims of messages that belong to no stream.
   std::size_t ack_single(std::span<const Claim> claims, bool keep);
   std::size_t ack_of_streams(std::span<const Claim> claims, bool keep);
   std::size_t ack_unwatched(std::span<const Claim> claims, bool keep);

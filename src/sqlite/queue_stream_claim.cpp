@@ -34,7 +34,7 @@ storage::Claimed QueueStreamClaim::run() {
   return std::move(claimed_);
 }
 
-/// Streams whose first messages were set aside may have others: they are looked at again.
+/// Looks again at streams whose first message was set aside: they may have further messages.
 void QueueStreamClaim::claim_lane(std::int64_t lane) {
   for (int rounds = 0; rounds < rounds_per_lane; ++rounds) {
     const auto waiting = tickets(lane);

@@ -33,7 +33,7 @@ std::optional<std::string> QueueStreams::ack(OwnerToken owner, const Claim& clai
   cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now_);
   if (!cursor.step()) return std::nullopt;
   auto stream = cursor.text(0);
-  cursor.step();  // the statement ends
+  cursor.step();  // runs the statement to its end
   return stream;
 }
 

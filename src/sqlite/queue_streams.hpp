@@ -1,4 +1,4 @@
-// The streams of one queue, in one transaction: who has them, and which messages come next.
+// The streams of one queue, in one transaction: their leases and their next messages.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class QueueStreams {
     int attempts;
     std::string stream;
   };
-  /// The row of a claim whose stream is still this owner's.
+  /// The row of a claim, if the owner still holds the lease of its stream.
   std::optional<ClaimedRow> find(OwnerToken owner, const Claim& claim);
 
   /// Marks the message as done. Returns its stream when the claim still held. settled() must
@@ -31,7 +31,8 @@ class QueueStreams {
   /// Abandons, fails or snoozes a message. Returns whether the claim still held.
   bool settle(OwnerToken owner, const storage::Settlement& settlement);
   bool renew(OwnerToken owner, const Claim& claim, std::chrono::microseconds lease);
-  /// So many messages of a leased stream were settled. The lease ends with the last of them.
+  /// Notes that `count` messages of a leased stream were settled. The lease ends with the last
+  /// message.
   void settled(std::string_view stream, std::int64_t count);
 
   /// Ends up to `most` leases that have expired, and charges the first message of each.
@@ -43,7 +44,7 @@ class QueueStreams {
   bool resume(std::string_view stream);
   bool skip(std::string_view stream);
 
-  /// What becomes of a message whose last attempt has failed, and of its stream.
+  /// Handles a message whose last attempt has failed, and its stream, as `failed` specifies.
   void give_up(const ClaimedRow& row, const storage::Failed& failed, int charge,
                std::optional<OwnerToken> by);
 

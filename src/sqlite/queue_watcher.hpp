@@ -1,4 +1,4 @@
-// Watchers learn of messages that end and that are replayed, in the transaction that does it.
+// Watchers learn of messages that end or are replayed, in the same transaction.
 //
 // A component that has to act on a message's end implements QueueWatcher. The database adds it to
 // the queue's list: QueueStore::watch(). In PostgreSQL, the table queue_hook is this list.

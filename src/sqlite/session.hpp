@@ -13,7 +13,8 @@ class ReadSession final : public storage::ReadSession {
   Rows query(std::string_view sql, std::span<const Parameter> parameters) override;
   [[nodiscard]] Connection& connection() { return connection_; }
 
-  /// The SQLite session behind the interface; InvalidOperation when it is another engine's.
+  /// The SQLite session behind the interface. Throws InvalidOperation for a session of another
+  /// engine.
   static Connection& of(storage::ReadSession& session);
 
  private:

@@ -15,7 +15,7 @@ namespace {
 constexpr int most_gathered = 127 * 1024;  // SQLite's own VFS writes less than 128 KiB at a time
 constexpr int frame_header = 24;
 
-/// The VFS that one of ours hands everything to.
+/// The VFS to which one of ours forwards its calls.
 sqlite3_vfs* below(const sqlite3_vfs* vfs) {
   return static_cast<sqlite3_vfs*>(vfs->pAppData);
 }
@@ -24,14 +24,14 @@ sqlite3_vfs* below(const sqlite3_vfs* vfs) {
 struct Log {
   sqlite3_file base;
   char* gathered;       // room for most_gathered bytes
-  int count;            // of them in use
-  sqlite3_int64 start;  // where in the file the first of them belongs
-  bool ends;            // the frame whose header came last ends a transaction
+  int count;            // bytes in use
+  sqlite3_int64 start;  // the offset of the first byte in the file
+  bool ends;            // the last header is of a frame that ends a transaction
 
   sqlite3_file* real() { return reinterpret_cast<sqlite3_file*>(this + 1); }
 
-  /// What could not be written stays: the next try fails as well, until SQLite gives up the
-  /// transaction.
+  /// After a failed write, the bytes stay. The next attempt fails as well, until SQLite gives up
+  /// the transaction.
   int flush() {
     if (count == 0) return SQLITE_OK;
     const int code = real()->pMethods->xWrite(real(), gathered, count, start);
@@ -44,7 +44,7 @@ Log& log_of(sqlite3_file* file) {
   return *reinterpret_cast<Log*>(file);
 }
 
-/// Calls the file below, with nothing gathered.
+/// Flushes, then calls the file below.
 template <auto Method, class... Arguments>
 int after_flush(sqlite3_file* file, Arguments... arguments) {
   auto& log = log_of(file);
@@ -59,13 +59,13 @@ int pass_on(sqlite3_file* file, Arguments... arguments) {
 }
 
 int close_log(sqlite3_file* file) {
-  auto& log = log_of(file);  // what is gathered belongs to a transaction that did not end well
+  auto& log = log_of(file);  // its bytes belong to a transaction that did not commit
   delete[] log.gathered;
   return log.real()->pMethods->xClose(log.real());
 }
 
-/// Whether this is the header of a frame that ends a transaction: it holds the size of the database
-/// after it.
+/// Returns whether this is the header of a frame that ends a transaction. Such a header has the
+/// size of the database after the transaction.
 bool ends_transaction(const void* data, int count) {
   constexpr char none[4] = {};
   return count == frame_header &&
@@ -78,7 +78,7 @@ int write_log(sqlite3_file* file, const void* data, int count, sqlite3_int64 off
       log.count > 0 && offset == log.start + log.count && count <= most_gathered - log.count;
   if (!follows) {
     if (const int code = log.flush(); code != SQLITE_OK) return code;
-    // Only frames are gathered, from their headers on.
+    // Only frames are gathered, and a frame begins with its header.
     if (count != frame_header) return log.real()->pMethods->xWrite(log.real(), data, count, offset);
     log.start = offset;
   }
@@ -123,13 +123,13 @@ int open_file(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int f
   log->real()->pMethods = nullptr;
   const int code = below(vfs)->xOpen(below(vfs), name, log->real(), flags, out_flags);
   if (log->real()->pMethods == nullptr)
-    return code;  // not even half open: SQLite will not close it
+    return code;  // not open at all, so SQLite does not close it
   log->gathered = room.release();
   log->base.pMethods = &log_methods;
   return code;
 }
 
-/// The same function of the VFS below.
+/// Calls the same function of the VFS below.
 template <auto Method, class Result, class... Arguments>
 Result forward(sqlite3_vfs* vfs, Arguments... arguments) {
   return (below(vfs)->*Method)(below(vfs), arguments...);
@@ -176,7 +176,7 @@ struct LogVfs {
 const char* wal_vfs() {
   static std::mutex mutex;
   static auto& known =
-      *new std::list<LogVfs>;  // never destroyed: connections may outlive whatever is
+      *new std::list<LogVfs>;  // never destroyed: connections may outlive other static objects
   auto* const real = sqlite3_vfs_find(nullptr);
   std::lock_guard lock(mutex);
   for (const auto& each : known) {

@@ -1,25 +1,25 @@
-// SQLite's way to the file system, but for what it writes to a write-ahead log.
+// A VFS that combines writes to a write-ahead log. It forwards all other calls to SQLite's VFS.
 //
-// A commit writes each page in two pieces, a frame's header and the page, each with a system call
-// of its own: seventy microseconds for six pages, where one write of all of them takes sixteen.
-// Here they are gathered, and written together.
+// A commit writes each page in two parts, the header of the frame and the page, with one system
+// call for each part. That takes 70 microseconds for six pages. One write of all parts takes 16. So
+// this VFS gathers the parts and writes them together.
 #pragma once
 
 #include <sqlite3.h>
 
 namespace dovetail::sqlite {
 
-/// The name of that VFS, for sqlite3_open_v2. It hands everything to what is the process's default
-/// VFS now.
+/// Returns the name of this VFS for sqlite3_open_v2. It forwards calls to the VFS that is the
+/// default of the process now.
 ///
-/// What is gathered goes to the file with the frame that ends a transaction, before that is
-/// announced to other connections, and before anything is synced, read or truncated. For a
-/// connection that syncs its commits (synchronous = full), and that calls forget_gathered() before
-/// each transaction: what a transaction wrote to the log before it was rolled back must not reach
-/// the file when the place there is somebody else's.
+/// The frame that ends a transaction makes the VFS write the gathered frames, before SQLite
+/// announces the transaction to other connections. The VFS also writes them before each sync, read
+/// or truncation. A connection must sync its commits (synchronous = full), and must call
+/// forget_gathered() before each transaction: frames of a rolled back transaction must not reach
+/// the file after another connection has written to their place.
 [[nodiscard]] const char* wal_vfs();
 
-/// Outside of transactions.
+/// Drops the gathered frames. Call it outside of transactions.
 void forget_gathered(sqlite3* connection);
 
 }  // namespace dovetail::sqlite

@@ -20,8 +20,8 @@ constexpr std::size_t max_batch = 1'024;
 constexpr std::chrono::microseconds longest_gathering{1'000};
 constexpr std::chrono::microseconds slow_yield{2'000};
 constexpr std::chrono::milliseconds crowded_for{100};
-/// So many of those who wait for a commit stay awake for so long, unless transactions take longer
-/// than that.
+/// Up to most_awake callers wait for a commit without sleep, for longest_awake at most. If
+/// transactions take longer than that, all callers sleep.
 constexpr std::chrono::microseconds longest_awake{1'000};
 constexpr int most_awake = 8;
 
@@ -35,8 +35,8 @@ std::string journal_mode(Connection& connection) {
   return cursor.step() ? cursor.text(0) : std::string{};
 }
 
-// std::atomic::wait spins and yields before it sleeps; with a disk sync to wait for, that only
-// takes the processor from those who have work.
+// std::atomic::wait spins and yields before it sleeps. During a disk sync, that only takes the
+// processor from threads that have work.
 void futex_wait(std::atomic<int>& word, int seen, const timespec* timeout = nullptr) {
   ::syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAIT_PRIVATE, seen, timeout, nullptr,
             0);
@@ -47,12 +47,12 @@ void futex_wake_all(std::atomic<int>& word) {
             0);
 }
 
-/// Each caller gets an exception of its own: they read and destroy it on different threads.
+/// Each caller gets its own exception: callers read and destroy it on different threads.
 std::exception_ptr own_copy(const std::exception_ptr& shared) {
   try {
     std::rethrow_exception(shared);
   } catch (const Error& error) {
-    std::string_view text{error.what()};  // as the constructor has put it together
+    std::string_view text{error.what()};  // as the constructor of Error composed it
     text.remove_prefix(error.statement().size() + 2);
     if (!error.native_code().empty()) text.remove_suffix(error.native_code().size() + 3);
     return std::make_exception_ptr(
@@ -73,8 +73,7 @@ Writer::Writer(const std::string& path, std::chrono::milliseconds busy_timeout, 
       file_lock_(path + "-lock"),
       cancelled_(cancelled),
       checkpoint_at_(checkpoint_frames) {
-  // Several processes may turn a new file into a WAL database at once, which SQLite answers with
-  // BUSY.
+  // SQLite returns BUSY if several processes switch a new file to WAL mode at the same time.
   if (!file_lock_.try_lock_for(busy_timeout_, [this] { return is_stopped(nullptr); }))
     throw_busy(path_ + ": another process holds the write lock");
   try {
@@ -106,7 +105,7 @@ void Writer::submit(const Body& body, const std::stop_token& stop) {
   if (submission.error) std::rethrow_exception(submission.error);
 }
 
-/// Queues up. True when nobody writes: then the caller does.
+/// Adds the submission to the queue. Returns true if there is no leader: then the caller leads.
 bool Writer::enter(Submission& submission) {
   bool leads = false;
   int count = 0;
@@ -122,10 +121,10 @@ bool Writer::enter(Submission& submission) {
   return leads;
 }
 
-/// Yields the processor until `ready`, and answers whether it is. On a quiet machine that is faster
-/// than to sleep: to wake a thread, and an idle processor for it, takes longer than what it waits
-/// for. A yield that takes long says that others have work for the processor: then, and for a while
-/// after, it gives up.
+/// Yields the processor until `ready` or the deadline. Returns whether it is ready. On an idle
+/// machine this is faster than sleep: the wake-up of a thread, and of an idle processor for it,
+/// takes longer than the wait itself. A slow yield means that other threads need the processor.
+/// Then this call returns early, and so do all calls for a while.
 template <class Ready>
 bool Writer::yield_until(std::chrono::steady_clock::time_point deadline, const Ready& ready) {
   for (auto now = std::chrono::steady_clock::now();
@@ -138,7 +137,7 @@ bool Writer::yield_until(std::chrono::steady_clock::time_point deadline, const R
   return ready();
 }
 
-/// Waits until so many have come, or the time is over.
+/// Waits until the queue has `count` submissions, or until the deadline.
 void Writer::await_queued(int count, std::chrono::steady_clock::time_point deadline) {
   if (yield_until(deadline, [&] { return queued_.load() >= count; })) return;
   awaited_.store(count);
@@ -153,7 +152,8 @@ void Writer::await_queued(int count, std::chrono::steady_clock::time_point deadl
   awaited_.store(0);
 }
 
-/// Takes a submission that nobody has begun out of the queue, as cancelled.
+/// Removes the submission from the queue as cancelled. Returns false if its work has begun, or if
+/// its caller leads.
 bool Writer::withdraw(Submission& submission) {
   {
     std::lock_guard lock(queue_mutex_);
@@ -166,7 +166,7 @@ bool Writer::withdraw(Submission& submission) {
   return true;
 }
 
-/// False when the caller has become the writer before its submission was done.
+/// Returns false if the caller became the leader before its submission was done.
 bool Writer::wait_until_done(Submission& submission) {
   const auto give_up_at = std::chrono::steady_clock::now() + longest_awake;
   for (;;) {
@@ -182,7 +182,7 @@ bool Writer::wait_until_done(Submission& submission) {
   }
 }
 
-/// Writes for everybody who waits, the caller among them, and passes the role on.
+/// Writes for all waiting callers and for the leader itself, and passes the lead on.
 void Writer::lead(Submission& own) {
   Batch batch;
   try {
@@ -204,11 +204,11 @@ void Writer::lead(Submission& own) {
     if (batch.empty()) give_up(own, batch);
   }
   transaction_time_.store(std::chrono::steady_clock::now() - begun);
-  // Those who waited for this commit and those who came meanwhile are the crowd to expect next.
+  // Next time, expect the callers of this transaction and those that arrived during it.
   crowd_ = std::min(batch.size() + static_cast<std::size_t>(queued_.load()), max_batch);
   mark_done(batch, error);
   if (checkpoint_is_due()) {
-    wake_all();  // a checkpoint takes its time, and nobody has to wait for it
+    wake_all();  // a checkpoint takes long, and callers need not wait for it
     checkpoint();
   }
   beginner_ = nullptr;
@@ -217,8 +217,8 @@ void Writer::lead(Submission& own) {
   pass_on();
 }
 
-/// No transaction could begin. A caller that was stopped leaves alone, and the next in line tries.
-/// Otherwise all submissions that wait move to the batch: they fail together.
+/// No transaction could begin. If the caller was stopped, only the caller leaves the queue, and the
+/// next one tries. Otherwise all waiting submissions move to the batch and fail together.
 void Writer::give_up(Submission& own, Batch& batch) {
   if (is_stopped(&own)) {
     std::lock_guard lock(queue_mutex_);
@@ -230,9 +230,9 @@ void Writer::give_up(Submission& own, Batch& batch) {
   take_queued(batch);
 }
 
-/// Moves what waits in the queue to the batch; answers how many that were.
+/// Moves waiting submissions from the queue to the batch. Returns their number.
 std::size_t Writer::take_queued(Batch& batch) {
-  if (queued_.load(std::memory_order_relaxed) == 0) return 0;  // leaves the lock to those who come
+  if (queued_.load(std::memory_order_relaxed) == 0) return 0;  // leaves the lock to new callers
   std::lock_guard lock(queue_mutex_);
   const auto count = std::min(queue_.size(), max_batch - batch.size());
   const auto end = queue_.begin() + static_cast<std::ptrdiff_t>(count);
@@ -242,13 +242,13 @@ std::size_t Writer::take_queued(Batch& batch) {
   return count;
 }
 
-/// All who wait, in one transaction, and those who come while it is being written. The first that
-/// fails spoils it for the others: then each gets a savepoint.
+/// Runs all waiting submissions in one transaction, and those that arrive while it runs. If one
+/// fails, the transaction is rolled back. Then it runs again with a savepoint for each submission.
 void Writer::run_together(Batch& batch) {
   const auto expected = crowd_;
   const auto patience = std::min<std::chrono::nanoseconds>(commit_time_.load(), longest_gathering);
   const auto start_at = std::chrono::steady_clock::now() + patience;
-  begin();  // before anything is taken from the queue: those who wait may still leave it
+  begin();  // before take_queued(): until then, callers may leave the queue
   take_queued(batch);
   std::size_t done = 0;
   try {
@@ -275,7 +275,7 @@ void Writer::run_apart(const Batch& batch) {
     const auto lost =
         std::ranges::find_if_not(left, [&](Submission* each) { return run_in_savepoint(*each); });
     if (lost == left.end()) break;
-    // That failure took the whole transaction with it: the others start over without it.
+    // That failure rolled back the whole transaction. The other submissions start again without it.
     left.erase(lost);
     std::erase_if(left, [](const Submission* each) { return each->error != nullptr; });
     if (left.empty()) return;
@@ -283,7 +283,7 @@ void Writer::run_apart(const Batch& batch) {
   commit();
 }
 
-/// False when SQLite undid the whole transaction, not only this part of it.
+/// Returns false if SQLite rolled back the whole transaction, not only this submission.
 bool Writer::run_in_savepoint(Submission& submission) {
   try {
     connection_->script("savepoint", "savepoint submission");
@@ -302,13 +302,13 @@ void Writer::mark_done(const Batch& batch, const std::exception_ptr& error) {
   for (auto* submission : batch) {
     if (error && !submission->error) submission->error = own_copy(error);
     submission->state.store(State::done,
-                            std::memory_order_release);  // its owner may be gone from here on
+                            std::memory_order_release);  // from here on, it may be destroyed
   }
 }
 
-/// Ends the caller's time as the writer: the next in line follows, or else whoever comes first.
-/// Only then are those woken who are done, so that the first of them to come back finds the
-/// writer's place free.
+/// Ends the lead of the caller. The next caller in the queue leads, or the next one that arrives.
+/// Wakes the finished callers only after that, so that the first of them to submit again finds no
+/// leader.
 void Writer::pass_on() {
   {
     std::lock_guard lock(queue_mutex_);

@@ -1,20 +1,21 @@
-// The one writer of a file in this process, with group commit.
+// The only writer of a file in this process, with group commit.
 //
-// Many threads submit; whoever finds the writer free becomes it: takes all that wait, runs them in
-// one transaction, commits once, and only then wakes the others, of whom the next in line takes
-// over. There is no thread of its own to hand the work to, so that a single caller pays for its
-// fsync and nothing else. When several callers come again and again, the writer holds the commit
-// back for up to as long as the last one took, so that they share it.
+// Many threads submit. A caller that finds no leader becomes the leader. It takes all waiting
+// submissions, runs them in one transaction and commits once. Only then does it wake the other
+// callers, and the next caller in the queue becomes the leader. The writer has no thread of its
+// own, so a single caller pays only for its fsync. If several callers submit again and again, the
+// leader delays the commit so that they share it. The delay is at most the duration of the last
+// commit.
 //
-// A submission that fails undoes its own work and nobody else's: the transaction is run again with
-// a savepoint around each. A body may therefore run more than once.
+// A submission that fails undoes only its own work: the transaction runs again with a savepoint
+// around each submission. So a body may run more than once.
 //
-// An interactive transaction takes the writer's turn and its connection for as long as it lasts.
+// An interactive transaction has the turn to write, and the connection, until it ends.
 //
-// A caller whose stop token is set leaves the queue as long as nobody has begun its work. So a lock
-// of another process, which lasts as long as that process likes, does not delay a stop.
+// A caller whose stop token is set leaves the queue if its work has not begun. So a lock of another
+// process does not delay a stop, however long that process holds it.
 //
-// All times are of the system's clock: they are the times that commits and waiting for locks take.
+// All times are of the system's clock, because commits and lock waits take real time.
 //
 // Threads: submit() and Hold from any.
 #pragma once
@@ -44,26 +45,26 @@ class Writer {
  public:
   using Body = std::function<void(Connection&)>;
 
-  /// Opens the file for writing, creating it if need be, and puts it into WAL mode. `store` is the
-  /// database's name in logs. Once `*cancelled` is true, calls without a stop token do not wait
-  /// for the lock any more; wake_all() tells those that sleep.
+  /// Opens the file for writing, in WAL mode, and creates a missing file. `store` is the name of
+  /// the database in logs. Once `*cancelled` is true, calls without a stop token stop waiting for
+  /// the lock. wake_all() wakes the calls that sleep.
   Writer(const std::string& path, std::chrono::milliseconds busy_timeout, Logger log,
          std::string store, const std::atomic<bool>* cancelled = nullptr);
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// Runs `body` in a transaction, perhaps on another caller's thread; returns when what it wrote
-  /// is durable, or throws what it threw. Throws ErrorKind::cancelled when `stop` comes before the
-  /// body has begun.
+  /// Runs `body` in a transaction, perhaps on the thread of another caller. Returns when its writes
+  /// are durable. Rethrows an exception of the body. Throws ErrorKind::cancelled if `stop` is
+  /// requested before the body begins.
   void submit(const Body& body, const std::stop_token& stop = {});
   void wake_all();
 
-  /// Grows when a commit of this process begins, and again when it ends: odd while one is under
-  /// way.
+  /// Increases when a commit of this process begins, and again when it ends. It is odd during a
+  /// commit.
   [[nodiscard]] std::uint64_t commit_steps() const { return commit_steps_.load(); }
 
-  /// The write lock, for a transaction that the caller drives on connection(). Ends with the
-  /// object.
+  /// Holds the write lock for a transaction that the caller runs on connection(). The destructor
+  /// rolls back an open transaction and releases the lock.
   class Hold {
    public:
     explicit Hold(Writer& writer);
@@ -74,7 +75,7 @@ class Writer {
     [[nodiscard]] Connection& connection() const { return *writer_.connection_; }
     void commit();
     void rollback();
-    /// The calling thread is the one that uses the transaction now.
+    /// Notes that the calling thread uses the transaction now.
     void note_user();
 
    private:
@@ -83,7 +84,7 @@ class Writer {
 
  private:
   /// A checkpoint is due after 8 MiB of WAL. SQLite's default of 1,000 frames costs more syncs.
-  /// With more frames, a sync takes up to half as long again.
+  /// With more frames, a sync takes up to 50 % longer.
   static constexpr int checkpoint_frames = 2'000;
 
   enum class State : int { waiting, leads, done };
@@ -136,16 +137,16 @@ class Writer {
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Connection> checkpointer_;
   const std::atomic<bool>* const cancelled_;  // may be null
-  // Whoever has the turn may touch what follows, up to the turn itself.
-  const Submission* beginner_ = nullptr;  // whose stop token ends waiting for SQLite's own lock
+  // Only the thread that has the turn may use the members from here to turn_mutex_.
+  const Submission* beginner_ = nullptr;  // its stop token ends the wait for SQLite's own lock
   std::chrono::steady_clock::time_point busy_since_{};
-  std::size_t crowd_ = 1;        // how many callers took part lately
+  std::size_t crowd_ = 1;        // the callers expected in the next transaction
   int wal_frames_ = 0;           // in the WAL after the last commit
-  int checkpoint_at_;            // frames: when the next checkpoint is due
-  int checkpointed_frames_ = 0;  // that the last checkpoint found
+  int checkpoint_at_;            // the frames that make the next checkpoint due
+  int checkpointed_frames_ = 0;  // in the WAL at the last checkpoint
 
-  // Whose turn it is to write: the writer's thread or an interactive transaction, first come, first
-  // served.
+  // The turn to write. The leader and interactive transactions get it in the order of their
+  // requests.
   std::mutex turn_mutex_;
   std::condition_variable turn_changed_;
   std::deque<std::uint64_t> turn_queue_;
@@ -155,17 +156,17 @@ class Writer {
 
   std::mutex queue_mutex_;
   std::deque<Submission*> queue_;
-  std::atomic<int> queued_{0};   // the queue's size, for a look without the lock
-  std::atomic<int> awaited_{0};  // the writer sleeps until so many are queued; zero: it does not
-  bool led_ = false;             // somebody is the writer now
+  std::atomic<int> queued_{0};   // the size of the queue, readable without the lock
+  std::atomic<int> awaited_{0};  // the leader sleeps until the queue has this size; zero: no sleep
+  bool led_ = false;             // there is a leader now
   std::atomic<std::uint64_t> commit_steps_{0};
   std::atomic<std::chrono::nanoseconds> commit_time_{};  // of the last commit
   std::atomic<std::chrono::nanoseconds>
-      transaction_time_{};     // from its beginning, with what all who shared it did
-  std::atomic<int> awake_{0};  // of those who wait to be told
-  // Others want the processor: until then sleep, do not yield.
+      transaction_time_{};     // of the last transaction: all bodies and the commit
+  std::atomic<int> awake_{0};  // waiting callers that do not sleep
+  // Other threads need the processor. Until this time, callers sleep instead of yielding.
   std::atomic<std::chrono::steady_clock::time_point> crowded_until_{};
-  std::atomic<int> events_{0};  // grows whenever a submission's state changes; waited on by all
+  std::atomic<int> events_{0};  // increases when a state changes; callers wait on it
 };
 
 }  // namespace dovetail::sqlite

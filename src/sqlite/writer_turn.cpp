@@ -1,4 +1,4 @@
-// The turn to write: who has it, its transaction, and checkpoints between two of them.
+// The turn to write: its holder, its transaction, and the checkpoints between transactions.
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace dovetail::sqlite {
 namespace {
 
-/// How often those who wait for a lock look at their stop tokens.
+/// The interval at which threads that wait for a lock check their stop tokens.
 constexpr std::chrono::milliseconds stop_check_interval{20};
 
 }  // namespace
@@ -104,23 +104,23 @@ void Writer::rollback_if_open() noexcept {
 }
 
 bool Writer::checkpoint_is_due() {
-  if (wal_frames_ < checkpointed_frames_) {  // the WAL has started over since
+  if (wal_frames_ < checkpointed_frames_) {  // SQLite has restarted the WAL since then
     checkpoint_at_ = checkpoint_frames;
     checkpointed_frames_ = 0;
   }
   return wal_frames_ >= checkpoint_at_;
 }
 
-/// Moves the WAL into the file. Held by our empty write transaction, nobody can commit meanwhile:
-/// not in this process, not in another, not even on a connection that is not Dovetail's.
+/// Copies the WAL to the database file. An empty write transaction prevents commits during that
+/// time: in this process, in other processes, and on connections that are not Dovetail's.
 void Writer::checkpoint() noexcept try {
   begin();
   int moved = 0;
   const int code = sqlite3_wal_checkpoint_v2(
       checkpointer_->native(), nullptr, SQLITE_CHECKPOINT_PASSIVE, &checkpointed_frames_, &moved);
   rollback_if_open();
-  // A reader may keep the WAL from starting over: let it grow before the next try, instead of
-  // trying at every commit.
+  // A reader may prevent a restart of the WAL. So let the WAL grow before the next attempt, instead
+  // of an attempt at every commit.
   checkpoint_at_ = checkpointed_frames_ + checkpoint_frames;
   if (code != SQLITE_OK) raise(checkpointer_->native(), code, "checkpoint");
 } catch (const std::exception& error) {
