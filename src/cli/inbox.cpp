@@ -44,7 +44,7 @@ struct InboxArguments {
   [[nodiscard]] InboxDeadLetterFilter chosen() const {
     if (has_filter() == all) {
       throw std::invalid_argument(
-          "say which: --source, --id, --topic, --after, --before, or --all");
+          "select the messages: --source, --id, --topic, --after, --before, or --all");
     }
     return filter();
   }

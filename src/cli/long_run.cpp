@@ -40,7 +40,7 @@ void LongRunArguments::add_to(CLI::App& command, const std::string& polls) {
       "--idle-poll", idle_poll_seconds,
       "Seconds between two polls while there is nothing to do, at most; 5 if absent, "
       "30 with --group");
-  command.add_flag("-q,--quiet", quiet, "Do not say at the start what it does");
+  command.add_flag("-q,--quiet", quiet, "Print no description of the work at the start");
 }
 
 void LongRunArguments::set_polls(WorkerOptions& worker) const {
