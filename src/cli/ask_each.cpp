@@ -42,7 +42,7 @@ void start_task(const std::shared_ptr<EndedTasks>& ended, std::size_t index,
   }).detach();
 }
 
-/// The indexes of tasks that ended. Empty when a task has taken too long.
+/// Returns the indexes of ended tasks. Returns none if a task exceeded its time limit.
 std::deque<std::size_t> wait_for_tasks(EndedTasks& ended,
                                        std::optional<AskClock::time_point> until) {
   std::unique_lock lock(ended.mutex);
@@ -71,7 +71,7 @@ void run_tasks(const std::vector<std::function<void()>>& tasks,
       start_task(done, next, tasks[next]);
     }
     for (const auto index : wait_for_tasks(*done, running.front().give_up_at)) {
-      // One that was left behind may end later.
+      // An abandoned task may end later. It is not reported again.
       if (std::erase_if(running, [&](const auto& each) { return each.index == index; }) > 0) {
         ended(index, true);
       }

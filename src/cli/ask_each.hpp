@@ -21,7 +21,7 @@ struct DatabaseFailure {
   bool needs_migration = false;
 };
 
-/// One of `answer` and `failure` is there.
+/// Either `answer` or `failure` is set.
 template <class Answer>
 struct DatabaseAnswer {
   std::string key;
@@ -29,22 +29,22 @@ struct DatabaseAnswer {
   std::optional<DatabaseFailure> failure{};
 };
 
-/// Runs the tasks on threads, several at the same time. Calls `ended(index, in_time)` for each, on
-/// this thread, as they end. A task that takes longer than `limit` is left behind: its thread goes
-/// on, and `ended` gets false.
+/// Runs the tasks on threads, several at the same time. Calls `ended(index, in_time)` for each
+/// task, on this thread, as it ends. A task that takes longer than `limit` is abandoned: its thread
+/// continues, and `ended` gets false.
 void run_tasks(const std::vector<std::function<void()>>& tasks,
                std::optional<std::chrono::milliseconds> limit,
                const std::function<void(std::size_t, bool)>& ended);
 
 /// Ends a command on a group after its answer was printed. Prints each failure on standard error,
-/// and throws ExitCode 1 when there are any. If threads were left behind, the process ends here.
+/// and throws ExitCode 1 if there are any. If threads were abandoned, the process exits here.
 void finish_group(const Globals& globals,
                   const std::vector<std::pair<std::string, DatabaseFailure>>& failures);
 
 [[nodiscard]] std::string no_answer_text(std::chrono::milliseconds limit);
 
 /// Opens each database and calls `ask` with it. Returns the answers in the order of the file; bad
-/// entries come last. `ended`, if given, gets each answer as soon as it is there.
+/// entries come last. `ended`, if given, gets each answer as soon as it arrives.
 template <class Answer>
 std::vector<DatabaseAnswer<Answer>> ask_each(
     const Globals& globals, const std::function<Answer(Platform&)>& ask,

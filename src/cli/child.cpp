@@ -30,11 +30,11 @@ std::vector<std::string> environment_with(std::vector<std::string> more) {
   return more;
 }
 
-/// In the guard, after fork(): nothing here may allocate. Returns never.
+/// Runs in the guard, after fork(): nothing here may allocate. Never returns.
 [[noreturn]] void keep_guard(int line) {
-  ::setsid();  // signals to our group, and the terminal's, are not for the guard
+  ::setsid();  // the guard gets no signals of our group or of the terminal
   ::dup2(line, STDIN_FILENO);
-  ::close_range(1, ~0U, 0);  // nobody waits for the end of an output because the guard has it open
+  ::close_range(1, ~0U, 0);  // otherwise readers of our outputs would wait for the end of the guard
   pid_t group = 0;
   char dismissed = 0;
   if (::read(STDIN_FILENO, &group, sizeof group) != sizeof group) ::_exit(0);
@@ -42,8 +42,8 @@ std::vector<std::string> environment_with(std::vector<std::string> more) {
   ::_exit(0);
 }
 
-/// In the child, after fork(): nothing here may allocate. Writes errno to `failure` when it cannot
-/// become `words`.
+/// Runs in the child, after fork(): nothing here may allocate. Writes errno to `failure` if `words`
+/// cannot be executed.
 [[noreturn]] void become(pid_t parent, int failure, char** words, char** environment) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -74,7 +74,8 @@ Guard::Guard() {
 Guard::~Guard() {
   const char dismissed = 1;
   const pid_t nothing = 0;
-  // One who has got no group takes this for it; one who has got it, for the dismissal.
+  // A guard without a group reads this as its group. A guard with a group reads it as its
+  // dismissal.
   static_cast<void>(!::write(line_.number(), &nothing, sizeof nothing));
   static_cast<void>(!::write(line_.number(), &dismissed, 1));
   line_.close();
@@ -134,7 +135,7 @@ std::optional<int> Child::ended() {
       info.si_pid != pid_) {
     return std::nullopt;
   }
-  signal(SIGKILL);  // what it left behind in its group does not hold the lock either
+  signal(SIGKILL);  // processes that remain in its group must not run without the lock
   int status = 0;
   ::waitpid(pid_, &status, 0);
   pid_ = -1;
@@ -157,7 +158,7 @@ bool Child::has_job_control() {
 void Child::lend_terminal() const {
   if (!has_job_control() || ::tcgetpgrp(STDIN_FILENO) != ::getpgrp()) return;
   ::tcsetpgrp(STDIN_FILENO, pid_);
-  signal(SIGCONT);  // it may have wanted it before
+  signal(SIGCONT);  // it may have stopped because it used the terminal too early
 }
 
 void Child::take_terminal_back() const {

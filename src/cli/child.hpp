@@ -1,11 +1,10 @@
-// The command of `dovetail lock`: a program in a process group of its own, with our input and
-// outputs.
+// The command of `dovetail lock`: a program in a process group of its own. It uses the standard
+// input and outputs of this process.
 //
 // Guarantees
-//   * The command and everything in its process group end with this process, also when that is
-//     killed with SIGKILL.
-//   * When the command has ended, nothing of its process group is left.
-//   * On a terminal, the command is the foreground job: it reads what is typed, and gets Ctrl-C and
+//   * The command and its process group end with this process, even if SIGKILL ends this process.
+//   * When the command has ended, no process of its group remains.
+//   * On a terminal, the command is the foreground job: it reads the input, and gets Ctrl-C and
 //     Ctrl-Z.
 // Not guaranteed
 //   * Anything about programs that leave the process group (setsid, daemons).
@@ -21,14 +20,14 @@
 
 namespace dovetail::cli {
 
-/// A process that kills a process group when this process has died. Start it before any thread and
+/// A process that kills a process group if this process dies. Start it before any thread, and
 /// before any database is opened: it inherits neither.
 class Guard {
  public:
   Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
-  /// Ends the guard, which kills nothing then.
+  /// Ends the guard without killing the group.
   ~Guard();
 
   void watch(pid_t group) const;
@@ -46,24 +45,24 @@ class Child {
         std::vector<std::string> more_environment);
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  /// Kills it, if it still runs.
+  /// Kills the command if it still runs.
   ~Child();
 
-  /// To its whole process group.
+  /// Sends the signal to the whole process group.
   void signal(int number) const;
-  /// SIGTERM, also when it is stopped.
+  /// Sends SIGTERM. A stopped command gets it too.
   void ask_to_end() const;
 
-  /// Its exit code, as a shell tells it, when it has ended.
+  /// The exit code if the command has ended. After a signal it is 128 + signal, as in a shell.
   [[nodiscard]] std::optional<int> ended();
-  /// The signal that has stopped it since the last call.
+  /// The signal that has stopped the command since the last call.
   [[nodiscard]] std::optional<int> stopped() const;
 
-  /// Whether it has a terminal, and with it a shell that can suspend and resume it.
+  /// True if there is a terminal. Then a shell can suspend and resume the command.
   [[nodiscard]] static bool has_job_control();
-  /// Stops this process, as Ctrl-Z does, until SIGCONT. The terminal is ours meanwhile.
+  /// Stops this process, as Ctrl-Z does, until SIGCONT. It takes the terminal back first.
   void suspend_with_us() const;
-  /// Lets it go on; on a terminal whose foreground job we are, in the foreground.
+  /// Resumes the command; in the foreground if this process is the foreground job of the terminal.
   void resume() const;
 
  private:
@@ -74,7 +73,7 @@ class Child {
   pid_t group_ = -1;
 };
 
-/// Whether there is such a program: a path, or a name that is looked for in PATH.
+/// True if the program exists: as a path, or as a name in PATH.
 [[nodiscard]] bool program_exists(const std::string& name);
 
 }  // namespace dovetail::cli

@@ -51,7 +51,7 @@ std::string from_environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// Refuses an empty text, which a script gives by mistake, and a second one that is different.
+/// Refuses an empty text, which a script gives by mistake, and a second, different value.
 std::function<void(const std::string&)> set_once(const std::string& flag, std::string& target) {
   return [flag, &target](const std::string& value) {
     if (value.empty()) throw CLI::ValidationError(flag, "must not be empty");
@@ -145,13 +145,14 @@ void Globals::choose_database(const CLI::App& command) {
 }
 
 void add_global_options(CLI::App& app, Globals& globals, const std::string& default_schema) {
-  // No envname(): CLI11 applies the variable for every command, and so over the flag of the one
-  // that runs.
+  // No envname(): CLI11 applies the variable to every command, so it would override the flag of the
+  // command that runs.
   app.add_option_function<std::string>(
          "-d,--database", set_once("--database", globals.database),
          "sqlite:<path> or postgresql://…; DOVETAIL_DATABASE if absent")
       ->type_name("URL");
-  // Hidden, unless allow_group() shows them: a command without groups names the way then.
+  // Hidden unless allow_group() shows them. Other commands accept them too, to explain the
+  // alternative.
   app.add_option_function<std::string>(
          "--group", set_once("--group", globals.group),
          "TOML file with the section [databases], instead of --database; DOVETAIL_GROUP if absent")

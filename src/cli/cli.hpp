@@ -1,4 +1,4 @@
-// What the commands share: the database they talk to, and how they answer.
+// Shared parts of the commands: the database that they use, and their output.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -31,7 +31,7 @@ struct Globals {
   [[nodiscard]] PlatformOptions options() const;
   [[nodiscard]] Platform open() const;
 
-  std::set<const CLI::App*> group_commands;  ///< Those of allow_group().
+  std::set<const CLI::App*> group_commands;  ///< The commands of allow_group().
 
  private:
   void resolve_database(const CLI::App& command);
@@ -53,11 +53,11 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
                       const std::string& description, std::function<void()> run,
                       const std::string& default_schema = "infra");
 
-/// Shows --group and --only in the help of this command, which works on groups. The others work on
-/// one database of the group.
+/// Shows --group and --only in the help of this command, which works on groups. Other commands work
+/// on one database of the group.
 void allow_group(CLI::App& command, Globals& globals);
 
-/// Adds a name under which commands stand, such as `jobs`. It is no command itself.
+/// Adds a name with subcommands, such as `jobs`. The name alone is not a command.
 CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name,
                     const std::string& description);
 
@@ -85,7 +85,7 @@ void add_cron(CLI::App& app, Globals& globals);
 void add_work(CLI::App& app, Globals& globals);
 
 inline constexpr const char* default_queue = "outbox";
-/// Adds `--queue`. Other names than those of queue_named() are refused.
+/// Adds `--queue`. Names that queue_named() does not know are refused.
 void add_queue_option(CLI::App& command, std::string& queue);
 /// `outbox`, `inbox` or `timers`.
 [[nodiscard]] WorkQueue& queue_named(Platform& platform, const std::string& name);
@@ -95,7 +95,7 @@ void add_queue_option(CLI::App& command, std::string& queue);
 void print_table(const std::vector<std::string>& headings,
                  const std::vector<std::vector<std::string>>& rows);
 
-/// How many took effect, of how many that were named.
+/// The number of changed things, and the number of things that the user named.
 struct Effect {
   std::string word;
   std::size_t count = 0;
@@ -110,7 +110,7 @@ void print_effect(const Globals& globals, const Effect& effect);
 /// The time, or a dash for none.
 [[nodiscard]] std::string or_dash(const std::optional<WallTime>& time);
 
-/// `text` cut to `characters` of them.
+/// `text`, cut to this number of characters.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t characters);
 inline constexpr std::size_t shown_error_characters = 60;  // in a table
 
@@ -122,7 +122,7 @@ inline constexpr std::size_t shown_error_characters = 60;  // in a table
 
 /// Throws std::invalid_argument that names `what`.
 [[nodiscard]] WallTime parse_time(const std::string& what, const std::string& text);
-/// Nothing for an empty text.
+/// Returns nullopt for an empty text.
 [[nodiscard]] std::optional<WallTime> parse_time_if_given(const std::string& what,
                                                           const std::string& text);
 

@@ -23,7 +23,7 @@ using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t max_last_words = 1024;
 constexpr std::chrono::milliseconds longest_poll = std::chrono::hours{1};  // poll() takes an int
-constexpr std::size_t chunk_size = std::size_t{64} << 10;  // what a pipe holds: one read empties it
+constexpr std::size_t chunk_size = std::size_t{64} << 10;  // size of a pipe: one read empties it
 
 void require_zero(int code, const char* what) {
   if (code != 0) throw std::system_error(code, std::generic_category(), what);
@@ -37,7 +37,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-/// How a program starts: in a group of its own, with no signal blocked, and with pipes for input
+/// The attributes of a new process: its own process group, no blocked signal, and pipes for input
 /// and errors.
 class SpawnPlan {
  public:
@@ -82,14 +82,14 @@ void make_nonblocking(const FileDescriptor& file) {
   ::fcntl(file.number(), F_SETFL, ::fcntl(file.number(), F_GETFL) | O_NONBLOCK);
 }
 
-/// Writes what the command takes now, and closes its input when there is no more, or when it takes
-/// no more.
+/// Writes as much as the pipe accepts now. Closes the input after the last byte, or if the command
+/// no longer reads.
 void feed(FileDescriptor& input, std::string_view& left) {
   while (!left.empty()) {
     const auto count = ::write(input.number(), left.data(), left.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return;
-    if (count < 0) break;  // it does not read: its exit code will tell what that means
+    if (count < 0) break;  // it does not read; its exit code decides
     left.remove_prefix(static_cast<std::size_t>(count));
   }
   input.close();
@@ -104,8 +104,8 @@ void pass_on(std::string_view text) {
   }
 }
 
-/// Reads what is there, passes it on and remembers its end. Closes `errors` when there will be no
-/// more.
+/// Reads the available text, forwards it and keeps its end. Closes `errors` at the end of the
+/// output.
 void listen(FileDescriptor& errors, std::string& last_words) {
   std::array<char, chunk_size> chunk;  // NOLINT(*-member-init): read() fills it
   const auto count = ::read(errors.number(), chunk.data(), chunk.size());
@@ -141,7 +141,7 @@ class CommandRunner::Process {
 
   void signal(int number) const { ::kill(-pid_, number); }
 
-  /// Blocks until it has ended. It stays a zombie, so that its id remains its own.
+  /// Blocks until the process has ended. It stays a zombie, so that its id is not reused.
   void wait() const {
     siginfo_t ignored{};
     while (::waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT) != 0 &&
@@ -149,7 +149,7 @@ class CommandRunner::Process {
     }
   }
 
-  /// Its status as waitpid() tells it.
+  /// Returns the status of waitpid().
   int reap() {
     {
       std::lock_guard lock(runner_.mutex_);
@@ -167,7 +167,7 @@ class CommandRunner::Process {
   pid_t pid_;
 };
 
-/// Looks after one command from its start to its end.
+/// Watches one command from its start to its end.
 class CommandRunner::Watch {
  public:
   Watch(Process& process, const CommandInput& input, FileDescriptor input_pipe,
@@ -181,7 +181,7 @@ class CommandRunner::Watch {
     if (input.timeout.count() > 0) stop_at_ = Steady::now() + input.timeout;
   }
 
-  /// Returns when the command has ended; `told` is raised to stop it.
+  /// Returns when the command has ended. Raise `told` to stop the command.
   [[nodiscard]] CommandEnd run(const Flag& told) {
     const Flag ended;
     const std::jthread waiter([&] {
@@ -196,13 +196,13 @@ class CommandRunner::Watch {
   }
 
  private:
-  /// Told to stop, the shell may die before what it has started: that gets the rest of the grace
+  /// After a stop, the shell may end before its children. The children get the rest of the grace
   /// period.
   [[nodiscard]] bool is_over() const {
     return has_ended_ && (!kill_at_ || killed_ || !error_pipe_.is_open());
   }
 
-  /// As poll() takes it.
+  /// The timeout for poll().
   [[nodiscard]] int patience() const {
     const auto& next = kill_at_ ? kill_at_ : stop_at_;
     if (!next || killed_) return -1;
@@ -235,7 +235,7 @@ class CommandRunner::Watch {
   FileDescriptor input_pipe_;
   FileDescriptor error_pipe_;
   std::string last_words_;
-  std::optional<Steady::time_point> stop_at_;  // its time is up
+  std::optional<Steady::time_point> stop_at_;  // when its timeout expires
   std::optional<Steady::time_point> kill_at_;  // set when it was told to stop
   bool has_ended_ = false;
   bool killed_ = false;

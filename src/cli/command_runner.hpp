@@ -1,13 +1,13 @@
 // Runs a shell command, many times and in many threads at once.
 //
 // Guarantees
-//   * The command reads CommandInput::text as its standard input. It need not read all of it. Its
-//     standard output is ours; its standard error is passed on to ours.
+//   * The command reads CommandInput::text as its standard input. It does not have to read all of
+//     it. It writes to our standard output. Its standard error is forwarded to ours.
 //   * The command runs in a process group of its own. To stop it, the whole group gets SIGTERM, and
 //     SIGKILL after the grace period.
-//   * run() returns when the command has ended, even if background processes of it still run.
+//   * run() returns when the command has ended, even if its background processes still run.
 //
-// SIGPIPE must be ignored in this process; the commands get the default back.
+// SIGPIPE must be ignored in this process; the commands get the default action.
 //
 // Threads: may be shared between threads.
 #pragma once
@@ -26,9 +26,9 @@
 namespace dovetail::cli {
 
 struct CommandInput {
-  std::string_view text;                 ///< For its standard input; must outlive the run.
-  std::vector<std::string> environment;  ///< NAME=VALUE, all of them.
-  std::chrono::milliseconds timeout{0};  ///< Then it is told to stop; zero: it may run for ever.
+  std::string_view text;                 ///< Its standard input; must outlive the run.
+  std::vector<std::string> environment;  ///< NAME=VALUE; the complete environment.
+  std::chrono::milliseconds timeout{0};  ///< Then the command is stopped. Zero: no limit.
 };
 
 struct CommandEnd {
@@ -52,7 +52,7 @@ class CommandRunner {
   [[nodiscard]] std::size_t running();
 
  private:
-  /// Takes part in kill_all() for as long as it exists, and is no zombie afterwards.
+  /// A started command. kill_all() reaches it until it is reaped, at the latest by the destructor.
   class Process;
   class Watch;
 

@@ -1,4 +1,4 @@
-// What the commands about dead letters share, for one database and for a group.
+// Shared parts of the commands about dead letters, for one database and for a group.
 #pragma once
 
 #include <functional>
@@ -32,15 +32,15 @@ struct DeadLetterArguments {
   [[nodiscard]] std::vector<MessageId> selected_ids() const;
 };
 
-/// Such as `replay` and `replayed`. `apply` makes the change and returns the number of messages
-/// that changed.
+/// A change and its names, such as `replay` and `replayed`. `apply` makes the change and returns
+/// the number of messages that changed.
 struct LetterChange {
   std::string name;
   std::string past;
   std::function<std::size_t(WorkQueue&)> apply;
 };
 
-/// The dead letters that a change would concern: how many, and the first of them.
+/// The dead letters that a change would affect: their number, and the first of them.
 struct Concerned {
   std::size_t count = 0;
   std::vector<StoredMessage> first{};

@@ -70,7 +70,7 @@ EnqueueRequest parse_request(const EnqueueArguments& arguments) {
   return request;
 }
 
-/// The database, or the one of the group that --to names.
+/// Opens the database, or the database of the group that --to names.
 Platform open_target(const Globals& globals, const std::string& to) {
   if (!globals.has_group()) {
     if (!to.empty()) {

@@ -145,7 +145,7 @@ void purge_cursors(const Globals& globals, const FanoutArguments& arguments) {
   print_effect(globals, {.word = "purged", .count = purged});
 }
 
-/// Adds a command on one topic, and on one work key or all.
+/// Adds a command on one topic, and on one or all of its work keys.
 CLI::App& add_fanout_command(CLI::App& group, Globals& globals, const std::string& name,
                              const std::string& description,
                              void (*run)(const Globals&, const FanoutArguments&),

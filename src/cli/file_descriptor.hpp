@@ -1,5 +1,4 @@
-// File descriptors with an owner. None of them reaches a program that we start, unless it is handed
-// over.
+// Owned file descriptors. A program that we start inherits one only if it is passed explicitly.
 #pragma once
 
 #include <utility>
@@ -20,7 +19,7 @@ class FileDescriptor {
   }
   ~FileDescriptor() { close(); }
 
-  /// Negative when it is closed, which poll() skips.
+  /// Negative if it is closed; poll() ignores negative numbers.
   [[nodiscard]] int number() const { return number_; }
   [[nodiscard]] bool is_open() const { return number_ >= 0; }
   void close();
@@ -34,10 +33,10 @@ struct Pipe {
   FileDescriptor write_end;
 };
 
-/// Both throw std::system_error when the system has no more.
+/// open_pipe() and Flag() throw std::system_error if the system has no more descriptors.
 [[nodiscard]] Pipe open_pipe();
 
-/// Something that one thread raises and another one polls for.
+/// An event that one thread raises and another thread polls for.
 class Flag {
  public:
   Flag();

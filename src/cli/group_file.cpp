@@ -37,7 +37,7 @@ std::string unknown_key(const Globals& globals, const std::string& flag, const s
   return text + "; it has: " + list + (known.size() > most_keys_shown ? ", …" : "");
 }
 
-/// A value that is a key itself is that key, though it has commas.
+/// A value that is a known key is one key, even if it contains commas.
 std::set<std::string> only_keys(const Globals& globals, const Keys& known) {
   std::set<std::string> keys;
   for (const auto& value : globals.only) {
@@ -55,7 +55,7 @@ std::set<std::string> only_keys(const Globals& globals, const Keys& known) {
   return keys;
 }
 
-/// As file_discovery(), but its errors show the form of the file.
+/// Like file_discovery(), but its errors show the format of the file.
 Entries read_file(const Globals& globals, DatabaseDiscovery& file, const std::stop_token& stop) {
   if (std::filesystem::is_directory(globals.group)) {
     throw std::invalid_argument("--group: " + globals.group + " is a directory" + file_form);

@@ -40,7 +40,7 @@ struct InboxArguments {
             .failed_after = parse_time_if_given("--after", after),
             .failed_before = parse_time_if_given("--before", before)};
   }
-  /// The filter of a command that changes messages. All messages are chosen with --all only.
+  /// The filter of a command that changes messages. Only --all selects all messages.
   [[nodiscard]] InboxDeadLetterFilter chosen() const {
     if (has_filter() == all) {
       throw std::invalid_argument(
@@ -169,7 +169,7 @@ void purge_received(const Globals& globals, const InboxArguments& arguments, boo
 
 // --- the options
 
-/// An empty text, which a script gives by mistake, is not the same as none.
+/// Refuses an empty text, which a script may pass by mistake.
 CLI::Validator not_empty() {
   return {[](const std::string& text) {
             return text.empty() ? std::string{"must not be empty"} : std::string{};

@@ -54,7 +54,7 @@ struct LockArguments {
   throw ExitCode{error == ENOENT ? not_found_code : not_runnable_code};
 }
 
-/// Waits for the lease, and gives up at a signal or at the end of the wait.
+/// Waits for the lease until a signal arrives or the wait ends.
 class LeaseWait {
  public:
   LeaseWait(StopSignals& signals, milliseconds wait)
@@ -63,8 +63,8 @@ class LeaseWait {
         std::jthread([this, &signals](const std::stop_token& done) { listen(signals, done); });
   }
 
-  /// Nothing when others hold it. Throws ExitCode after a signal, and std::runtime_error when the
-  /// database gave no answer for as long as we wait.
+  /// Returns nullopt if others hold the lease. Throws ExitCode after a signal, and
+  /// std::runtime_error if the database gave no answer during the whole wait.
   [[nodiscard]] std::optional<LeaseRunner> run(Leases& leases, const std::string& name,
                                                LeaseRunnerOptions options) {
     options.stop = give_up_.get_token();
@@ -90,7 +90,7 @@ class LeaseWait {
   }
 
  private:
-  /// A single try, without --wait, takes as long as it takes.
+  /// Without --wait there is one attempt, and it has no time limit.
   void listen(StopSignals& signals, const std::stop_token& done) {
     const auto limit = wait_.count() > 0 ? std::optional{wait_} : std::nullopt;
     if (const auto signal = signals.wait_for_end(limit, done)) signal_ = *signal;
@@ -104,7 +104,7 @@ class LeaseWait {
   std::jthread listener_;
 };
 
-/// Looks after the command from its start to its end.
+/// Watches the command from its start to its end.
 class LockWatch {
  public:
   LockWatch(StopSignals& signals, Child& child, const LeaseRunner& runner, milliseconds duration)
@@ -141,13 +141,14 @@ class LockWatch {
     }
   }
 
-  /// Ctrl-Z suspends the command and this process together. When somebody else has stopped the
-  /// command, this process goes on and renews the lease.
+  /// Ctrl-Z suspends the command and this process together. If another process has stopped the
+  /// command, this process continues and renews the lease.
   void look_for_stop() {
     const auto stop = child_.stopped();
     const bool by_terminal = stop && *stop != SIGSTOP && Child::has_job_control();
     const bool overdue = suspend_by_ && LockClock::now() >= *suspend_by_;
-    // It ignores SIGTSTP, or a process that it has just forked was stopped before its exec.
+    // The command ignores SIGTSTP, or a process that it has just forked was stopped before its
+    // exec.
     if (overdue) child_.signal(SIGSTOP);
     if (by_terminal || overdue || (stop && suspend_by_)) suspend();
   }
@@ -158,7 +159,7 @@ class LockWatch {
               << " is not renewed until the command is resumed\n";
     child_.suspend_with_us();
     if (runner_.is_lost()) {
-      child_.signal(SIGKILL);  // a stopped command makes no further step
+      child_.signal(SIGKILL);  // a stopped command does nothing more before it dies
       kill_at_ = LockClock::now();
     } else {
       child_.resume();
@@ -170,7 +171,7 @@ class LockWatch {
   const LeaseRunner& runner_;
   milliseconds duration_;
   std::optional<LockClock::time_point> kill_at_;
-  std::optional<LockClock::time_point> suspend_by_;  // SIGTSTP was passed on
+  std::optional<LockClock::time_point> suspend_by_;  // set when SIGTSTP was forwarded
 };
 
 int run_under(const LeaseRunner& runner, const Guard& guard, StopSignals& signals,

@@ -9,8 +9,8 @@
 
 namespace dovetail::cli {
 
-/// Construct it before any thread: from then on signals are waited for, and a broken pipe is an
-/// error of a write.
+/// Construct it before any thread. From then on signals() receives the signals, and a broken pipe
+/// is an error of the write.
 class LongRun {
  public:
   /// With `and_suspend`, signals() reports SIGTSTP (Ctrl-Z) too.
@@ -27,7 +27,7 @@ class LongRun {
   StopSignals signals_;
 };
 
-/// The options of a worker's polls and of its first line.
+/// The options for poll intervals, and for the line that is printed at the start.
 struct LongRunArguments {
   double poll_seconds = 0.5;
   std::optional<double> idle_poll_seconds;

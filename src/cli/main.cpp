@@ -1,6 +1,6 @@
-// The dovetail command. Exit codes: 0 done; 1 the database or its schema refused it, no named thing
-// was changed, or commands were left running; 2 the call was wrong; 128 + signal when a signal
-// ended it before its work began. `lock` ends with the exit code of its command.
+// The dovetail command. Exit codes: 0 success; 1 the database or its schema refused the command,
+// none of the named things was changed, or commands were left running; 2 the call was wrong; 128 +
+// signal if a signal ended it before its work began. `lock` ends with the exit code of its command.
 #include <iostream>
 
 #include "cli/cli.hpp"

@@ -44,7 +44,7 @@ bool takes_next_word(const CLI::App& app, const std::string& word) {
   return option != nullptr && option->get_items_expected_max() > 0;
 }
 
-/// The command that CLI11 has come to.
+/// The innermost command that CLI11 has recognised.
 const CLI::App& chosen_command(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app : chosen_command(*chosen.front());
@@ -113,7 +113,7 @@ std::string unknown_option(const CLI::App& command, const std::string& word) {
   return text;
 }
 
-/// `-dvalue` and `--database=value` are known as well.
+/// Also recognises `-dvalue` and `--database=value`.
 bool has_option(const CLI::App& app, const std::string& word) {
   const auto name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
   return app.get_option_no_throw(name) != nullptr;
@@ -123,7 +123,7 @@ std::string with_help(const CLI::App& command, const std::string& text) {
   return text + "\nRun " + quoted(path_of(command) + " --help") + " for its arguments and options.";
 }
 
-/// All that is missing, with what it is for: CLI11 names the first one only.
+/// All missing options with their descriptions. CLI11 names only the first one.
 std::string missing_options(const CLI::App& command) {
   std::string text;
   for (const auto* option : command.get_options()) {

@@ -1,4 +1,4 @@
-// Answers to calls that CLI11 does not understand: they name the nearest command or option.
+// Error messages for calls that CLI11 does not understand. They name the nearest command or option.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,19 +12,19 @@ namespace dovetail::cli {
 /// into `b`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate that `word` was most likely meant to be; nothing when none is similar.
+/// The candidate that `word` was most likely meant to be; nullopt if none is similar.
 [[nodiscard]] std::optional<std::string> nearest(const std::string& word,
                                                  const std::vector<std::string>& candidates);
 
 /// The command with its parents, such as `dovetail dead-letters list`.
 [[nodiscard]] std::string path_of(const CLI::App& app);
 
-/// The answer to words that name no command, such as `stauts` or `dead-letters lst`. Nothing when
-/// they name one.
+/// The error message for words that name no command, such as `stauts` or `dead-letters lst`;
+/// nullopt if they name one.
 [[nodiscard]] std::optional<std::string> unknown_command(const CLI::App& app,
                                                          std::span<const std::string> words);
 
-/// The answer to a call that CLI11 has refused.
+/// The error message for a call that CLI11 has refused.
 [[nodiscard]] std::string refusal(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace dovetail::cli

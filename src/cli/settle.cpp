@@ -28,7 +28,7 @@ struct SettleArguments {
 };
 
 using Settle = std::function<std::size_t(WorkQueue&, OwnerToken, std::span<const Claim>)>;
-/// Checks its own arguments, and returns the call to make.
+/// Checks the arguments of its command, and returns the call to make.
 using Prepare = std::function<Settle(const SettleArguments&)>;
 
 Claim parse_claim(const std::string& text) {
@@ -71,7 +71,7 @@ struct Settlement {
   Prepare prepare;
 };
 
-/// Adds a command that takes claims; `arguments` is where its further options go.
+/// Adds a command that takes claims. Its further options are stored in `arguments`.
 CLI::App& add_settlement(CLI::App& app, Globals& globals,
                          const std::shared_ptr<SettleArguments>& arguments,
                          const Settlement& settlement) {

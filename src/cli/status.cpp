@@ -12,7 +12,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int joins_counted = 1'000;
-/// How long a database of a group may take.
+/// The time limit for each database of a group.
 constexpr std::chrono::milliseconds status_limit{10'000};
 
 constexpr std::array counted{&QueueCounts::ready,       &QueueCounts::scheduled,

@@ -1,9 +1,9 @@
-// The signals that ask this process to end, as something to wait for: SIGINT, SIGTERM and SIGHUP.
+// Waits for the signals that ask this process to end: SIGINT, SIGTERM and SIGHUP.
 //
-// Construct it before any thread is started: from then on none of them interrupts anything in this
+// Construct it before any thread is started: from then on these signals are blocked in this
 // process. A SIGHUP or SIGTSTP that was ignored when the process started (nohup) stays ignored.
 //
-// Threads: one waits at a time.
+// Threads: one thread waits at a time.
 #pragma once
 
 #include <chrono>
@@ -16,14 +16,14 @@ namespace dovetail::cli {
 
 class StopSignals {
  public:
-  /// With `and_suspend`, SIGTSTP (Ctrl-Z) is one of them.
+  /// With `and_suspend`, SIGTSTP (Ctrl-Z) is one of the signals.
   explicit StopSignals(bool and_suspend = false);
 
-  /// The signal that came; nothing after `timeout`, if there is one, or when `stop` is requested.
+  /// Returns the signal. Returns nullopt after `timeout`, if given, or when `stop` is requested.
   [[nodiscard]] std::optional<int> wait(std::optional<std::chrono::milliseconds> timeout,
                                         const std::stop_token& stop = {});
 
-  /// The same, but for SIGTSTP, which stops this process at once.
+  /// Like wait(), except that SIGTSTP stops this process at once.
   [[nodiscard]] std::optional<int> wait_for_end(std::optional<std::chrono::milliseconds> timeout,
                                                 const std::stop_token& stop = {});
 
@@ -31,7 +31,7 @@ class StopSignals {
   FileDescriptor signals_;
 };
 
-/// The exit code of a process that a signal ended, as a shell tells it.
+/// The exit code of a process that a signal ended, as a shell reports it.
 [[nodiscard]] constexpr int exit_code_of_signal(int signal) {
   return 128 + signal;
 }

@@ -1,4 +1,4 @@
-// A worker without a line of C++: a shell command is the handler.
+// A worker whose handler is a shell command.
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,10 +43,10 @@ struct WorkArguments {
   LongRunArguments long_run;
 };
 
-/// The end of a worker: commands that run go on until the drain is over.
+/// The end of a worker: running commands continue until the drain is over.
 class Drain {
  public:
-  /// Before the platform is stopped. Its stop tokens end no command from then on.
+  /// Call it before the platform is stopped. From then on its stop tokens end no command.
   void begin() { begun_ = true; }
   [[nodiscard]] bool has_begun() const { return begun_; }
   void end() { over_.request_stop(); }
@@ -85,7 +85,7 @@ std::map<std::string, std::string> variables_of(const Message& message, const st
   return variables;
 }
 
-/// Ours, with the message's variables, and with none of another message's.
+/// Our environment with the variables of the message, without header variables of other messages.
 std::vector<std::string> environment_of(const Message& message, const std::string& key) {
   const auto variables = variables_of(message, key);
   std::vector<std::string> environment;
@@ -169,7 +169,7 @@ bool has_work(Outbox& outbox, const std::vector<std::string>& topics) {
   return counts.ready > 0 || counts.in_progress > 0;
 }
 
-/// Returns when a signal asks us to end, or with `once` when nothing is left to do.
+/// Returns when a signal asks us to end, or with `once` when no work is left.
 void wait_for_end(StopSignals& signals, bool once, const std::function<bool()>& is_idle) {
   if (!once) {
     static_cast<void>(signals.wait(std::nullopt));
@@ -217,7 +217,8 @@ void say_what_it_does(const std::string& databases, const Globals& globals,
             << ", command: " << shortened(arguments.command, shown_command_characters) << '\n';
 }
 
-/// What a worker has on one database and on a group. The arguments are checked before it is made.
+/// The shared part of a worker on one database and on a group. The arguments are checked before its
+/// construction.
 class CommandWorker {
  public:
   CommandWorker(const Globals& globals, const WorkArguments& arguments)
@@ -266,12 +267,12 @@ void work_on_database(const Globals& globals, const WorkArguments& arguments) {
 /// For --once: the databases that were left out, with the reasons.
 using LeftOut = std::map<std::string, std::string>;
 
-/// Databases that fail are left out.
+/// Puts databases that fail into `left_out`, and counts them as idle.
 bool group_has_work(PlatformGroup& group, const std::vector<std::string>& topics,
                     LeftOut& left_out) {
   left_out.clear();
   for (const auto& each : group.status().databases) {
-    if (each.state == GroupDatabaseState::closed) return true;  // nobody knows yet
+    if (each.state == GroupDatabaseState::closed) return true;  // its work is not known yet
     if (each.state == GroupDatabaseState::failing) {
       left_out.emplace(each.key, each.last_error);
       continue;

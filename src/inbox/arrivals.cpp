@@ -1,4 +1,4 @@
-// Messages on their way into the inbox's queue, and out of it.
+// Enqueues messages into the inbox, and converts claimed messages.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -46,11 +46,11 @@ InboxArrival checked_arrival(const InboxRequest& request, const QueueOptions& op
   return arrival;
 }
 
-/// Messages in the order of their keys, in which their rows are locked. Messages of streams stay in
-/// the order of the call: after a deadlock, the call is repeated.
+/// Messages sorted by key, so that all calls lock rows in the same order. A call with streams keeps
+/// its own order. After a deadlock, the call is retried.
 struct Sorted {
   std::vector<InboxArrival> arrivals;
-  std::vector<std::size_t> places;  // the position of each among the requests
+  std::vector<std::size_t> places;  // the index of each arrival in the requests
 };
 
 Sorted sorted(std::span<const InboxRequest> requests, const QueueOptions& options) {

@@ -1,4 +1,4 @@
-// The inbox's guard: which messages were seen, begun, processed or given up.
+// The guard of the inbox. It records which messages are seen, in processing, processed or dead.
 #include <utility>
 
 #include "core/text.hpp"
@@ -24,8 +24,7 @@ InboxFence fence_of(const InboxTicket& ticket) {
   return {ticket.owner, ticket.epoch};
 }
 
-/// The state that a mark leaves behind. A call that runs again because its answer was lost finds
-/// it.
+/// The state after a mark. A call that is retried because its answer was lost finds this state.
 struct Mark {
   InboxKey key;
   InboxStatus status;
@@ -43,7 +42,7 @@ bool marked(storage::Database& database, const Mark& mark, const Run& run) {
 
 }  // namespace
 
-/// Counts and logs how a message was begun.
+/// Counts and logs the outcome of a begin.
 void Inbox::note_begun(const InboxKey& key, const storage::BeginAnswer& answer,
                        Transaction* transaction) const {
   if (answer.outcome == BeginOutcome::hash_mismatch) note_mismatch(key.source, key.message_id);

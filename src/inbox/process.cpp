@@ -17,13 +17,14 @@
 namespace dovetail {
 namespace {
 
-/// Longer than a transaction can last. While it is open, its lock protects the message.
+/// Longer than a transaction can last. While the transaction is open, its lock protects the
+/// message.
 constexpr std::chrono::hours lease_while_open{24 * 365};
-/// The lease from the note of a try until its transaction. If the process dies, the message may
-/// begin again after this time.
+/// The lease between the transaction that notes an attempt and the transaction of the handler. If
+/// the process dies in between, the message can begin again after this time.
 constexpr std::chrono::milliseconds longest_process_lease{10'000};
-/// A call that finds another process() between its two transactions pauses and tries again, until
-/// the other's lease has expired for `grace`.
+/// A call that meets another process() between its two transactions pauses and retries. It gives up
+/// `grace` after the lease of the other call must have expired.
 constexpr std::chrono::milliseconds first_pause{2};
 constexpr std::chrono::milliseconds longest_pause{200};
 constexpr std::chrono::milliseconds grace{500};
@@ -75,11 +76,11 @@ std::string_view to_string(ProcessOutcome outcome) {
   return "unknown";
 }
 
-/// Notes the try before it is made. Waits while another process() has begun the message: between
-/// its two transactions there is no lock to wait for.
+/// Notes an attempt before it runs. Polls while another process() has begun the message: between
+/// the two transactions of the other call there is no lock to wait for.
 storage::BeginAnswer Inbox::begin_try(const storage::InboxKey& key, storage::BeginOrder order) {
-  // The other call runs in real time, and so do the pauses. How long to wait is a matter of its
-  // lease, and so of the injected clock.
+  // The pauses use the clock of the system, because the other call runs in real time. The time
+  // limit depends on the lease, so it uses the injected clock.
   const MonoDeadline patience(database_->clock(),
                               std::chrono::ceil<std::chrono::milliseconds>(order.lease) + grace);
   for (auto pause = first_pause;; pause = std::min(pause * 2, longest_pause)) {
@@ -99,8 +100,8 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
   const auto transaction = database_->begin();
   auto& session = transaction->session();
   if (!store_->continue_try(session, key, fence, lease_while_open)) {
-    // An earlier run of this call has committed without learning of it, or another call has begun
-    // the message since.
+    // Either an earlier run of this call committed and its answer was lost, or another call has
+    // begun the message since.
     const bool handled = store_->is_marked(session, key, InboxStatus::processed, fence);
     return handled ? ProcessOutcome::handled : ProcessOutcome::in_progress;
   }
@@ -170,12 +171,12 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
   return outcome;
 }
 
-/// Stores how a try ended. False: another call has begun the message since.
+/// Stores the end of an attempt. Returns false if another call has begun the message since.
 bool Inbox::store_end(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
                       std::string_view error) {
   bool noted = false;
-  // While the platform is closing, calls without a token of their own are cancelled. The limit of
-  // this call is a limit of I/O, by the system's clock.
+  // While the platform closes, calls without their own stop token are cancelled. The time limit of
+  // this call is a limit of I/O, so it uses the clock of the system.
   std::stop_source limit;
   std::jthread timer;
   if (end == TryEnd::cancelled) {
@@ -197,8 +198,8 @@ bool Inbox::store_end(const storage::InboxKey& key, const storage::InboxFence& f
   return noted;
 }
 
-/// Notes a failed try, whose writes are rolled back. The caller gets the handler's own error, so an
-/// error in here is only logged.
+/// Stores a failed attempt, whose writes are rolled back. The caller gets the error of the handler,
+/// so an error of this function is only logged.
 void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
                     std::string_view error) noexcept {
   try {
@@ -216,7 +217,7 @@ void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fen
                 {"message_id", key.message_id},
                 {"error", failure.what()}});
   } catch (
-      ...) {  // NOLINT(bugprone-empty-catch): a log sink's own; the caller gets the handler's error
+      ...) {  // NOLINT(bugprone-empty-catch): a log sink threw; the caller gets the handler's error
   }
 }
 

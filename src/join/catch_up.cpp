@@ -9,7 +9,7 @@ namespace dovetail::join {
 namespace {
 
 constexpr std::chrono::milliseconds look_interval{1'000};
-/// A message that was noted as waiting is stored within this time.
+/// After note_waiting(), the transaction of the waiting message commits within this time.
 constexpr std::chrono::seconds commits_within{10};
 
 }  // namespace
@@ -44,7 +44,7 @@ MonoTime CatchUp::step(const std::stop_token& stop) {
       health_ = {.running = true};
     } catch (const std::exception& error) {
       const auto* known = dynamic_cast<const Error*>(&error);
-      // Otherwise somebody has removed the joins.
+      // A schema error means that the tables of joins were removed. Then no message waits.
       waiting_ = known == nullptr || known->kind() != ErrorKind::schema;
       if (waiting_ && !stop.stop_requested()) note_failure(error);
     }

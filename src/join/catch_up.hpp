@@ -2,7 +2,8 @@
 //
 // The end of a join cannot wake a waiting message that another transaction has locked, and an ack
 // in a transaction with an old snapshot cannot count every step. The database notes both cases.
-// While messages wait for joins, a look for such notes is made every second. Otherwise none is.
+// While messages wait for joins, CatchUp checks for such notes every second. Otherwise it does not
+// check.
 //
 // Threads: note_waiting() and run_once() from any; the rest from one thread at a time.
 #pragma once
@@ -21,14 +22,14 @@ class CatchUp {
   CatchUp(storage::Database& database, Logger log, Metrics metrics)
       : database_(database), log_(std::move(log)), metrics_(std::move(metrics)) {}
 
-  /// Makes the look that is due. Returns when the next one is; MonoTime::max() when none is.
+  /// Makes the check that is due. Returns the time of the next check, or MonoTime::max() for none.
   MonoTime step(const std::stop_token& stop);
-  /// `wake` is called when a look will be due then. Empty: nobody is told.
+  /// Calls `wake(at)` when a check becomes necessary at `at`. An empty function ends the calls.
   void tell(std::function<void(MonoTime at)> wake);
 
   [[nodiscard]] component::ServiceHealth health() const;
 
-  /// A message waits for a join, or will when its handler's transaction commits.
+  /// Call it when a message waits for a join, or will wait after the commit of its handler.
   void note_waiting();
 
   /// Finishes all such work, and logs the joins that ended while no message waited for them.
@@ -44,7 +45,7 @@ class CatchUp {
   Logger log_;
   Metrics metrics_;
   mutable std::mutex mutex_;
-  MonoTime look_until_{};  // guarded by the mutex, as the next two
+  MonoTime look_until_{};  // the mutex guards this and the next two members
   component::ServiceHealth health_;
   std::function<void(MonoTime at)> wake_;
   bool waiting_ = true;  // messages wait for joins, perhaps from before this process started

@@ -7,7 +7,7 @@
 namespace dovetail::join {
 namespace {
 
-/// The catch-up belongs to the component, because handlers tell it of waiting messages at any time.
+/// The component owns the CatchUp, because handlers report waiting messages to it at any time.
 class CatchUpService final : public component::SteppedService {
  public:
   CatchUpService(Clock& clock, CatchUp& catch_up) : SteppedService(clock), catch_up_(catch_up) {}

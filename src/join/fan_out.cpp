@@ -1,4 +1,4 @@
-// Joins, their steps and the message that waits for them, written together.
+// Stores a join, its steps and the message that waits for it in one transaction.
 #include <algorithm>
 #include <set>
 #include <stdexcept>
@@ -23,7 +23,7 @@ using join::require_expected_steps;
 using join::require_request;
 using storage::session_of;
 
-/// A checked fan-out. Its parts have their ids, so that writing it a second time changes nothing.
+/// A checked fan-out. All ids are set, so a second write of the same plan changes nothing.
 struct FanOutPlan {
   FanOutPlan(const FanOut& fan, const QueueOptions& options, const std::string& wait_topic)
       : request(fan),
@@ -66,8 +66,8 @@ struct FanOutPlan {
   std::optional<storage::NewMessage> wait;
 };
 
-/// A step whose unique key is taken is the message that has the key. So the join waits for as many
-/// steps as there are different messages.
+/// If a message with the unique key of a step exists, that message is the step. So the number of
+/// steps is the number of different messages.
 int expected_steps(const FanOutPlan& plan, std::span<const Enqueued> steps) {
   if (plan.request.expected_steps > 0) return plan.request.expected_steps;
   return static_cast<int>(std::set<MessageId>(steps.begin(), steps.end()).size());
@@ -82,7 +82,7 @@ FannedOut known_fan_out(const FanOutPlan& plan) {
 }
 
 /// Writes the join first. If the join exists already, its steps may have ended and their messages
-/// may be purged: then it enqueues nothing and returns nothing.
+/// may be purged. Then it enqueues nothing and returns nullopt.
 std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteSession& session,
                                     const FanOutPlan& plan, bool repeated) {
   const auto most_steps =

@@ -95,7 +95,7 @@ std::size_t Joins::purge(std::chrono::seconds age, const std::stop_token& stop) 
   while (!stop.stop_requested()) {
     // Each transaction deletes joins until they have `portion` steps together.
     std::size_t some = 0;
-    // By the system's clock, as in_portions(): other writers wait in real time.
+    // The clock of the system, as in in_portions(): other writers wait in real time.
     const auto begun = std::chrono::steady_clock::now();
     database_->write({.single_statement = true, .service = true, .stop = stop},
                      [&](storage::WriteSession& session) {

@@ -17,11 +17,11 @@ using storage::session_of;
 
 /// The pause after a failure of the database. Such a failure costs no attempt.
 constexpr milliseconds retry_after{1'000};
-/// A waiting message loses attempts only when its worker dies or a commit fails. Each look at a
-/// pending join sets its attempts back to zero.
+/// A waiting message loses attempts only when its worker dies or a commit fails. Each check of a
+/// pending join resets its attempts to zero.
 constexpr int attempts = 1'000;
 
-/// Whether to take the failure path. A missed deadline always leads there; failed steps do if the
+/// True if the failure path is taken: always after a missed deadline, and after failed steps if the
 /// message asks for it.
 bool has_failed(const Join& join, const Continuation& continuation) {
   if (join.reason) return true;
@@ -43,7 +43,7 @@ void WaitHandler::handle(const Message& message, HandlerContext& context) {
     throw;
   } catch (const std::exception& error) {
     const auto* known = dynamic_cast<const Error*>(&error);
-    // The joins' tables were removed. They may come back.
+    // A schema error: the tables of joins were removed. They may be created again.
     const bool removed = known != nullptr && known->kind() == ErrorKind::schema;
     log_.write(LogLevel::warn, "join.wait_postponed",
                {{"store", database_.name()},
@@ -113,14 +113,14 @@ void WaitHandler::go_on(const Message& message, const Continuation& continuation
                      .headers = message.headers,
                      .priority = message.priority});
   } catch (
-      const std::invalid_argument& error) {  // written by hand, and no message will ever come of it
+      const std::invalid_argument& error) {  // a payload written by hand, and a retry cannot help
     throw PermanentFailure(error.what());
   }
   log_decision(transaction, LogLevel::info,
                failed ? "join.failure_continued" : "join.success_continued", message, join);
 }
 
-/// Logs the decision after the commit: a transaction that fails runs again and decides anew.
+/// Logs the decision after the commit: a failed transaction is retried and decides again.
 void WaitHandler::log_decision(Transaction& transaction, LogLevel level, std::string_view event,
                                const Message& message, const Join& join) const {
   if (!log_.enabled(level)) return;

@@ -12,7 +12,7 @@ struct WaitPayload {
   Continuation continuation;
 };
 
-/// Throws std::invalid_argument when the text names no join to wait for.
+/// Throws std::invalid_argument for text that is not a valid payload.
 [[nodiscard]] WaitPayload parse_wait_payload(std::string_view json);
 
 /// Throws std::invalid_argument for a continuation that could not be enqueued.

@@ -18,10 +18,10 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds shortest_attempt{250};
 constexpr milliseconds release_patience{2'000};
-constexpr double jitter = 0.1;  // of the duration, and only ever sooner
+constexpr double jitter = 0.1;  // share of the duration; renewals only become earlier
 
-/// A lease counts as lost this long before it expires. It is longer than two clocks drift apart
-/// during a lease.
+/// A lease counts as lost this long before it expires. The margin exceeds the drift between two
+/// clocks during a lease.
 MonoDuration margin(milliseconds duration) {
   return std::min<MonoDuration>(duration / 10,
                                 std::max<milliseconds>(milliseconds{1'000}, duration / 500));
@@ -47,12 +47,12 @@ void require_options(const LeaseRunnerOptions& options) {
 }  // namespace
 
 // There are two threads. One renews the lease, and may wait for the database. The other fires the
-// stop token in time, even while the first one waits. All times are of the monotonic clock. The end
-// of the lease is counted from the moment when the request was sent, which is before the database
-// granted it. The end only moves later, so both threads may sleep until the end that they know, and
-// then look again.
+// stop token in time, even while the first one waits. All times are of the monotonic clock. The
+// expiry is computed from the time of the request, which is before the grant of the database. It
+// only moves later, so both threads may sleep until the expiry that they know, and then check
+// again.
 //
-// Time limits of single calls of the database are limits of I/O: they use the system's clock.
+// Time limits of single database calls are limits of I/O: they use the clock of the system.
 struct LeaseRunner::State {
   State(Leases& leases_, Lease granted, const LeaseRunnerOptions& options, MonoTime sent_at)
       : leases(leases_),
@@ -79,12 +79,12 @@ struct LeaseRunner::State {
         if (system_clock()->sleep_for(release_patience, done)) releasing.request_stop();
       });
       leases.release(lease, releasing.get_token());
-    } catch (const std::exception& error) {  // the lease ends by itself
+    } catch (const std::exception& error) {  // the lease expires by itself
       leases.note_failure("lease.release_failed", lease, error.what());
     }
   }
 
-  /// The time from which on the lease counts as lost. Under the mutex.
+  /// The time at which the lease counts as lost. The caller holds the mutex.
   [[nodiscard]] MonoTime lost_at() const { return ends - margin(duration); }
 
   bool check() {
@@ -105,9 +105,9 @@ struct LeaseRunner::State {
     tell();
   }
 
-  /// Not under the mutex: it runs the users' callbacks.
+  /// The caller must not hold the mutex: this runs callbacks of users.
   void tell() {
-    over.request_stop();  // ends a renewal that is under way
+    over.request_stop();  // cancels a running renewal
     if (!told.exchange(true)) leases.note_lost(lease);
     source.request_stop();
   }
@@ -115,7 +115,7 @@ struct LeaseRunner::State {
   /// Returns false when the lease is lost. Throws when the database gave no answer.
   bool renew() {
     const auto sent_at = clock.mono();
-    // An attempt that gets no answer, on a half-open connection, must leave time for another one.
+    // An attempt on a half-open connection gets no answer. It must leave time for another attempt.
     std::stop_source attempt;
     const std::stop_callback ends_with_us(over.get_token(), [&] { attempt.request_stop(); });
     const std::jthread hurry([&](const std::stop_token& done) {
@@ -180,10 +180,10 @@ struct LeaseRunner::State {
   const milliseconds duration;
   const double renew_at;
   std::mutex mutex;
-  MonoTime ends;      // not later than in the database
-  bool lost = false;  // never false again
+  MonoTime ends;      // the expiry; not later than in the database
+  bool lost = false;  // never reset
   std::atomic<bool> told{false};
-  std::stop_source source;     // the runner's own: lost, stopped from outside, or destroyed
+  std::stop_source source;     // for users: lost, stopped by the caller, or destroyed
   std::stop_source over;       // ends renewals
   std::stop_source releasing;  // ends the release
   std::stop_callback<std::function<void()>> outer;
@@ -254,7 +254,7 @@ bool run_while_leader(Leases& leases, std::string_view name,
     try {
       runner = LeaseRunner::try_start(leases, name, own);
     } catch (const Error& error) {
-      // Without the database there is no leader. It may come back.
+      // Without the database there is no leader. The database may return, so try again.
       const bool passes =
           error.is_transient() || error.is_in_doubt() || error.kind() == ErrorKind::cancelled;
       if (!passes) throw;
@@ -264,7 +264,8 @@ bool run_while_leader(Leases& leases, std::string_view name,
       if (!runner->is_lost() && !own.stop.stop_requested()) return true;
       runner.reset();
     }
-    // Candidates try often enough to follow a leader soon, and not all at the same time.
+    // Candidates try often, so that one soon replaces a leader. The random part spreads their
+    // attempts.
     const auto pause = share_of(own.duration, 0.1 + 0.1 * core::random_unit());
     leases.clock().sleep_for(std::min<MonoDuration>(pause, std::chrono::seconds{2}), own.stop);
   }

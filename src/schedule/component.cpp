@@ -41,7 +41,7 @@ HandlerFunction Component::around(HandlerFunction function) {
   };
 }
 
-/// For information only: a run does not fail because this does.
+/// The start of a run is only information. A failure to store it does not fail the run.
 void Component::note_started(JobRunId run) {
   try {
     jobs.note_started(run);

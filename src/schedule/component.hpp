@@ -13,7 +13,7 @@ class Component final : public component::Component {
   std::vector<component::Queue> queues() override;
   std::vector<component::Chore> chores() override;
   std::vector<std::unique_ptr<component::Service>> services(storage::Listener& listener) override;
-  /// A message that is a job's run starts that run.
+  /// Wraps a handler. For the message of a job's run, it stores the start of the run first.
   HandlerFunction around(HandlerFunction function) override;
   void check_start(const std::stop_token& stop) override { jobs.require_zones(stop); }
 

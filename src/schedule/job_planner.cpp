@@ -33,7 +33,7 @@ bool may_wait(const Job& job, const storage::RunCounts& counts) {
   if (limit == 0 || counts.active + counts.waiting < limit) return true;
   switch (job.misfire) {
     case Misfire::coalesce:
-      return true;  // it replaces the one that waits
+      return true;  // it replaces the waiting run
     case Misfire::all:
       return counts.waiting - counts.triggered < job.misfire_limit;
     case Misfire::skip:
@@ -87,7 +87,7 @@ void Jobs::add_due_runs(storage::WriteSession& session, Job& job, WallTime now,
   if (job.next_due_at && *job.next_due_at > now) return;
   auto& store = *store_;
   const auto schedule = schedule_of(job.cron, job.time_zone);
-  // A job that plain SQL has stored has no time yet: its first time is the first after the change.
+  // A job stored with plain SQL has no due time yet. Its first one is the first after the change.
   if (!job.next_due_at)
     job.next_due_at = next_occurrence(schedule.cron, schedule.zone, job.updated_at);
   if (!job.next_due_at || *job.next_due_at > now) return;
@@ -120,14 +120,14 @@ void Jobs::advance(storage::WriteSession& session, Job& job, WallTime now, Progr
     counts.waiting -= started;
   }
   // Runs above the concurrency limit start when a run ends. If this transaction could not start all
-  // runs that may start, the next one follows at once.
+  // runs that may start, the next transaction follows at once.
   const bool more = started > 0 && counts.waiting > 0 && room > started;
   store.plan(session, job.id, job.next_due_at, more ? std::optional{now} : job.next_due_at);
   progress.started += static_cast<std::size_t>(started);
   progress.more = progress.more || more;
 }
 
-/// A job that cannot be understood must not stop the others.
+/// A job that this process cannot understand must not stop the other jobs.
 void Jobs::try_advance(storage::WriteSession& session, Job& job, WallTime now, Progress& progress) {
   try {
     if (job.enabled) (void)schedule_of(job.cron, job.time_zone);

@@ -19,7 +19,7 @@ inline constexpr std::string_view job_header = "dovetail-job";
 inline constexpr std::string_view run_header = "dovetail-job-run";
 inline constexpr std::string_view time_header = "dovetail-scheduled-time";
 
-/// A job that cannot be understood is tried again after this time, or when it is changed.
+/// A job that cannot be understood is retried after this time, or when it is changed.
 inline constexpr std::chrono::minutes broken_pause{10};
 
 }  // namespace schedule
@@ -35,17 +35,17 @@ struct Jobs::Progress {
     bool here_only = false;  ///< Another process may understand it.
   };
   std::size_t started = 0;
-  bool more = false;  ///< There is more to do at once.
+  bool more = false;  ///< Another transaction follows at once.
   std::vector<Skipped> skipped{};
   std::vector<Failed> failed{};
 };
 
-/// Jobs that this process cannot understand, such as those whose time zone this system lacks.
+/// Jobs that this process cannot understand, for example because this system lacks their time zone.
 /// Another process may understand them, so their due time in the database does not change.
 struct Jobs::Broken {
   struct Entry {
     MonoTime until;
-    WallTime updated_at;  ///< A job that was changed since is tried again.
+    WallTime updated_at;  ///< A job that was changed since then is retried.
   };
   std::mutex mutex;
   std::map<JobId, Entry> entries;

@@ -49,7 +49,7 @@ bool means(const std::string& stored, const CronExpression& cron) {
   }
 }
 
-/// Checks every limit. The job has no times yet.
+/// Checks every limit. The due times of the result are not set.
 Job checked_job(const JobRequest& request, const QueueOptions& options) {
   require_name("name", request.name);
   if (!request.formerly.empty()) require_name("formerly", request.formerly);
@@ -225,11 +225,11 @@ std::optional<JobRunId> Jobs::trigger(std::string_view name) {
     found = job.has_value();
     if (!found) return;
     const auto now = store.now(session);
-    advance(session, *job, now, progress);  // first the runs that its schedule asks for now
+    advance(session, *job, now, progress);  // first the scheduled runs that are due
     auto time = now;
     int tries = 1;
     for (; tries <= 1'000 && !store.add_run(session, *job, {id, time, true}); ++tries) {
-      time += WallTime::duration{1};  // two in one microsecond are two runs
+      time += WallTime::duration{1};  // two triggers in one microsecond are two runs
     }
     if (tries > 1'000)
       throw InvalidOperation("there was no time left for another run of " + job->name);

@@ -20,8 +20,8 @@ struct Schedule {
 /// Throws CronError, or std::invalid_argument for an unknown zone.
 [[nodiscard]] Schedule schedule_of(std::string_view cron, std::string_view zone);
 
-/// The times from `from`, the first that was not handled yet, to `now` that get a run, in order.
-/// The policy bounds their number, however much time has passed.
+/// The due times that get a run, in order. They lie between `from`, the first one not handled yet,
+/// and `now`. The policy bounds their number, however much time has passed.
 [[nodiscard]] std::vector<WallTime> occurrences_to_run(const Schedule& schedule, Misfire misfire,
                                                        int misfire_limit, WallTime from,
                                                        WallTime now);

@@ -11,14 +11,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Many changes of timers and jobs in this time are one look.
+/// All changes of timers and jobs within this time cause one check.
 constexpr milliseconds least_pause{30};
 constexpr std::chrono::hours longest_pause{1};
 
-// A crowd of timers that are due at once.
-constexpr int smallest_portion = 50;  // of one transaction
+// Limits for many timers that are due at the same time.
+constexpr int smallest_portion = 50;  // timers in one transaction
 constexpr int largest_portion = 500;
-constexpr milliseconds exclusive_time{5};  // that a transaction may keep all writers waiting
+constexpr milliseconds exclusive_time{5};  // target for a transaction that blocks all writers
 constexpr milliseconds shared_time{20};
 constexpr int backlog_limit = 400;  // messages that wait for workers
 constexpr milliseconds wait_step{2};
@@ -34,7 +34,7 @@ void Scheduler::subscribe() {
   const auto look = [this] { wake_by(clock().mono() + least_pause); };
   timers_bell_.emplace(database_.bell(storage::queue_names::timers), look);
   jobs_bell_.emplace(database_.bell(storage::queue_names::jobs), look);
-  hearing_.emplace(listener_, look);  // without it, we have to look more often
+  hearing_.emplace(listener_, look);  // without a listener, checks are more frequent
 }
 
 void Scheduler::unsubscribe() {
@@ -89,14 +89,14 @@ std::size_t Scheduler::work_on(const storage::NextDue& next, const std::stop_tok
     done += fired.count;
     if (plans) done += jobs_.schedule_due(stop);
     fires = fired.more;
-    plans = fires;  // between the batches: a crowd of timers does not keep jobs waiting
+    plans = fires;  // plan jobs between batches: many timers must not delay jobs
     if (fires) let_workers_follow(stop);
   }
   return done;
 }
 
-/// A transaction that fires many timers keeps others waiting, on SQLite all who write: as many
-/// timers as take the time that this is allowed to last.
+/// A transaction that fires many timers blocks other transactions; on SQLite it blocks all writers.
+/// So the size of a batch adapts to the time that a transaction may take.
 Timers::Fired Scheduler::fire_portion(const std::stop_token& stop) {
   const auto begun = clock().mono();
   auto fired = timers_.fire_some(stop, portion_);
@@ -109,9 +109,9 @@ Timers::Fired Scheduler::fire_portion(const std::stop_token& stop) {
   return fired;
 }
 
-/// Messages are claimed in the order of their times: those that come after a crowd of timers would
-/// wait behind all of it. So the crowd fires no faster than workers take its messages, unless there
-/// are none for a while.
+/// Messages are claimed in the order of their due times. If many timers fired at once, later
+/// messages would wait behind all of them. So timers fire only as fast as workers claim their
+/// messages. There may be no workers, so the wait has a limit.
 void Scheduler::let_workers_follow(const std::stop_token& stop) {
   for (int tries = 0; tries < longest_wait / wait_step && !stop.stop_requested(); ++tries) {
     int backlog = 0;
@@ -133,7 +133,7 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
     asked_at = clock().mono();
     next = next_due(stop);
   }
-  // Without a listener nobody tells us of an earlier one that another process stores.
+  // Without a listener, this process does not learn of earlier due times from other processes.
   MonoDuration pause =
       listener_.hears_others() ? options_.idle_poll_interval : options_.poll_interval;
   bool undone = false;
@@ -142,8 +142,8 @@ MonoDuration Scheduler::look(const std::stop_token& stop) {
     const auto in =
         std::clamp<std::chrono::microseconds>(*due, std::chrono::microseconds{0}, longest_pause);
     const auto left = std::max<MonoDuration>(asked_at + in - clock().mono(), MonoDuration{});
-    // Something is due, and we could do nothing: somebody else is at it, or nobody can. No reason
-    // to ask without rest.
+    // A timer or a job is due, but nothing was done: another process works on it, or no process
+    // can. Each such check in a row doubles the pause, up to a limit.
     const bool fruitless = done == 0 && left < milliseconds{1};
     undone = undone || fruitless;
     pause = std::min<MonoDuration>(pause, fruitless ? milliseconds{2 << fruitless_} : left);

@@ -1,7 +1,7 @@
-// Looks after timers and jobs: sleeps until the next is due, and is woken by an earlier one. A look
-// is one query, and messages that are enqueued cause none.
+// Fires timers and plans jobs. It sleeps until the next due time, and an earlier due time wakes it.
+// A check is one query. An enqueued message causes no check.
 //
-// Threads: start() and stop() from one.
+// Threads: start() and stop() from one thread.
 #pragma once
 
 #include <mutex>
@@ -43,11 +43,11 @@ class Scheduler final : public component::SteppedService {
   void unsubscribe() override;
   /// One round trip.
   storage::NextDue next_due(const std::stop_token& stop);
-  /// Fires timers and plans jobs that are due; returns how many.
+  /// Fires due timers and plans due jobs. Returns the number of fired timers and started runs.
   std::size_t work_on(const storage::NextDue& next, const std::stop_token& stop);
   Timers::Fired fire_portion(const std::stop_token& stop);
   void let_workers_follow(const std::stop_token& stop);
-  /// Does what is due, and answers how long until there is more.
+  /// Does all due work. Returns the pause until the next check.
   MonoDuration look(const std::stop_token& stop);
 
   storage::Database& database_;
@@ -62,7 +62,7 @@ class Scheduler final : public component::SteppedService {
   mutable std::mutex mutex_;
   component::ServiceHealth health_;
   int portion_ = 100;  // timers to fire in the next transaction
-  int fruitless_ = 0;  // looks in a row that found something due, and could not do it
+  int fruitless_ = 0;  // consecutive checks that found due work and could not do it
   std::optional<storage::Doorbell::Subscription> timers_bell_;
   std::optional<storage::Doorbell::Subscription> jobs_bell_;
   std::optional<storage::Listener::Subscription> hearing_;

@@ -242,8 +242,7 @@ void Timers::enqueue_fired(storage::WriteSession& session,
     claims.push_back(entry.claimed.claim);
   }
   std::ranges::sort(claims, {}, &Claim::id);
-  // A processor of the user's may have stored a message with the id of a timer: then every id is
-  // checked.
+  // Code of the user may have stored a message with the id of a timer. Then every id is checked.
   std::vector<Uuid> ids;
   ids.reserve(claims.size());
   for (const auto& claim : claims) ids.push_back(claim.id.uuid());
@@ -276,10 +275,10 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   });
   const bool full = fired.count >= static_cast<std::size_t>(most);
   marks_->note(claimed, full);
-  // With marks, the timers before them were not read: call again, from the front.
+  // A batch with marks does not read the timers before them: call again, from the front.
   fired.more = full || after.has_value();
   if (fired.next_due) {
-    // Counted from the moment of the request: early rather than late.
+    // Subtract the full time since the request, so that the result is early rather than late.
     *fired.next_due -=
         std::chrono::duration_cast<std::chrono::microseconds>(database_->clock().mono() - sent_at);
   }

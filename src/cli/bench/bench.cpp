@@ -1,4 +1,4 @@
-// dovetail bench: what this library does on a database of the user's.
+// dovetail bench: measures this library on a database of the user.
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ struct BenchArguments {
   int busy = Settings{}.busy;
 };
 
-/// A line on a terminal that is drawn over and over; nothing where nobody watches.
+/// A progress line that is redrawn on a terminal. Without a terminal it prints nothing.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label)
@@ -101,7 +101,7 @@ Settings settings_of(const Globals& globals, const BenchArguments& arguments) {
   return settings;
 }
 
-/// What the user asked for, or all that this database can do.
+/// The measures that the user named, or the usual ones for this database.
 std::vector<Measure> chosen(const BenchArguments& arguments, bool postgres) {
   std::vector<Measure> list;
   for (const auto& measure : measures) {
@@ -148,8 +148,7 @@ void run(const Globals& globals, const BenchArguments& arguments) {
     } catch (...) {
       try {
         if (!arguments.keep) bench::drop_schema(settings);
-      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the first failure is the
-                                         // one to tell
+      } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): rethrow the first failure
       }
       throw;
     }

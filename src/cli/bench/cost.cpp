@@ -1,4 +1,4 @@
-// dovetail bench claims, idle: what a claim reads, and what a worker without work costs.
+// dovetail bench claims, idle: the pages that a claim reads, and the cost of an idle worker.
 #include <sys/resource.h>
 
 #include <algorithm>

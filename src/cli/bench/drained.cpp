@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 
 constexpr double patience = 10;  // seconds without progress
 
-/// Counts settled messages, beside the registry that a Platform has by default.
+/// Counts settled messages, in addition to the registry that a Platform has by default.
 class SettledCount : public MetricsSink {
  public:
   void count(std::string_view name, std::uint64_t by,
@@ -29,7 +29,7 @@ class SettledCount : public MetricsSink {
     registry_.gauge(name, value, labels);
   }
 
-  /// Waits up to 100 ms for `wanted`; returns how many were settled.
+  /// Waits up to 100 ms for `wanted` messages. Returns the number of settled messages.
   std::int64_t wait_for(std::int64_t wanted) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, milliseconds{100}, [&] { return settled_ >= wanted; });

@@ -1,4 +1,4 @@
-// How long a worker takes for a backlog.
+// Measures how fast a worker drains a backlog.
 #pragma once
 
 #include "cli/bench/tools.hpp"

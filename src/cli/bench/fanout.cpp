@@ -1,5 +1,5 @@
-// dovetail bench fanout: how fast rounds of a fan-out plan and enqueue, beside a bulk enqueue of as
-// many messages.
+// dovetail bench fanout: the speed of fan-out rounds, compared with a bulk enqueue of the same
+// number of messages.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void require_enqueued(const TimedRound& timed, std::size_t expected) {
                            " slices instead of " + std::to_string(expected));
 }
 
-/// All slices were completed a day ago.
+/// Marks all slices as completed a day ago.
 void complete_slices(Platform& platform, const Settings& settings) {
   const auto& schema = settings.platform.schema;
   auto transaction = platform.begin();
@@ -66,7 +66,7 @@ double peak_megabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-/// A round beside the bulk enqueue of as many messages.
+/// Compares a round with a bulk enqueue of the same number of messages.
 Finding compared(const std::string& measure, const Settings& settings, const TimedRound& timed,
                  double bulk_per_second) {
   const auto per_second = static_cast<double>(timed.round.candidates) / timed.seconds;

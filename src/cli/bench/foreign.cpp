@@ -1,4 +1,4 @@
-// dovetail bench foreign: what messages of other topics cost a worker that does not handle them.
+// dovetail bench foreign: the cost of messages of other topics for a worker that ignores them.
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace {
 using Watch = std::chrono::steady_clock;
 
 constexpr const char* own_topic = "own";
-/// The least share of the figures without foreign messages.
+/// The lowest accepted ratio to the figures without foreign messages.
 constexpr double foreign_bar = 0.9;
 constexpr const char* foreign_topic = "foreign";
 constexpr std::chrono::seconds longest_standstill{60};
@@ -37,7 +37,7 @@ class HandledCount {
     ++count_;
     changed_.notify_one();
   }
-  /// Throws when nothing is handled for a while.
+  /// Throws if no message is handled within `longest_standstill`.
   void wait_for(int wanted) {
     std::unique_lock lock(mutex_);
     while (count_ < wanted) {
@@ -54,8 +54,8 @@ class HandledCount {
   int count_ = 0;
 };
 
-/// What a server does by itself some time after so many inserts: it must not fall into one of the
-/// two measures.
+/// Does the maintenance that a server does by itself some time after many inserts. Otherwise it
+/// could run during one of the two measures only.
 void settle_down(const Settings& settings) {
   if (!is_postgres(settings.url)) return;
   const auto database = runtime::open_database(
@@ -72,7 +72,7 @@ void settle_down(const Settings& settings) {
   }
 }
 
-/// Messages a second of the worker's own topic, from its start to the call for the last of them.
+/// Messages per second of the worker's own topic, from its start to the last call of its handler.
 double drain_own(const Settings& settings) {
   HandledCount handled;
   auto platform = open(settings);
@@ -105,7 +105,7 @@ OwnTopic measure_own(const Settings& settings, const Progress& progress) {
 
 Findings foreign(const Settings& settings, const Progress& progress) {
   static_cast<void>(
-      drain_own(settings));  // both measures find the same history, and a file as large
+      drain_own(settings));  // both measures start with the same history and file size
   const auto without = measure_own(settings, [&](double share) { progress(share * 0.4); });
   {
     auto platform = open(settings);

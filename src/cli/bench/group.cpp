@@ -1,4 +1,4 @@
-// dovetail bench group: many databases in one process, of which few have work.
+// dovetail bench group: many databases in one process, few of them with work.
 #include "dovetail/group.hpp"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using std::chrono::seconds;
 constexpr seconds longest_start{120};
 constexpr int healthy_databases = 10;
 constexpr int drain_turns = 3;
-/// Until a group has tried to open all of its databases.
+/// The time in which a group tries to open all of its databases.
 constexpr seconds open_time{5};
 
 void wait_until(const std::function<bool()>& condition, seconds patience) {
@@ -87,7 +87,7 @@ class Gate {
       ++handled_;
     };
   }
-  /// Messages a second from the opening of the gate to the last call.
+  /// Messages per second from the opening of the gate to the last call.
   double open_and_drain(int messages) {
     const auto start = Steady::now();
     open_ = true;
@@ -141,7 +141,7 @@ double drain_group(const Settings& settings, std::span<const DatabaseEntry> entr
   return gate.open_and_drain(share * static_cast<int>(busy));
 }
 
-/// By turns, so that a machine that becomes slower makes both slower.
+/// Measures both in turns, so that a machine that becomes slower affects both.
 Finding drain(const Settings& settings, std::span<const DatabaseEntry> entries) {
   std::vector<double> single;
   std::vector<double> group;
@@ -180,7 +180,7 @@ Finding idle_cost(const Settings& settings, std::span<const DatabaseEntry> entri
   group.on(topic, [](const Message&, HandlerContext&) {});
   group.start();
   auto watcher = is_postgres(settings.url) ? std::optional{open(settings)} : std::nullopt;
-  const double settle = 45;  // until the looks have become rare
+  const double settle = 45;  // until polls have become rare
   const double counted = std::max(60.0, settings.seconds);
   const auto wait = [&](double length, double from, double to) {
     const auto start = Steady::now();
@@ -207,7 +207,7 @@ Finding idle_cost(const Settings& settings, std::span<const DatabaseEntry> entri
 
 // --- pickup
 
-/// Enqueues into each database in turn. Milliseconds from enqueue() to the handler's start.
+/// Measures the milliseconds from enqueue() to the start of the handler.
 class Pickups {
  public:
   HandlerFunction handler() {
@@ -229,7 +229,7 @@ class Pickups {
   std::atomic<double> picked_at_{0};
 };
 
-/// With databases that are down, have no tables, or hang.
+/// Databases that are down, have no tables, or hang.
 struct Trouble {
   explicit Trouble(const Settings& settings, const DatabaseEntry& without_tables,
                    const DatabaseEntry& hanging)
@@ -276,7 +276,7 @@ std::vector<double> measure_pickup(const Settings& settings, std::span<const Dat
   return samples;
 }
 
-/// From another process, into a database that the group looks at once in a while.
+/// Another process enqueues into a database that the group polls at long intervals.
 Finding idle_pickup(const Settings& settings, std::span<const DatabaseEntry> entries) {
   constexpr milliseconds poll{2'000};
   Pickups pickups;

@@ -1,4 +1,4 @@
-// dovetail bench joins: what a join costs its steps, and how soon its continuation follows.
+// dovetail bench joins: the cost of a join for its steps, and the delay of its continuation.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -43,7 +43,7 @@ Finding hot_join(const Settings& settings, const Progress& progress) {
               smaller.messages, seconds_since(start));
 }
 
-/// From the end of a join's last step to the start of its continuation.
+/// The time from the end of a join's last step to the start of its continuation.
 Finding continuation(const Settings& settings, const Progress& progress) {
   auto platform = open(settings);
   std::mutex mutex;
@@ -62,7 +62,7 @@ Finding continuation(const Settings& settings, const Progress& progress) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto join = platform.joins().start({.expected_steps = 1});
     platform.joins().enqueue_wait(join, {.on_complete_topic = "continued"});
-    std::this_thread::sleep_for(milliseconds{1'000 / joins_rate / 2});  // it waits by now
+    std::this_thread::sleep_for(milliseconds{1'000 / joins_rate / 2});  // until the message waits
     platform.outbox().enqueue({.topic = topic, .joins = {join}});
     const auto patience = in_seconds(10);
     const auto came = [&] {

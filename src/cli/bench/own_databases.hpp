@@ -1,5 +1,5 @@
 // Many databases for one measure: files beside the SQLite file, or databases of the same PostgreSQL
-// server, whose role must be allowed to create them.
+// server. The role must be allowed to create databases.
 #pragma once
 
 #include <string>

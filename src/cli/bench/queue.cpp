@@ -62,7 +62,8 @@ Findings latency(const Settings& settings, const Progress& progress) {
     samples.push_back(passed);
   });
   platform.start();
-  // On PostgreSQL as another process would, over NOTIFY. A file of SQLite has one owner.
+  // On PostgreSQL, another platform enqueues, as another process would, and NOTIFY wakes the
+  // worker. A SQLite file has one owner.
   auto other = is_postgres(settings.url) ? std::optional{open(settings)} : std::nullopt;
   auto& outbox = (other ? *other : platform).outbox();
   const auto warm_up = std::size_t{latency_rate};

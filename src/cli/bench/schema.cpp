@@ -7,7 +7,7 @@
 namespace dovetail::cli::bench {
 namespace {
 
-/// On the database itself, whatever its schema is.
+/// Opens the database itself, whatever the state of its schema.
 std::unique_ptr<storage::Database> open_raw(const Settings& settings) {
   return runtime::open_database(settings.url, {.schema = settings.platform.schema,
                                                .clock = system_clock(),
@@ -82,8 +82,8 @@ OwnSchema::OwnSchema(Settings settings) : settings_(std::move(settings)) {
 OwnSchema::~OwnSchema() {
   try {
     drop_schema(settings_);
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the measure's own failure is
-                                     // the one to tell
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): report the failure of the
+                                     // measure instead
   }
 }
 

@@ -1,4 +1,4 @@
-// dovetail bench snapshot: what an old snapshot of another transaction costs.
+// dovetail bench snapshot: the cost of an old snapshot of another transaction.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -23,7 +23,7 @@ class Flow {
   Flow& operator=(const Flow&) = delete;
   ~Flow() { platform_.stop(); }
 
-  /// Messages a second, for so long and until all are handled.
+  /// Runs for `seconds`, and until all messages are handled. Returns messages per second.
   double run(double seconds) {
     const auto start = Steady::now();
     const auto before = handled_.load();
@@ -47,7 +47,7 @@ class Flow {
   Platform platform_;
 };
 
-/// What a transaction sees that began before the messages came.
+/// A transaction whose snapshot is older than the messages.
 class OldSnapshot {
  public:
   explicit OldSnapshot(const Settings& settings)
@@ -82,8 +82,8 @@ void measure_clean(const Settings& settings, Turns& turns, const Progress& progr
   }
 }
 
-/// With `beside`, a database without an old snapshot, the two take turns: the machine is not the
-/// same from one minute to the next.
+/// With `beside`, a database without an old snapshot, the two databases take turns, because the
+/// speed of the machine changes from one minute to the next.
 void measure_held(const Settings& settings, const Settings* beside, Turns& turns,
                   const Progress& progress) {
   const OldSnapshot old(settings);

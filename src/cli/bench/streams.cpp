@@ -1,4 +1,4 @@
-// dovetail bench streams: a backlog of ordered messages beside one without an order.
+// dovetail bench streams: a backlog of ordered messages, compared with one without an order.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +12,7 @@ struct Shape {
   int streams;  ///< Zero: messages without a stream.
 };
 
-/// The messages of the streams in turns, as they arrive from many producers.
+/// Enqueues the messages of the streams in turns, as many producers would.
 void load_streams(Platform& platform, const Settings& settings, int streams) {
   std::vector<EnqueueRequest> requests;
   for (int i = 0; i < settings.messages; ++i) {

@@ -1,4 +1,4 @@
-// What the measures of `dovetail bench` share: time, numbers as text, messages, findings.
+// Shared parts of the measures of `dovetail bench`: time, numbers as text, messages, findings.
 #pragma once
 
 #include <chrono>
@@ -36,10 +36,10 @@ Rows ask(Platform& platform, const std::string& sql);
 /// The batch size and whether history is kept, for people.
 [[nodiscard]] std::string described(const Settings& settings);
 
-/// Runs `body(number)` on `count` threads at once. Throws the first exception of them again.
+/// Runs `body(number)` on `count` threads at once. Rethrows their first exception.
 void on_threads(int count, const std::function<void(int)>& body);
 
-/// Enqueues `settings.messages` messages from two threads; the rate of it.
+/// Enqueues `settings.messages` messages from two threads. Returns the rate.
 Finding load(Platform& platform, const Settings& settings, const Progress& progress);
 
 /// Messages per second.

@@ -1,4 +1,4 @@
-// dovetail bench transactions: what exactly-once costs a handler.
+// dovetail bench transactions: the cost of exactly-once for a handler.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -10,14 +10,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// What a handler does beside the database, such as a call of another service.
+/// The work of a handler apart from the database, such as a call of another service.
 constexpr milliseconds handler_work{5};
 constexpr int most_transactions = 4'000;
-/// Handlers with transactions run at the same time, as others do.
+/// The lowest accepted ratio: handlers with transactions run concurrently, like other handlers.
 constexpr double transactions_bar = 0.8;
 constexpr const char* transaction_topic = "bench.transaction";
 
-/// Messages a second, from the worker's start to the last ack.
+/// Messages per second, from the start of the worker to the last ack.
 double handle_all(const Settings& settings, int messages, const HandlerFunction& handler,
                   const Progress& progress) {
   auto platform = open(settings);
