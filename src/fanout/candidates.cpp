@@ -7,7 +7,7 @@
 namespace dovetail {
 namespace {
 
-constexpr std::size_t collected_page = 1'000;  // of one_by_one()
+constexpr std::size_t collected_page = 1'000;  // page size of one_by_one()
 
 }  // namespace
 

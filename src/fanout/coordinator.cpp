@@ -23,9 +23,10 @@ constexpr std::size_t candidates_at_once = 5'000;
 constexpr std::size_t candidates_of_transaction = 2'500;
 constexpr std::size_t candidates_of_one_writer = 1'000;  // other writers wait for it
 constexpr milliseconds longest_busy_pause{10'000};
-constexpr std::size_t logged_bad_candidates = 10;  // of a round
+constexpr std::size_t logged_bad_candidates = 10;  // per round
 
-/// Why a candidate cannot be planned; empty when it can. Fills in the work key of the plan.
+/// Returns why a candidate cannot be planned, or an empty string if it can. Sets a missing work key
+/// to that of the plan.
 std::string problem_of(const FanoutPlan& plan, FanoutCandidate& candidate) {
   if (candidate.work_key.empty() && plan.work_key) candidate.work_key = *plan.work_key;
   if (plan.work_key && candidate.work_key != *plan.work_key)
@@ -137,7 +138,7 @@ void Fanout::keep_good(const FanoutPlan& plan, std::vector<FanoutCandidate>& pag
   });
 }
 
-/// Where the database has several writers, two transactions run at the same time, unless both would
+/// If the database allows several writers, two transactions run at the same time, unless both would
 /// change the row of one join.
 FanoutRound Fanout::plan_pages(const FanoutPlan& plan, std::span<const FanoutCandidate> candidates,
                                RoundJoin* join) {

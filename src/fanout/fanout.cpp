@@ -19,7 +19,7 @@
 namespace dovetail {
 namespace {
 
-/// How many cursors a transaction of a purge examines.
+/// The number of cursors that one transaction of a purge examines.
 constexpr std::size_t purge_page = 10'000;
 
 storage::FanoutKey key_of(std::string_view topic, const std::optional<std::string>& work_key) {

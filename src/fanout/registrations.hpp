@@ -19,8 +19,8 @@ struct Fanout::Registration {
 };
 
 struct Fanout::Registrations {
-  /// The registration of this name. Throws InvalidOperation when it is stored. One whose storing
-  /// failed is replaced, so that add() can be repeated.
+  /// Returns the registration of this name. Throws InvalidOperation if it is stored already.
+  /// Replaces a registration that could not be stored, so that add() can be retried.
   std::shared_ptr<Registration> reserve(const std::string& name, const FanoutRequest& request,
                                         FanoutPlannerFunction planner) {
     const std::lock_guard lock(mutex_);

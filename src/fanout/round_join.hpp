@@ -1,8 +1,8 @@
 // The join of a round. Its steps are the message of the round and the messages of its slices.
 //
-// The message of the round ends last or before: while it is in progress, the join cannot end, and
-// each page of slices adds its steps. The id of the join is derived from the message, so that a
-// round that is retried continues its join.
+// While the message of the round is in progress, the join cannot end, and each page of slices adds
+// its steps. The id of the join is derived from the message, so that a round that is retried
+// continues its join.
 #pragma once
 
 #include <span>
@@ -17,8 +17,8 @@ struct Fanout::RoundJoin {
   RoundJoin(storage::Database& database, const Outbox& outbox, const Joins& joins,
             const FanoutPlan& plan, MessageId round);
 
-  /// Makes messages that this transaction has enqueued steps of the join. The first call of a round
-  /// also creates the join and the message that waits for it.
+  /// Adds messages that this transaction has enqueued to the join, as its steps. The first call of
+  /// a round also creates the join and the message that waits for it.
   void attach(storage::WriteSession& session, std::span<const storage::EnqueuedSlice> slices) const;
 
  private:

@@ -29,7 +29,8 @@ void require_key(const char* what, std::string_view key, std::size_t limit) {
   core::require_length(what, key, limit);
 }
 
-/// Takes `digits` digits from the front of `text`; nothing when there are others.
+/// Reads and removes a number of `digits` digits at the front of `text`. Returns nullopt if there
+/// are other characters.
 std::optional<int> take_number(std::string_view& text, std::size_t digits) {
   int number = 0;
   const auto field = text.substr(0, digits);
@@ -46,7 +47,7 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-/// Microseconds, from up to six digits behind a point.
+/// Reads a point and one to six digits as a fraction of a second. Returns zero without a point.
 std::optional<std::chrono::microseconds> take_fraction(std::string_view& text) {
   if (!take(text, '.')) return std::chrono::microseconds{0};
   const auto digits = std::min<std::size_t>(text.find('Z'), text.size());

@@ -21,10 +21,10 @@ void require_age(std::chrono::milliseconds age);
 void require_request(const FanoutRequest& request);
 void require_slice(const FanoutSlice& slice);
 
-/// The name of a fan-out, which its lease has: `fanout:etl:payments`, or `fanout:etl` for all keys.
+/// The name of a fan-out and of its lease: `fanout:etl:payments`, or `fanout:etl` for all keys.
 [[nodiscard]] std::string name_of(std::string_view topic,
                                   const std::optional<std::string>& work_key);
-/// The name of the job, which has at most 100 characters: a long name ends with its hash.
+/// The name of the job, at most 100 characters. A longer name is cut, and ends with its hash.
 [[nodiscard]] std::string job_name(std::string_view topic,
                                    const std::optional<std::string>& work_key);
 /// The topic of the job's messages. It differs from the topics of slices.

@@ -8,7 +8,7 @@
 namespace dovetail {
 namespace {
 
-/// Passes everything on, and knows whether the handler has snoozed.
+/// Forwards all calls, and records whether the handler has snoozed.
 class SliceContext final : public HandlerContext {
  public:
   explicit SliceContext(HandlerContext& context) : context_(context) {}

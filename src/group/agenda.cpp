@@ -24,7 +24,7 @@ class Agenda::Task {
   MonoTime due;
   bool running = false;
   bool cancelled = false;
-  MonoTime woken_by = MonoTime::max();  // asked for during a step
+  MonoTime woken_by = MonoTime::max();  // requested during a step
   MonoTime begun{};
   std::stop_source stop;
   int cut_before = 0;
@@ -70,7 +70,7 @@ void Agenda::wake_by(const TaskPtr& task, MonoTime time) {
     task->woken_by = std::min(task->woken_by, time);
     return;
   }
-  // Not earlier than now: the tasks that are due take turns.
+  // Not earlier than now, so that due tasks take turns.
   const auto due = std::max(time, clock_.mono());
   if (due >= task->due) return;
   task->due = due;
@@ -139,7 +139,7 @@ void Agenda::make_step(std::unique_lock<std::mutex>& lock, const TaskPtr& task) 
   task->begun = clock_.mono();
   task->stop = {};
   const auto stop = task->stop.get_token();
-  wakes_.notify_one();  // another thread keeps watch
+  wakes_.notify_one();  // another thread watches for due tasks
   lock.unlock();
   const auto next = task->step(stop);
   lock.lock();

@@ -1,9 +1,9 @@
-// Threads that make the steps of many tasks. A step does the work that is due and returns when the
-// next one is.
+// Threads that make the steps of many tasks. A step does the due work of its task, and returns the
+// time of the next step.
 //
-// A task that hangs does not delay the others: while a step takes longer than some tenths of a
-// second, another thread takes the place of its thread. A step that takes longer than `step_limit`,
-// or than its task allows, is told to stop.
+// A task that hangs does not delay the others: if a step takes longer than some tenths of a second,
+// another thread replaces its thread. A step that takes longer than `step_limit`, or than its task
+// allows, is told to stop.
 //
 // Threads: from any.
 #pragma once
@@ -26,22 +26,22 @@ struct AgendaOptions {
   int threads = 4;
   /// The time limit of a step. Zero: none.
   std::chrono::milliseconds step_limit{0};
-  /// How many steps that hang are replaced by further threads.
+  /// The largest number of additional threads for steps that hang.
   int most_replacements = 64;
 };
 
 class Agenda {
  public:
-  /// Does not throw. Returns MonoTime::max() when it is to be called only after wake_by().
+  /// Must not throw. Returns the time of the next step, or MonoTime::max() to wait for wake_by().
   using Step = std::function<MonoTime(const std::stop_token& stop)>;
   /// A step that takes long.
   struct LongStep {
     MonoDuration took{};
-    MonoDuration limit{};  ///< The agenda's `step_limit`; the maximum when there is none.
-    int cut_before = 0;    ///< How many steps of the task, in a row, were told to stop before it.
+    MonoDuration limit{};  ///< The agenda's `step_limit`, or the maximum without one.
+    int cut_before = 0;    ///< How many consecutive steps of the task were told to stop before it.
   };
-  /// Whether to tell the step to stop. Asked several times a second, with the agenda's lock held:
-  /// must not call the agenda.
+  /// Returns whether to tell the step to stop. Called several times a second, with the agenda's
+  /// lock held: must not call the agenda.
   using IsOver = std::function<bool(const LongStep& step)>;
   class Task;
   using TaskPtr = std::shared_ptr<Task>;
@@ -56,7 +56,7 @@ class Agenda {
   /// Tells the steps under way to stop, and waits for them. No step begins after it.
   void stop();
 
-  /// Absent `is_over`: a step is over at the limit.
+  /// Without `is_over`, a step is over at the limit.
   [[nodiscard]] TaskPtr add(Step step, MonoTime first, IsOver is_over = {});
   /// Makes a step at `time` at the latest.
   void wake_by(const TaskPtr& task, MonoTime time);
@@ -71,7 +71,7 @@ class Agenda {
  private:
   void run();
   void oversee(const std::stop_token& stop);
-  /// Counts the steps that hang, and tells those to stop that have used up their time.
+  /// Counts the steps that hang, and tells a step to stop if its time is over.
   [[nodiscard]] int count_hanging(MonoTime now);
   void add_thread();
   [[nodiscard]] TaskPtr next_due(MonoTime now, MonoTime& wake) const;
@@ -85,7 +85,7 @@ class Agenda {
   bool stopping_ = false;
   std::vector<TaskPtr> tasks_;
   int needed_ = 0;   // threads that should exist
-  int threads_ = 0;  // that exist
+  int threads_ = 0;  // threads that exist
   std::list<std::thread> workers_;
   std::vector<std::thread::id> exited_;
   std::jthread overseer_;

@@ -22,7 +22,7 @@ bool is_control(std::string_view text, std::size_t at) {
   return byte == 0xC2 && at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xA0;
 }
 
-/// For errors: a bad key may contain anything.
+/// The key as shown in errors: a bad key may contain any bytes.
 std::string quoted_key(std::string_view key) {
   auto text = core::printable(core::trimmed(key, longest_key));
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -48,14 +48,14 @@ void check_key(std::string_view key) {
   }
 }
 
-/// Reads the URL, and does not connect.
+/// Parses the URL, and does not connect.
 std::unique_ptr<storage::Database> unconnected(const DatabaseEntry& entry) {
   storage::DatabaseOptions options{.clock = system_clock()};
   if (!entry.schema.empty()) options.schema = entry.schema;
   return runtime::open_database(entry.url, std::move(options));
 }
 
-/// "a and b", each once.
+/// The addresses without duplicates, such as "a and b".
 std::string all_addresses(const std::vector<DatabaseEntry>& entries) {
   std::vector<std::string> addresses;
   for (const auto& entry : entries) {

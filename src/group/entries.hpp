@@ -16,12 +16,12 @@ void check_entry(const DatabaseEntry& entry);
 [[nodiscard]] std::string address_of(const DatabaseEntry& entry);
 
 struct CheckedEntries {
-  std::vector<DatabaseEntry> good{};      ///< In their order, each key once.
-  std::vector<std::string> complaints{};  ///< What is wrong with the entries that were left out.
+  std::vector<DatabaseEntry> good{};      ///< In their original order, each key once.
+  std::vector<std::string> complaints{};  ///< The errors of the entries that were left out.
 };
 
-/// Separates good entries from bad ones. Entries that are equal count as one. Of different entries
-/// with the same key, none is used.
+/// Separates good entries from bad ones. Equal entries count as one. If different entries have the
+/// same key, none of them is used.
 [[nodiscard]] CheckedEntries checked_entries(std::vector<DatabaseEntry> entries);
 
 }  // namespace dovetail::group

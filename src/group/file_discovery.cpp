@@ -17,7 +17,7 @@
 namespace dovetail {
 namespace {
 
-/// What tells one version of a file from another.
+/// Identifies a version of a file.
 struct FileStamp {
   ino_t inode = 0;
   off_t size = 0;
@@ -27,7 +27,7 @@ struct FileStamp {
   friend bool operator==(const FileStamp&, const FileStamp&) = default;
 };
 
-/// Absent: there is no such file.
+/// Returns nullopt if there is no such file.
 std::optional<FileStamp> stamp_of(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return std::nullopt;
@@ -40,7 +40,7 @@ class FileDiscovery final : public DatabaseDiscovery {
 
   std::vector<DatabaseEntry> find(const std::stop_token& /*stop*/) override {
     {
-      // Before it is read: a change that comes between is noticed by has_changed().
+      // Taken before the file is read: has_changed() then detects a change in between.
       const auto stamp = stamp_of(path_);
       const std::lock_guard lock(mutex_);
       seen_ = stamp;
@@ -96,7 +96,7 @@ class FileDiscovery final : public DatabaseDiscovery {
     for (const auto& [key, node] : *databases->as_table()) {
       placed.emplace_back(key.source().begin, entry_of(std::string{key.str()}, node));
     }
-    // A table of TOML has no order; the group's order is that of the file.
+    // A TOML table has no order. The group has the order of the file.
     std::ranges::stable_sort(placed, {}, [](const auto& each) {
       return std::pair{each.first.line, each.first.column};
     });

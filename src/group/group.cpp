@@ -80,7 +80,7 @@ PlatformGroup& PlatformGroup::operator=(PlatformGroup&& other) noexcept {
   return *this;
 }
 PlatformGroup::~PlatformGroup() {
-  // A forked child has none of the threads, and the connections are the parent's.
+  // A forked child has none of the threads, and the connections belong to the parent.
   if (state_ && !state_->process().is_this_one()) {
     [[maybe_unused]] const auto* leaked = state_.release();
   }

@@ -5,7 +5,8 @@
 namespace dovetail::group {
 
 void Listeners::want(storage::Listener& listener) {
-  // While the listener of a database that hangs is stopped, the others do without.
+  // While another listener is started or stopped, this database continues without one. A stop may
+  // take long if its database hangs.
   const std::unique_lock changing(change_, std::try_to_lock);
   if (!changing.owns_lock()) return;
   storage::Listener* loser = nullptr;

@@ -1,4 +1,4 @@
-// Rations the listeners of a group: the databases that had work last have one.
+// Limits the number of listeners in a group: the databases that had work last get one.
 //
 // Threads: from any.
 #pragma once
@@ -14,9 +14,9 @@ class Listeners {
  public:
   explicit Listeners(std::size_t most) : most_(most) {}
 
-  /// The database has work: it gets a listener, if need be that of a database without work.
+  /// The database has work, and gets a listener, if necessary that of a database without work.
   void want(storage::Listener& listener);
-  /// The database has no work: another one may have its listener.
+  /// The database has no work. Another one may take its listener.
   void spare(storage::Listener& listener);
   /// Stops the listener, and waits for it.
   void remove(storage::Listener& listener);
@@ -29,8 +29,8 @@ class Listeners {
 
   const std::size_t most_;
   std::mutex mutex_;       // guards the seats
-  std::mutex change_;      // held while a listener is started or stopped; taken first
-  std::list<Seat> seats_;  // the latest first
+  std::mutex change_;      // held while a listener is started or stopped; locked first
+  std::list<Seat> seats_;  // the most recently used first
 };
 
 }  // namespace dovetail::group

@@ -13,21 +13,21 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds shortest_interval{500};
-/// Between the first two looks at a database. Opening many databases is work enough.
+/// The time between the first two polls of a database. Opening many databases is enough load.
 constexpr milliseconds first_interval{4'000};
-/// How long a database without work keeps its dispatchers.
+/// The time that an idle database keeps its dispatchers.
 constexpr milliseconds linger{5'000};
-/// The same, when a glance found something that this process could not take.
+/// The same, if a glance found work that this process could not claim.
 constexpr milliseconds short_linger{1'000};
 constexpr milliseconds check_interval{1'000};
 constexpr milliseconds leave_interval{20};
 constexpr milliseconds heartbeat{40'000};
-/// How much later services are run while there is no work. An instance is stale after 90 s.
+/// The additional delay of services while there is no work. An instance is stale after 90 s.
 constexpr milliseconds services_wait{30'000};
 constexpr milliseconds unhandled_look{300'000};
 constexpr milliseconds idle_chores{600'000};
 constexpr milliseconds busy_chores{30'000};
-/// How long a call may take while other databases wait for its connection.
+/// The time limit of a call while other databases wait for its connection.
 constexpr milliseconds contended_limit{1'000};
 
 MonoDuration spread(MonoDuration interval) {
@@ -36,7 +36,7 @@ MonoDuration spread(MonoDuration interval) {
 
 }  // namespace
 
-/// Rings when this process, or another one that is listened to, has stored something to do.
+/// Rings when this process, or another one that the listener hears, has stored new work.
 struct Member::Bells {
   Bells(storage::Database& database, const std::function<void()>& ring)
       : outbox(database.bell(storage::queue_names::outbox), ring),
@@ -146,7 +146,7 @@ MonoTime Member::look_after(const std::stop_token& stop) {
   note_success();
   if (work()) return std::min(next, services_due);
   node()->database().close_idle();
-  // The services of a database without work wait for the next look, which opens a connection.
+  // The services of an idle database wait for the next poll, which opens a connection.
   return std::min(next, std::max<MonoTime>(services_due, now()) > MonoTime::max() - services_wait
                             ? MonoTime::max()
                             : services_due + services_wait);
@@ -174,7 +174,7 @@ void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
   interval_ = first_interval;
 }
 
-/// How long until there is something to do for this process, as far as one query can tell.
+/// Returns the time until there is work for this process, as far as one query can tell.
 std::optional<MonoDuration> Member::glance(const std::stop_token& stop) {
   auto& database = node()->database();
   storage::Glance seen;
@@ -269,8 +269,8 @@ bool Member::is_over(const Agenda::LongStep& step) const {
   using Contention = storage::ConnectionBudget::Contention;
   if (migrates_) return false;
   if (step.took >= step.limit) return true;
-  // Other databases wait for the connections of this one. It may be slow, and not hang: after each
-  // call that was cut, the next one gets twice the time.
+  // Other databases wait for the connections of this one. It may be slow without hanging: after
+  // each call that was cut off, the next call gets twice the time.
   const auto contention = group_.budget->contention(*account_);
   if (contention == Contention::none) return false;
   const int doublings = contention == Contention::connects ? 2 : 10;
@@ -283,7 +283,7 @@ MonoTime Member::after_failures(int failures) const {
   return now() + backoff.delay(std::min(failures, 20), core::random_unit());
 }
 
-/// The database was not called: the error before says why it fails.
+/// The database was not called. The previous error says why it fails.
 MonoTime Member::note_no_probe(const storage::ProbeUnavailable& error) {
   int failures = 0;
   {
@@ -326,7 +326,7 @@ void Member::note_success() {
 MonoTime Member::leave_step() {
   if (const auto work = this->work()) {
     work->request_stop();
-    // After a lease, the results of handlers cannot be stored any more.
+    // Once the leases have expired, the results of handlers cannot be stored any more.
     const auto lease = group_.options.database.worker.lease;
     const bool too_late = work->is_drained() && now() - leave_since_.load() > lease;
     if (!work->is_idle() && !too_late) return now() + leave_interval;

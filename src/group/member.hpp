@@ -1,9 +1,9 @@
-// One database of a group, from its first look to its end.
+// One database of a group, from its first poll to its end.
 //
-// A task of the group's agenda makes its steps. While the database has nothing to do, a step is a
-// glance: one query that tells when there will be something. Then the database gets dispatchers and
-// a scheduler (Work), until it has had nothing to do for some seconds. A database that fails is
-// tried again after a growing pause.
+// A task of the group's agenda makes its steps. While the database is idle, a step is a glance: one
+// query that returns when there will be work. With work, the database gets dispatchers and a
+// scheduler (Work), until it has been idle for some seconds. A failed database is retried after a
+// growing pause.
 //
 // Threads: from any, unless a method says otherwise.
 #pragma once
@@ -27,8 +27,8 @@
 
 namespace dovetail::group {
 
-/// How many databases are migrated at the same time. Migrations have no time limit: they must not
-/// take all connections.
+/// Limits the number of concurrent migrations. Migrations have no time limit: they must not take
+/// all connections.
 class MigrationSlots {
  public:
   explicit MigrationSlots(int most) : free_(most) {}
@@ -43,12 +43,12 @@ class MigrationSlots {
   std::atomic<int> free_;
 };
 
-/// Thrown by a step that has to wait for others. It is made again after this time.
+/// Thrown by a step that has to wait for other callers. The step is retried after this time.
 struct TryLater {
   MonoDuration wait{};
 };
 
-/// What all databases of a group share.
+/// The objects that all databases of a group share.
 struct GroupContext {
   const GroupOptions& options;
   const std::shared_ptr<storage::ConnectionBudget> budget;
@@ -68,29 +68,29 @@ class Member {
   Member(const GroupContext& group, DatabaseEntry entry, std::size_t place);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
-  /// No task may run any more; see end().
+  /// Requires that no task runs any more; see end().
   ~Member();
 
   [[nodiscard]] const DatabaseEntry& entry() const { return entry_; }
-  /// Opens the database if need be. Throws what Platform::open() throws.
+  /// Opens the database if necessary. Throws the errors of Platform::open().
   [[nodiscard]] std::shared_ptr<Platform> platform();
   [[nodiscard]] GroupDatabaseStatus status() const;
 
-  /// Begins to look after the database, with these threads.
+  /// Starts the work on the database with these threads.
   void start(const GroupThreads& threads);
-  /// No new claims; ends in the background.
+  /// Makes no new claims, and ends in the background.
   void leave();
   [[nodiscard]] bool has_left() const { return left_; }
 
-  // --- the end of the group; the agenda makes no more steps, except for the first one
+  // --- the end of the group; all but request_stop() require that the agenda makes no more steps
 
   void request_stop();
   bool stop(MonoTime deadline);
   /// Stores the last results and leaves the table of instances.
   void finish(MonoTime give_up_at);
-  /// Ends the calls of handlers that are left.
+  /// Cancels the database calls of the remaining handlers.
   void cancel_calls();
-  /// Removes its tasks. No handler may run any more.
+  /// Removes the tasks. Requires that no handler runs any more.
   void end();
 
  private:
@@ -107,7 +107,7 @@ class Member {
   void prepare_schema(storage::Database& database, const PlatformOptions& options,
                       const std::stop_token& stop);
   void migrate(storage::Database& database);
-  /// Whether a call has taken too long.
+  /// Returns whether a call has taken too long.
   [[nodiscard]] bool is_over(const Agenda::LongStep& step) const;
   [[nodiscard]] PlatformOptions platform_options() const;
   void begin_services(runtime::Node& node, const std::stop_token& stop);
@@ -131,7 +131,7 @@ class Member {
   Agenda::TaskPtr task_;
 
   std::mutex opening_;        // held while the database is opened
-  mutable std::mutex mutex_;  // guards the next ones
+  mutable std::mutex mutex_;  // guards the next members
   std::shared_ptr<runtime::Node> node_;
   std::shared_ptr<Platform> platform_;
   std::shared_ptr<Work> work_;
@@ -147,15 +147,15 @@ class Member {
   std::atomic<bool> left_{false};
   std::atomic<MonoTime> leave_since_{};
 
-  // Of the steps.
+  // Used by the steps only.
   std::unique_ptr<runtime::NodeHandlers> handlers_;
-  storage::GlanceTopics topics_;  // that have a handler
+  storage::GlanceTopics topics_;  // the topics with a handler
   std::size_t fanouts_ = 0;       // registrations that succeeded
   std::unique_ptr<Bells> bells_;
   runtime::Instance* instance_ = nullptr;
   runtime::Housekeeper* housekeeper_ = nullptr;
-  std::unique_ptr<StepList> services_;       // at all times
-  std::unique_ptr<StepList> work_services_;  // while there is work
+  std::unique_ptr<StepList> services_;       // run at all times
+  std::unique_ptr<StepList> work_services_;  // run while there is work
   Agenda::TaskPtr work_task_;
   MonoDuration interval_;
   MonoTime look_at_{};

@@ -9,14 +9,14 @@
 namespace dovetail::group {
 namespace {
 
-/// How often a caller looks whether another one has opened the database.
+/// The interval at which a caller checks whether another one has opened the database.
 constexpr std::chrono::milliseconds open_interval{5};
-/// How long a step waits until another caller has opened the database.
+/// The pause of a step while another caller opens the database.
 constexpr std::chrono::milliseconds open_wait{20};
-/// How long a step waits until other databases have been migrated.
+/// The pause of a step while other databases are migrated.
 constexpr std::chrono::milliseconds migration_wait{500};
 
-/// The topics that this process claims. Absent: all.
+/// The topics that this process claims. Absent: all topics.
 std::optional<std::vector<std::string>> topics_of(const runtime::HandlerRegistry& handlers,
                                                   const WorkerOptions& options) {
   if (handlers.handles_all() || options.unknown_topics == UnknownTopics::abandon) {
@@ -51,7 +51,7 @@ std::shared_ptr<Platform> Member::platform() {
   return platform_;
 }
 
-/// No time limit ends it, only the stop of the group.
+/// A migration has no time limit. Only a stop of the group ends it.
 void Member::migrate(storage::Database& database) {
   migrates_ = true;
   const auto ended = [this] {
@@ -68,7 +68,7 @@ void Member::migrate(storage::Database& database) {
   needs_migration_ = false;
 }
 
-/// Steps use the connections of services, and do not wait for other databases. Other callers wait.
+/// Steps use service connections, and do not wait for other databases. Other callers wait.
 void Member::prepare_schema(storage::Database& database, const PlatformOptions& options,
                             const std::stop_token& stop) {
   const bool in_step = stop.stop_possible();
@@ -131,7 +131,7 @@ runtime::Node& Member::opened(const std::stop_token& stop) {
   return *node_;
 }
 
-/// Resumed when it has failed.
+/// After a failure, the next call continues where this one failed.
 void Member::register_handlers(runtime::Node& node, const std::stop_token& stop) {
   if (!handlers_) {
     handlers_ = std::make_unique<runtime::NodeHandlers>(node);

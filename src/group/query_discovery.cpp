@@ -9,7 +9,7 @@
 namespace dovetail {
 namespace {
 
-/// The group asks again after its refresh interval: one call need not try for long.
+/// The group retries after its refresh interval, so one call need not retry for long.
 constexpr std::chrono::seconds control_retry_for{5};
 
 class QueryDiscovery final : public DatabaseDiscovery {

@@ -1,4 +1,4 @@
-// The databases of a group: which there are, and which are leaving.
+// The databases of a group, including those that are leaving.
 //
 // Threads: from any.
 #pragma once
@@ -20,24 +20,24 @@ class Roster {
   Roster(const Roster&) = delete;
   Roster& operator=(const Roster&) = delete;
 
-  /// Throws InvalidOperation for a key that exists.
+  /// Throws InvalidOperation if the key exists.
   void add(DatabaseEntry entry);
   /// Throws InvalidOperation for a database of the discovery.
   bool remove(std::string_view key);
-  /// Makes `entries` the list of the discovery. Entries that have not changed keep their member,
-  /// and so do keys in `unclear`, whose new entries are bad. Returns complaints about keys that
-  /// add() has used.
+  /// Makes `entries` the list of the discovery. Unchanged entries keep their member. Keys in
+  /// `unclear`, whose new entries are bad, keep it, too. Returns complaints about keys that add()
+  /// has used.
   [[nodiscard]] std::vector<std::string> apply(const std::vector<DatabaseEntry>& entries,
                                                const std::set<std::string>& unclear);
 
   /// Null for an unknown key.
   [[nodiscard]] std::shared_ptr<Member> find(std::string_view key) const;
-  /// In the order of the group.
+  /// The members in the order of the group.
   [[nodiscard]] std::vector<std::shared_ptr<Member>> members() const;
-  /// With those that are leaving.
+  /// The members, including those that are leaving.
   [[nodiscard]] std::vector<std::shared_ptr<Member>> all() const;
 
-  /// From now on the members, also later ones, are looked after.
+  /// Starts the members, and later each new one.
   void start(const GroupThreads& threads);
   /// Ends members that have left. Must not be called by a step of a member.
   void sweep();

@@ -12,9 +12,9 @@ namespace {
 
 using Stores = std::span<const SelectableStore>;
 
-/// The databases that had their turn in this round. Only databases that are due are offered, so
-/// that the place of the last one in the order of the group is not always known: the next one is
-/// the first that had no turn.
+/// The databases that had their turn in this round. A strategy sees only databases that are due, so
+/// the place of the last one in the group may be unknown. The next one is the first that had no
+/// turn.
 class SelectionRound {
  public:
   [[nodiscard]] bool had_turn(std::string_view key) const { return done_.contains(key); }
@@ -76,7 +76,7 @@ class DrainFirst final : public SelectionStrategy {
     }
     return std::nullopt;
   }
-  /// Begins a round when all had their turn.
+  /// Begins a new round if all databases had their turn.
   [[nodiscard]] std::size_t first_without_turn(Stores stores) {
     for (std::size_t i = 0; i < stores.size(); ++i) {
       if (!round_.had_turn(stores[i].key)) return i;
@@ -89,9 +89,9 @@ class DrainFirst final : public SelectionStrategy {
   std::string current_;  // no key is empty
 };
 
-/// Counts the messages that were claimed from each database. A count is halved after so many
-/// selections: long enough to know the busy databases, and short enough that a database which was
-/// quiet does not take all the turns when it becomes busy.
+/// Counts the messages that were claimed from each database. Counts decay, with a half-life in
+/// selections. It is long enough to know the busy databases. It is short enough that a database
+/// which was quiet does not take all turns when it becomes busy.
 class Fair final : public SelectionStrategy {
  public:
   std::optional<std::size_t> next(Stores stores,
@@ -121,7 +121,7 @@ class Fair final : public SelectionStrategy {
   static constexpr double half_life = 16;
   struct Served {
     double messages = 0;
-    double at = 0;  ///< The number of selections when it was counted.
+    double at = 0;  ///< The number of selections at the time of the count.
   };
 
   [[nodiscard]] double decayed(const Served& served) const {

@@ -15,13 +15,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds tick_interval{250};
-/// How often a refresh looks whether another one has ended.
+/// The interval at which a refresh checks whether another one has ended.
 constexpr milliseconds refresh_wait{10};
 constexpr int care_threads = 4;
 constexpr int fetch_threads = 4;
 constexpr int renewal_threads = 2;
 constexpr std::size_t finishers = 8;
-/// How long the databases have to take the last results, beside the deadline of stop().
+/// The time for storing the last results, in addition to the deadline of stop().
 constexpr milliseconds finish_time{3'000};
 constexpr milliseconds longest_refresh_pause{60'000};
 
@@ -50,7 +50,7 @@ std::size_t reserved(std::size_t connections) {
   return std::max<std::size_t>(2, connections / 4);
 }
 
-/// Threads that call handlers: each may hold a connection.
+/// The number of threads that call handlers: each may hold a connection.
 int threads_of(const GroupOptions& options) {
   auto database = options.database;
   database.max_connections = options.max_connections - reserved(options.max_connections) + 1;
@@ -156,7 +156,7 @@ bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
   stopping_.request_stop();
   for (const auto& member : roster_.all()) member->request_stop();
   care_.stop();
-  const auto members = roster_.all();  // with those that came meanwhile
+  const auto members = roster_.all();  // including members that were added meanwhile
   for (const auto& member : members) member->request_stop();
   bool ended = true;
   for (const auto& member : members) ended = member->stop(until) && ended;
@@ -169,7 +169,7 @@ bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
   return true;
 }
 
-/// Several at the same time: a database that hangs does not take the time of the others.
+/// Finishes several members at the same time, so that one that hangs does not delay the others.
 void PlatformGroup::State::finish_members() {
   const auto members = roster_.all();
   const auto give_up_at = context_.clock.mono() + finish_time;
@@ -282,11 +282,11 @@ void PlatformGroup::State::try_refresh() {
   try {
     refresh();
   } catch (const std::exception&) {
-    // It was noted, and is tried again.
+    // The failure was recorded. The next tick retries when it is due.
   }
 }
 
-/// For migrations: with the list of the discovery.
+/// The entries for a migration, including the list of the discovery.
 std::vector<DatabaseEntry> PlatformGroup::State::entries() {
   bool unknown = false;
   {

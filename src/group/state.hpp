@@ -16,7 +16,7 @@ class PlatformGroup::State {
   explicit State(GroupOptions options);
   State(const State&) = delete;
   State& operator=(const State&) = delete;
-  /// Stops, cancels the calls of handlers that are left, and waits for them.
+  /// Stops, cancels the database calls of the remaining handlers, and waits for them.
   ~State();
 
   [[nodiscard]] group::Roster& roster() { return roster_; }
@@ -27,7 +27,7 @@ class PlatformGroup::State {
 
   // --- discovery
   void discover(std::shared_ptr<DatabaseDiscovery> discovery, DiscoverOptions options);
-  /// Throws what the discovery throws. Returns complaints about bad entries.
+  /// Throws the errors of the discovery. Returns complaints about bad entries.
   std::vector<std::string> refresh();
   [[nodiscard]] std::vector<DatabaseEntry> entries();
 
@@ -41,7 +41,7 @@ class PlatformGroup::State {
 
  private:
   struct Discovering {
-    std::mutex running;  // held while the discovery is called; taken before the other
+    std::mutex running;  // held while the discovery is called; locked before the other one
     mutable std::mutex mutex;
     std::shared_ptr<DatabaseDiscovery> source;
     DiscoverOptions options;
@@ -53,7 +53,7 @@ class PlatformGroup::State {
   };
 
   [[nodiscard]] runtime::HandlerRegistry& registry(bool inbox);
-  /// Discovers when it is time to, and ends databases that have left.
+  /// Calls the discovery if it is due, and ends databases that have left.
   MonoTime tick();
   void try_refresh();
   /// Calls the discovery and applies its list. Returns complaints about bad entries.
@@ -78,8 +78,8 @@ class PlatformGroup::State {
   const group::GroupContext context_;
   Discovering discovering_;
   std::stop_source stopping_;
-  std::mutex stop_mutex_;           // taken before the other
-  mutable std::mutex start_mutex_;  // guards the handlers until the start, and the next two
+  std::mutex stop_mutex_;           // locked before the other one
+  mutable std::mutex start_mutex_;  // guards the handlers until the start, and the next two members
   std::unique_ptr<runtime::WorkerPool> pool_;
   bool stopped_ = false;
   group::Roster roster_;

@@ -1,4 +1,4 @@
-// Stepped services that one task makes the steps of, one after the other.
+// Stepped services whose steps one task makes, one after the other.
 //
 // Threads: run_due() and end() from one thread at a time; the services may wake it from any.
 #pragma once
@@ -15,7 +15,7 @@ namespace dovetail::group {
 
 class StepList {
  public:
-  /// `wake` asks for run_due() then.
+  /// `wake` requests a call of run_due() at that time.
   explicit StepList(component::SteppedService::Wake wake) : wake_(std::move(wake)) {}
   StepList(const StepList&) = delete;
   StepList& operator=(const StepList&) = delete;
@@ -23,7 +23,7 @@ class StepList {
 
   /// Begins the service.
   void add(std::unique_ptr<component::SteppedService> service);
-  /// Makes the steps that are due. Returns when the next one is.
+  /// Makes the steps that are due. Returns when the next one is due.
   MonoTime run_due(Clock& clock, const std::stop_token& stop);
   /// Ends the services.
   void end();

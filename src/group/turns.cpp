@@ -5,7 +5,7 @@
 namespace dovetail::group {
 namespace {
 
-/// A database that takes longer for a claim does not count: the others go on without it.
+/// A database that takes longer for a claim no longer counts: the others continue without it.
 constexpr std::chrono::milliseconds patience{200};
 
 }  // namespace
@@ -25,7 +25,7 @@ class Turns::Entry {
   Need need;
   MonoTime due_since{};
   State state = State::waits;
-  MonoTime since{};  // of the state, if it is not `waits`
+  MonoTime since{};  // start of the state, unless it is `waits`
 };
 
 Turns::EntryPtr Turns::add(std::string key, std::size_t place, std::function<void()> wake) {

@@ -1,8 +1,8 @@
-// Decides which databases may claim messages now, as the selection strategy says.
+// Applies the selection strategy: decides which databases may claim messages now.
 //
-// A database tells the turns whether it is due for a claim and has room. When the strategy selects
-// it, it is granted a claim and woken. It takes the grant, claims, and tells how many messages
-// came.
+// A database reports whether it is due for a claim and has room. If the strategy selects it, it
+// gets a grant and is woken. It takes the grant, claims, and reports the number of claimed
+// messages.
 //
 // Threads: from any. `wake` is called with the lock held.
 #pragma once
@@ -40,18 +40,18 @@ class Turns {
     bool has_room = false;
   };
   void update(const EntryPtr& entry, Need need);
-  /// True when the database may claim now: it has to call end().
+  /// Returns true if the database may claim now. It must then call end().
   [[nodiscard]] bool take(const EntryPtr& entry);
-  /// With the need after the claim.
+  /// `need` is the need after the claim.
   void end(const EntryPtr& entry, std::size_t claimed, Need need);
 
  private:
   enum class State { waits, granted, claims };
 
   void set(Entry& entry, Need need);
-  /// The strategy's choice; nothing when it throws.
+  /// Returns the choice of the strategy, or nullopt if it throws.
   [[nodiscard]] std::optional<std::size_t> ask(const std::vector<SelectableStore>& stores);
-  /// Asks the strategy for as long as more claims may be made.
+  /// Asks the strategy while more claims may be made.
   void grant();
   [[nodiscard]] std::vector<Entry*> candidates(MonoTime now) const;
   [[nodiscard]] std::size_t active(MonoTime now) const;

@@ -5,7 +5,7 @@
 namespace dovetail::group {
 namespace {
 
-/// A database whose turn does not come asks again after this time: another one may hang.
+/// A database without a turn asks again after this time: another database may hang.
 constexpr std::chrono::milliseconds asks_again{250};
 constexpr std::chrono::seconds last_settling_time{1};
 

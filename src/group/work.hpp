@@ -1,5 +1,5 @@
-// The dispatchers of one database of a group, for as long as the database has work. The group's
-// threads visit them.
+// The dispatchers of one database of a group while the database has work. The group's threads visit
+// them.
 //
 // Threads: from any; stop() and finish() from one thread at a time.
 #pragma once
@@ -30,38 +30,38 @@ class Work {
   struct Place {
     std::string key;
     std::size_t index;
-    Agenda::IsOver is_over;  ///< For claims and renewals.
+    Agenda::IsOver is_over;  ///< Limits claims and renewals.
   };
   Work(const GroupThreads& threads, runtime::Node& node, const runtime::NodeHandlers& handlers,
        Place place);
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
-  /// Stops without patience. No handler may run any more.
+  /// Stops with a deadline of zero. Requires that no handler runs any more.
   ~Work();
 
-  /// Begins to claim.
+  /// Starts claiming.
   void start();
 
-  /// Holds no messages, and has no results to store.
+  /// True if it holds no messages and has no results to store.
   [[nodiscard]] bool is_idle() const;
-  /// No handler is under way.
+  /// True if no handler is running.
   [[nodiscard]] bool is_drained() const;
-  /// When messages were claimed last; the start of the work if none were.
+  /// The time of the last claim that returned messages, or the start of the work.
   [[nodiscard]] MonoTime last_claim() const { return last_claim_; }
-  /// A claim was made since the start, or since the last expect_message().
+  /// True if a claim was made since the start, or since the last expect_message().
   [[nodiscard]] bool has_looked() const { return has_looked_; }
-  /// A message may have come: the next claim counts.
+  /// A message may have arrived: has_looked() is false until the next claim.
   void expect_message() { has_looked_ = false; }
   /// Whether any message was claimed.
   [[nodiscard]] bool has_claimed() const { return has_claimed_; }
   [[nodiscard]] component::ServiceHealth health() const;
 
-  /// Claims nothing more if nothing is held. Returns false, and goes on, if something is.
+  /// Stops claiming if no messages are held. Otherwise continues and returns false.
   bool try_pause();
   void request_stop();
   /// Waits for the handlers. Returns whether all have ended.
   bool stop(MonoTime deadline);
-  /// No visit is made after it. Stores the last results, unless it is too late for that.
+  /// No visits follow. Stores the last results, unless it is too late.
   void finish(MonoTime give_up_at);
 
  private:

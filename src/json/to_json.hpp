@@ -2,9 +2,9 @@
 //
 // Guarantees
 //   * A field has the same name and the same form in every document.
-//   * The fields are always all there, in the same order. An absent value is null.
-//   * Times are texts as to_string(WallTime) writes them. Durations are whole milliseconds, and the
-//     names of their fields end with `_ms`.
+//   * All fields are always present, in the same order. An absent value is null.
+//   * Times are strings in the format of to_string(WallTime). Durations are whole milliseconds, and
+//     the names of their fields end with `_ms`.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -19,7 +19,7 @@ constexpr std::size_t first_slots = 128;
 constexpr std::size_t most_series = 1'000'000;
 constexpr std::size_t bucket_count = TimingValue::bounds.size();
 
-/// Threads take the shards in turn.
+/// Assigns the shards to the threads in turn.
 std::size_t shard_of_this_thread() {
   static std::atomic<std::size_t> next{0};
   thread_local const std::size_t shard = next.fetch_add(1, std::memory_order_relaxed) % shard_count;
@@ -84,11 +84,11 @@ struct Series {
   MetricLabels labels;
   std::unique_ptr<CounterCells> counters;
   std::unique_ptr<TimingCells> timings;
-  std::atomic<double> last{0};  // of a gauge
+  std::atomic<double> last{0};  // the value of a gauge
 };
 
 /// A hash table with open addressing. A slot is written once, under the registry's lock, and read
-/// without one.
+/// without a lock.
 struct SeriesTable {
   explicit SeriesTable(std::size_t size) : slots(size) {}
 
@@ -141,7 +141,7 @@ void sort_by_name(Values& values) {
 struct MetricsRegistry::State {
   explicit State(std::size_t limit) : max_series(limit) { grow(observe::first_slots); }
 
-  /// Null when there are too many series.
+  /// Returns null if there are too many series.
   observe::Series* series(const observe::SeriesKey& key) {
     const auto hash = key.hash();
     if (auto* found = current.load(std::memory_order_acquire)->find(key, hash)) return found;
@@ -162,7 +162,7 @@ struct MetricsRegistry::State {
     return all.back().get();
   }
 
-  /// Older tables stay: somebody may be reading them.
+  /// Keeps the older tables: other threads may still read them.
   void grow(std::size_t slots) {
     auto table = std::make_unique<observe::SeriesTable>(slots);
     for (const auto& each : all) table->insert(*each);

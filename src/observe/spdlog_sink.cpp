@@ -24,8 +24,8 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::off;
 }
 
-/// `text` as one word: quoted, with line breaks and quotes escaped, where a reader could mistake it
-/// for more.
+/// Returns `text` as one word. Text that could be read as several words is quoted, and its line
+/// breaks and quotes are escaped.
 std::string quoted_if_needed(const std::string& text) {
   if (!text.empty() && text.find_first_of(" =\"\n\r\t\\") == std::string::npos) return text;
   std::string quoted = "\"";

@@ -9,10 +9,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long a finished message may wait for others, to be settled with them in one round trip,
+/// The longest time that a finished message waits to be settled with others in one round trip,
 /// while there is more to handle.
 constexpr milliseconds settle_delay{5};
-/// How fast the window grows when handlers take their time.
+/// A full window doubles at this interval while handlers are slow.
 constexpr milliseconds growth_interval{250};
 /// The window holds this many batches at most.
 constexpr std::size_t batches_held = 4;
@@ -42,7 +42,7 @@ std::size_t ClaimPlanner::window_left(const Load& load) const {
   return full ? 0 : window_ - std::min(window_, held);
 }
 
-/// Handlers that take their time, and return, are no reason to hold fewer messages.
+/// Slow handlers are no reason for a small window. So a full window also grows with time.
 void ClaimPlanner::grow(const Load& load, MonoTime now) {
   if (load.held < window_ || load.running == 0 || suspect_) {
     grow_at_ = now + growth_interval;

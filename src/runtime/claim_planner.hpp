@@ -5,9 +5,9 @@
 // out. Its parts:
 //   * Subscriptions: one for all handlers without a concurrency limit, and one for each handler
 //     with a limit (subscription.hpp).
-//   * The window: how many messages the process holds at most. It starts with one message, so that
-//     a message that kills its process takes no others with it, and doubles while handlers return.
-//   * The suspect: a message whose leases were lost again and again is handled alone.
+//   * The window: the largest number of messages that the process holds. It starts at one, so that
+//     a message that crashes its process affects no others. It doubles while handlers return.
+//   * The suspect: a message that lost its lease repeatedly. It is handled alone.
 //   * The byte budget, and the pause after a failed round trip.
 //
 // Threads: the caller's lock guards it.
@@ -25,13 +25,13 @@
 
 namespace dovetail::runtime {
 
-/// What a dispatcher holds at the moment of a decision.
+/// The load of a dispatcher at the time of a decision.
 struct Load {
   std::size_t held = 0;                       ///< Deliveries, waiting or running.
   std::size_t running = 0;                    ///< Handlers under way.
-  std::size_t bytes = 0;                      ///< Of the payloads held.
+  std::size_t bytes = 0;                      ///< Total size of the payloads held.
   std::size_t finished = 0;                   ///< Settlements that wait for a round trip.
-  MonoTime first_finished = MonoTime::max();  ///< Since when the first of them waits.
+  MonoTime first_finished = MonoTime::max();  ///< When the first of them finished.
   MonoTime retry_aside = MonoTime::max();     ///< When to retry a settlement that was put aside.
   bool absolves = false;                      ///< There are messages to absolve.
   bool has_threads = true;                    ///< At least one thread can call handlers.
@@ -43,21 +43,21 @@ struct TripClaim {
   PlannedClaim plan;
 };
 
-/// Why a dispatcher would make a round trip at a moment.
+/// The reasons for a round trip.
 struct TripNeeds {
   bool settles = false;   ///< There are settlements that should not wait any longer.
   bool is_due = false;    ///< A claim is due.
-  bool has_room = false;  ///< False: it has to wait until handlers end.
+  bool has_room = false;  ///< False: claims have to wait until handlers end.
 
   [[nodiscard]] bool claims() const { return is_due && has_room; }
 };
 
-/// A round trip: it settles all that is finished, and makes these claims.
+/// A round trip: it stores all finished settlements, and makes these claims.
 struct TripPlan {
-  std::uint64_t number = 0;  ///< In the order of their starts.
+  std::uint64_t number = 0;  ///< Trips are numbered in the order of their starts.
   std::vector<TripClaim> claims;
-  std::int64_t max_bytes = 0;  ///< Of each claim.
-  bool ran_dry = false;        ///< No thread had a delivery to begin.
+  std::int64_t max_bytes = 0;  ///< The byte limit of each claim.
+  bool ran_dry = false;        ///< No held delivery could begin.
 };
 
 class ClaimPlanner {
@@ -66,15 +66,15 @@ class ClaimPlanner {
 
   // --- decisions
 
-  /// The round trip to make now; nothing when there is no reason for one.
+  /// Returns the round trip to make now, or nullopt if there is no reason for one.
   [[nodiscard]] std::optional<TripPlan> plan(const Load& load, MonoTime now) {
     return plan(load, needs(load, now), now);
   }
-  /// The same, when the needs are known. A caller may take needs away.
+  /// The same with known needs. A caller may clear some of them.
   [[nodiscard]] std::optional<TripPlan> plan(const Load& load, const TripNeeds& needs,
                                              MonoTime now);
   [[nodiscard]] TripNeeds needs(const Load& load, MonoTime now);
-  /// When to ask again, unless an event comes earlier.
+  /// Returns when to call plan() again, unless an event comes earlier.
   [[nodiscard]] MonoTime next_wake(const Load& load, MonoTime now) const;
   /// True during the pause after a failed round trip.
   [[nodiscard]] bool is_failing(MonoTime now) const { return now < retry_at_; }
@@ -84,9 +84,9 @@ class ClaimPlanner {
 
   // --- events of the queue
 
-  /// A message may have come.
+  /// A message may have arrived.
   void ring();
-  /// Look at the queue then at the latest.
+  /// Claims are due at `time` at the latest.
   void look_by(MonoTime time);
 
   // --- events of a round trip
@@ -103,21 +103,22 @@ class ClaimPlanner {
 
   void add(Subscription& subscription);
   void begin(Subscription& subscription);
-  /// It ends without having begun.
+  /// The delivery ends without having begun.
   void drop(Subscription& subscription);
   void end(Subscription& subscription, MonoDuration took);
-  /// A handler returned whose own transaction settled its message: no round trip will say so.
+  /// A handler has returned, and its own transaction has settled the message. No round trip reports
+  /// that.
   void note_alive();
-  /// Messages waited for a handler for too long: hold fewer.
+  /// Messages waited too long for a handler. Reduces the window.
   void shrink(std::size_t running, MonoTime now);
   /// Nothing else is claimed until release().
   void isolate(MessageId suspect);
   void release(MessageId id);
   void release_suspect() { suspect_.reset(); }
 
-  /// How many deliveries could begin if a thread were free.
+  /// The number of deliveries that could begin if threads were free.
   [[nodiscard]] std::size_t startable() const;
-  /// Whether a free place in the window matters to the fetchers.
+  /// True if the window is full. The fetchers then wait for a free place.
   [[nodiscard]] bool is_full(std::size_t held) const { return held >= window_; }
   [[nodiscard]] std::size_t batch() const { return batch_; }
   [[nodiscard]] std::size_t window() const { return window_; }
@@ -132,10 +133,10 @@ class ClaimPlanner {
   const std::size_t fetchers_;
   const std::size_t largest_window_;
 
-  std::deque<Subscription> subscriptions_;  // they stay where they are
+  std::deque<Subscription> subscriptions_;  // a deque: its elements do not move
   std::size_t window_ = 1;
   MonoTime grow_at_{};
-  std::size_t claiming_ = 0;  // messages that round trips under way may bring
+  std::size_t claiming_ = 0;  // messages requested by claims under way
   std::uint64_t trips_ = 0;
   std::optional<MessageId> suspect_;
   MonoTime retry_at_{};

@@ -1,8 +1,8 @@
-// Notices that the database's clock was set back.
+// Detects a database clock that was set back.
 //
-// What is stored with a time then lies in the future: such messages and timers wait until the clock
-// has come there again. SQLite's clock is that of the machine, and a device without a
-// battery-backed clock may start hours or years in the past.
+// Stored times then lie in the future: such messages and timers wait until the clock reaches them
+// again. SQLite uses the clock of the machine, and a device without a battery-backed clock may
+// start hours or years in the past.
 //
 // Threads: from any.
 #pragma once
@@ -20,9 +20,10 @@ class ClockCheck {
   ClockCheck(storage::Database& database, Logger log, Metrics metrics)
       : database_(database), log_(std::move(log)), metrics_(std::move(metrics)) {}
 
-  /// Counts every look that finds the clock behind, and logs the first of a row.
+  /// Counts each check that finds the clock behind, and logs the first of consecutive ones.
   void run(const storage::ReadOptions& options = {});
-  /// The same, but a role that may not read the tables, such as a producer's, is no reason to fail.
+  /// The same, but does not throw Error: a role such as that of a producer may lack the right to
+  /// read the tables.
   void try_run();
 
  private:

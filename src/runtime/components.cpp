@@ -13,7 +13,8 @@
 namespace dovetail::runtime {
 
 std::span<const component::Factory> component_factories() {
-  // To add a component, add its line here. A component may include those above it.
+  // To add a component, add its line here. A component may include headers of the components above
+  // it.
   static constexpr auto factories = std::to_array<component::Factory>({
       &outbox::make_component,    //
       &inbox::make_component,     //

@@ -7,7 +7,7 @@
 
 namespace dovetail::runtime {
 
-/// In the order in which they are made: a component may use those before it.
+/// The factories in the order of construction: a component may use the components before it.
 [[nodiscard]] std::span<const component::Factory> component_factories();
 
 }  // namespace dovetail::runtime

@@ -1,4 +1,5 @@
-// How many connections the background services of a started platform use, beside max_connections.
+// The number of connections that the background services of a started platform use, in addition to
+// max_connections.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@ struct ConnectionUse {
   bool per_fetcher = false;
 };
 
-/// Each service holds its connections at the same time as the others.
+/// All services hold their connections at the same time.
 inline constexpr std::array connection_uses{
     ConnectionUse{"outbox: fetchers", 1, true},
     ConnectionUse{"inbox: fetchers", 1, true},

@@ -1,4 +1,4 @@
-// The dispatcher's life, and its side towards the handlers.
+// Start and stop of a dispatcher, and the beginning and the end of its deliveries.
 #include "runtime/dispatcher.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 using Kind = storage::Settlement::Kind;
 using std::chrono::milliseconds;
 
-/// How long the settlements of a stopped dispatcher may take, whatever the deadline was.
+/// The least time that a stopped dispatcher has for its settlements, even after the deadline.
 constexpr milliseconds least_settling_time{500};
 
 void require(bool good, const char* message) {
@@ -128,7 +128,7 @@ bool Dispatcher::stop(MonoTime deadline) {
     wake_all_fetchers();
   }
   keeper_.request_stop();
-  // The fetchers settle what is left and end; they have at least a moment for that.
+  // The fetchers store the remaining settlements and end. They get at least a short time for that.
   join_fetchers(std::max<MonoTime>(deadline, clock().mono() + least_settling_time));
   bells_.reset();
   state_.io.request_stop();
@@ -162,7 +162,8 @@ bool Dispatcher::begin(const DeliveryPtr& delivery) {
   auto& subscription = *delivery->subscription;
   const auto id = delivery->claimed.claim.id;
   const bool unwanted = state_.stopping || (planner_.has_suspect() && !planner_.is_suspect(id));
-  // Perhaps it is still ours, by the database's clock: then others need not wait for its lease.
+  // By the database's clock the lease may still be held. Then other owners need not wait until it
+  // expires.
   if (unwanted || delivery->lease_end - keeper_.safety_margin() <= now) {
     give_back_behind(*delivery);
     drop(delivery);
@@ -180,7 +181,8 @@ bool Dispatcher::begin(const DeliveryPtr& delivery) {
     return false;
   }
   planner_.begin(subscription);
-  // The fetchers look whether to claim: when there is room for a batch, and when nothing is left.
+  // A fetcher checks whether to claim: if there is room for a batch, if no delivery is left to
+  // begin, and for each delivery with a concurrency limit.
   if (subscription.waiting == planner_.batch() || planner_.startable() == 0 ||
       subscription.limited() != nullptr) {
     wake_fetcher();
@@ -196,8 +198,8 @@ bool Dispatcher::begin(const DeliveryPtr& delivery) {
 }
 
 void Dispatcher::handle(const DeliveryPtr& delivery) {
-  // A lock of another transaction may block the settlement. Where transactions exclude each other,
-  // none can.
+  // A lock of another transaction may block the settlement. This cannot happen where transactions
+  // exclude each other.
   if (!scope_.database.transactions_exclude_writers()) {
     delivery->before_commit = [this, commits = delivery.get()] {
       const std::lock_guard lock(ledger_.mutex);
@@ -231,7 +233,7 @@ void Dispatcher::end(const DeliveryPtr& delivery, std::optional<storage::Settlem
   }
   goes_on ? submit_next(*delivery) : give_back_behind(*delivery);
   if (delivery->lease_lost) ledger_.absolved.push_back(delivery->claimed.claim.id);
-  // Without a settlement nothing else tells the fetchers that there is room again.
+  // Without a settlement, no other event tells the fetchers that there is room again.
   if (!settles || was_full || delivery->given_up) wake_fetcher();
   if (ledger_.running == 0) state_.handler_ended.notify_all();
 }
@@ -246,7 +248,7 @@ void Dispatcher::settle_later(Finished finished) {
   }
 }
 
-/// No attempt is charged, and the message goes to its old place.
+/// The message returns to its old place in the queue. No attempt is charged.
 void Dispatcher::give_back(const Delivery& delivery) {
   settle_later(finished_of(delivery, {.kind = Kind::snooze, .claim = delivery.claimed.claim}));
 }
@@ -257,7 +259,7 @@ void Dispatcher::drop(const DeliveryPtr& delivery) {
   if (ledger_.remove(delivery)) planner_.drop(*delivery->subscription);
 }
 
-/// Another process may have the message, and another thread takes the place of the one that hangs.
+/// Leaves the message to other processes, and replaces the thread that hangs.
 void Dispatcher::give_up(const DeliveryPtr& delivery) {
   delivery->given_up = true;
   give_back_behind(*delivery);
@@ -270,7 +272,7 @@ void Dispatcher::give_up(const DeliveryPtr& delivery) {
   wake_fetcher();  // there is room again
 }
 
-/// The delivery keeps its lease, and its place in the limit of its handler.
+/// The delivery keeps its lease, and still counts towards the concurrency limit of its handler.
 void Dispatcher::relieve(const DeliveryPtr& delivery) {
   delivery->relieved = true;
   scope_.count_event("settlement_blocked", 1);

@@ -1,14 +1,13 @@
 // Claims the messages of one queue, hands them to the worker pool, and settles them.
 //
-// Its threads, the fetchers, make the round trips: each settles what the handlers have finished and
-// claims the next messages. While one fetcher waits for the database, another works there; an
-// engine with one writer has one fetcher.
+// Its threads, the fetchers, make the round trips: each settles finished messages and claims the
+// next ones. Several fetchers work at the same time. An engine with one writer has one fetcher.
 //
-// Who decides what:
+// Responsibilities:
 //   * ClaimPlanner: when to make a round trip, what to claim.
 //   * WorkSource: how messages are leased and settled.
 //   * Ledger: the messages held, and the settlements that wait.
-//   * WorkerPool: which delivery a thread begins. StreamLines: which delivery of a stream it gets.
+//   * WorkerPool: which delivery a thread begins. StreamLines: the order of deliveries in a stream.
 //   * LeaseKeeper: renewals and stop tokens.
 //
 // A dispatcher of a group has no threads: the group calls visit(), renew_leases() and keep_time().
@@ -45,16 +44,16 @@ class Dispatcher final : public component::Service,
              const WorkerOptions& options, WorkerPool& pool, storage::Listener& listener);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
-  /// No handler may run any more.
+  /// Requires that no handler runs any more.
   ~Dispatcher() override;
 
   [[nodiscard]] std::string name() const override { return scope_.prefix + "dispatcher"; }
   void start() override;
-  /// Claims nothing more, gives back what no handler has begun, and fires the stop tokens of the
-  /// other deliveries.
+  /// Stops claiming, gives back the messages that no handler has begun, and fires the stop tokens
+  /// of the other deliveries.
   void request_stop() override;
   bool stop(MonoTime deadline) override;
-  /// Settles what handlers finished after the deadline, if their leases still hold.
+  /// Settles the messages whose handlers ended after the deadline, if their leases are still held.
   void finish() override;
   [[nodiscard]] component::ServiceHealth health() const override;
 
@@ -63,10 +62,10 @@ class Dispatcher final : public component::Service,
   /// Both are called with the ledger's mutex held.
   struct Wakes {
     std::function<void()> fetcher;                ///< There may be a reason for a visit.
-    std::function<void(MonoTime at)> timekeeper;  ///< keep_time() may be due then.
+    std::function<void(MonoTime at)> timekeeper;  ///< keep_time() may be due at that time.
   };
-  /// Instead of start(). stop() then stores nothing: visits do, until stop() returns; then
-  /// finish().
+  /// Call it instead of start(). stop() then stores no settlements: the caller makes visits until
+  /// stop() returns, and then calls finish().
   void begin(Wakes wakes);
   struct Assessment {
     TripNeeds needs;
@@ -75,7 +74,7 @@ class Dispatcher final : public component::Service,
     bool is_drained = true;  ///< No handler is under way.
   };
   [[nodiscard]] Assessment assess();
-  /// Makes the round trip that is due. Returns how many messages it has claimed.
+  /// Makes a round trip if one is due. Returns the number of messages that it has claimed.
   std::size_t visit(bool may_claim, const std::stop_token& stop);
   MonoTime renew_leases(const std::stop_token& stop) { return keeper_.renew(stop); }
   MonoTime keep_time() { return keeper_.keep_time(); }
@@ -88,17 +87,17 @@ class Dispatcher final : public component::Service,
     bool careful = false;
     std::stop_token stop;
   };
-  /// How far the dispatcher has come. The first three are the steps of its end.
+  /// The state of the dispatcher. The first three flags are the steps of its shutdown.
   struct State {
     bool stopping = false;  // no further claims
-    bool closed = false;    // no further round trips, once everything is settled
+    bool closed = false;    // the fetchers end once everything is settled
     bool cut_off = false;   // the fetchers did not end in time
     std::stop_source io;    // ends I/O when the deadline of stop() has passed
     std::condition_variable_any handler_ended;
     std::condition_variable_any stream_settled;
     component::ServiceHealth health;
   };
-  /// What wakes the fetchers.
+  /// The events that wake the fetchers.
   struct Bells {
     explicit Bells(Dispatcher& dispatcher);
     storage::Doorbell::Subscription messages;
@@ -108,7 +107,7 @@ class Dispatcher final : public component::Service,
   struct Fetchers {
     std::condition_variable_any wakes;
     std::vector<std::jthread> threads;
-    std::function<void()> wake_other;  // the threads of a runner, instead of these
+    std::function<void()> wake_other;  // wakes the threads of a runner instead of these
   };
 
   // --- the fetchers
@@ -117,7 +116,7 @@ class Dispatcher final : public component::Service,
   /// Under the ledger's mutex.
   [[nodiscard]] std::optional<Trip> trip_for(const Load& load, const TripNeeds& needs,
                                              MonoTime now);
-  /// Returns how many messages were claimed.
+  /// Returns the number of messages that were claimed.
   std::size_t make(Trip trip);
   /// Sets the gauges. Called after each round trip.
   void report_load() const;
@@ -144,7 +143,7 @@ class Dispatcher final : public component::Service,
   void settle_later(Finished finished);
   void give_back(const Delivery& delivery);
   void give_back_waiting();
-  /// The messages behind this one in its stream must not begin.
+  /// Gives back the messages behind this one in its stream: they must not begin.
   void give_back_behind(const Delivery& delivery);
   void submit_next(const Delivery& delivery);
   bool await_predecessors(const Delivery& delivery);

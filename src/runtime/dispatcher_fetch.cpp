@@ -12,13 +12,14 @@ namespace {
 using Kind = storage::Settlement::Kind;
 using std::chrono::milliseconds;
 
-/// The limit for settling the results of handlers that outlived stop().
+/// The time limit for settling the results of handlers that ended after stop().
 constexpr milliseconds late_patience{1'000};
-/// How often a closed dispatcher looks whether it may give up.
+/// The interval at which a closed dispatcher checks whether it may give up.
 constexpr milliseconds closing_look{50};
 constexpr milliseconds longest_settle_delay = std::chrono::hours{24 * 365};
 
-/// The error is due to the database's state, not to what was sent: another try may succeed.
+/// True if the state of the database caused the error, not the data that was sent: a retry may
+/// succeed.
 bool is_environmental(const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
   if (known == nullptr) return true;
@@ -32,8 +33,8 @@ bool is_environmental(const std::exception& error) {
   }
 }
 
-/// The limit that a claim applies. The policy for a stream's failed message is its handler's, so
-/// that the worker applies the limit itself.
+/// The limit of attempts that a claim applies. For streams the worker applies the limit itself,
+/// because the handler has the policy for failed messages.
 int attempts_of(const Subscription& subscription) {
   return subscription.claims_streams() ? std::numeric_limits<int>::max()
                                        : subscription.max_attempts();
@@ -52,14 +53,14 @@ void Dispatcher::fetch() {
   while (auto trip = next_trip()) make(std::move(*trip));
 }
 
-/// Waits until there is a reason for a round trip. Returns nothing when there will be none.
+/// Waits until there is a reason for a round trip. Returns nullopt if there will be no more.
 std::optional<Dispatcher::Trip> Dispatcher::next_trip() {
   std::unique_lock lock(ledger_.mutex);
   for (;;) {
     const auto now = clock().mono();
     const auto load = this->load();
     if (auto trip = trip_for(load, planner_.needs(load, now), now)) {
-      if (trip->plan.claims.empty()) wake_fetcher();  // another fetcher keeps watch
+      if (trip->plan.claims.empty()) wake_fetcher();  // another fetcher watches for claims
       trip->stop = state_.io.get_token();
       return trip;
     }
@@ -111,7 +112,7 @@ std::size_t Dispatcher::visit(bool may_claim, const std::stop_token& stop) {
   return make(std::move(*trip));
 }
 
-/// One round trip. Settlements that it could not make are kept for the next.
+/// Makes one round trip. Settlements that it could not store are kept for the next one.
 std::size_t Dispatcher::make(Trip trip) {
   absolve(trip.absolved, trip.stop);
   const auto sent_at = clock().mono();
@@ -190,8 +191,8 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
   for (const auto& each : trip.finished) {
     ledger_.note_settled(each);
     const auto& [kind, claim, error, delay, max_attempts, charge, policy] = each.settlement;
-    // The answer does not say which of them were lost. Those that no handler has begun prove
-    // nothing.
+    // The result does not name the lost messages, so each one that a handler has begun is absolved.
+    // The other messages prove nothing about their handlers.
     const bool begun = kind != Kind::snooze || delay;
     if (lost > 0 && begun) ledger_.absolved.push_back(claim.id);
     if (kind == Kind::ack || kind == Kind::fail) continue;
@@ -214,7 +215,8 @@ void Dispatcher::note_failure(Trip& trip, const std::exception& error) {
   ledger_.put_back(std::move(trip.finished), now);
 }
 
-/// The database refuses one of them for what it is: it must not keep the others from being settled.
+/// The database refuses one of the settlements because of its data. The others must still be
+/// stored.
 void Dispatcher::settle_one_by_one(std::vector<Finished> finished, const std::stop_token& stop) {
   for (auto& each : finished) {
     const auto id = each.settlement.claim.id;

@@ -1,4 +1,4 @@
-// The dispatcher's side towards claimed messages: which of them it holds.
+// Decides which claimed messages a dispatcher holds, and which it gives back.
 #include <algorithm>
 
 #include "runtime/dispatcher.hpp"
@@ -9,11 +9,13 @@ namespace {
 using Kind = storage::Settlement::Kind;
 using std::chrono::milliseconds;
 
-/// How long a message that we claimed from ourselves is left to the handler that has lost it.
+/// The delay of a message that this process has claimed again after it lost the lease. The old
+/// handler can end in that time.
 constexpr milliseconds successor_delay{500};
-/// The same when the handler's own transaction is at its end.
+/// The same if the handler's own transaction is about to end.
 constexpr milliseconds returning_delay{10};
-/// A message is handled alone when its lease was lost this many times. Once may be bad luck.
+/// A message is handled alone after its lease was lost this many times. One loss may be an
+/// accident.
 constexpr int suspicious_losses = 2;
 
 }  // namespace
@@ -62,8 +64,9 @@ bool Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
     return false;
   }
   if (const auto other = ledger_.add(delivery)) {
-    // We lost its lease, and our handler has not noticed yet. The handler is told, and the message
-    // waits for it: never two at once. Or the handler has just snoozed it, and is about to return.
+    // This process has lost the lease, and its handler still runs. Stop that handler and delay the
+    // message, so that two handlers never have it at once. Or the handler has just snoozed the
+    // message, and is about to return.
     const bool returns = other->committing;
     if (!returns) keeper_.note_lost(*other, sent_at);
     const auto delay =
@@ -81,8 +84,8 @@ bool Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
   return true;
 }
 
-/// A message whose lease was lost again and again, each time by a process that never came back, may
-/// kill its workers: it is handled alone.
+/// A message may crash its workers if its lease was lost repeatedly, each time by a process that
+/// did not return. Such a message is handled alone.
 void Dispatcher::isolate_suspect(const std::vector<DeliveryPtr>& deliveries) {
   const auto first = std::ranges::find_if(deliveries, [this](const DeliveryPtr& delivery) {
     return delivery->lost_leases >= suspicious_losses && !ledger_.holds(delivery->claimed.claim.id);

@@ -1,10 +1,10 @@
-// Deliveries that are given back unstarted, and the order of those of one stream.
+// Gives back deliveries that have not begun, and keeps the order of the deliveries of a stream.
 #include "runtime/dispatcher.hpp"
 
 namespace dovetail::runtime {
 namespace {
 
-/// How often a handler that waits for its predecessors looks whether it has to stop.
+/// The interval at which a handler that waits for its predecessors checks whether it has to stop.
 constexpr std::chrono::milliseconds stop_look{20};
 
 }  // namespace
@@ -26,7 +26,7 @@ void Dispatcher::give_back_waiting() {
 
 void Dispatcher::return_unstarted(const DeliveryPtr& delivery) {
   if (ledger_.find(delivery->claimed.claim) != delivery) return;  // given back with another one
-  // If it is neither in the pool nor behind another one, a thread begins it at this moment.
+  // If it is neither in the pool nor behind another one, a thread is about to begin it.
   if (!lines_.is_behind(*delivery) && !pool_.withdraw(*this, delivery)) return;
   give_back_behind(*delivery);
   drop(delivery);
@@ -47,9 +47,9 @@ void Dispatcher::submit_next(const Delivery& delivery) {
   if (auto next = lines_.advance(delivery)) pool_.submit(*this, {std::move(next)});
 }
 
-/// A message that is done with its handler's transaction must not be done before its predecessors:
-/// after a crash, they would be delivered behind it. On an engine with one writer, nobody can
-/// settle them while the transaction is open, so they are settled before it begins.
+/// A message that its handler's transaction settles must not be settled before its predecessors:
+/// after a crash, they would be delivered after it. An engine with one writer cannot settle them
+/// while the transaction is open, so they are settled before it begins.
 bool Dispatcher::await_predecessors(const Delivery& delivery) {
   const auto& stream = *delivery.claimed.message.stream;
   std::unique_lock lock(ledger_.mutex);

@@ -23,7 +23,8 @@ std::string with_colons(std::string_view schemes) {
   return text + ":";
 }
 
-/// A path without a scheme is shown as it has to be written; anything else may hold a password.
+/// Shows how to write a path that has no scheme. Other text is not shown: it may contain a
+/// password.
 std::string suggestion(std::string_view url) {
   if (url.empty() || url.find_first_of(":=@") != std::string_view::npos) {
     return ", such as sqlite:orders.db or postgresql://localhost/orders";

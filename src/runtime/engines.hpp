@@ -1,4 +1,4 @@
-// The engines this build holds; the list is written by CMake (dovetail_add_engine).
+// The engines of this build. CMake writes the list (dovetail_add_engine).
 #pragma once
 
 #include <memory>

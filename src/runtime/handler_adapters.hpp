@@ -1,4 +1,4 @@
-// Turns the forms in which users give handlers into functions of the registry.
+// Converts the kinds of handlers that users register into functions of the registry.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace dovetail::runtime {
   };
 }
 
-/// Gives the function the message as the inbox shows it. Empty for an empty function.
+/// Passes the message as an InboxMessage. Returns an empty function for an empty one.
 [[nodiscard]] inline HandlerFunction function_of(InboxHandlerFunction function) {
   if (!function) return {};
   return [function = std::move(function)](const Message& message, HandlerContext& context) {

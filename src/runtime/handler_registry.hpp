@@ -1,4 +1,4 @@
-// Which handler a topic has.
+// Maps topics to handlers.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ struct RegisteredHandler {
   HandlerFunction function;
   HandlerOptions options;
   int max_attempts = 0;
-  /// Handlers with the same key share their limit of concurrency. Null: it is its own.
+  /// Handlers with the same key share a concurrency limit. Null: the handler has its own.
   const void* shared_limit = nullptr;
 
   [[nodiscard]] const void* limit_key() const { return shared_limit ? shared_limit : this; }
@@ -24,16 +24,16 @@ struct RegisteredHandler {
 
 class HandlerRegistry {
  public:
-  /// `max_attempts`: for handlers that say nothing.
+  /// `max_attempts` applies to handlers without their own value.
   explicit HandlerRegistry(int max_attempts) : max_attempts_(max_attempts) {}
 
-  /// Throws std::invalid_argument or std::out_of_range for what cannot work, InvalidOperation for a
-  /// topic that has one.
+  /// Throws std::invalid_argument or std::out_of_range for unusable arguments, and InvalidOperation
+  /// if the topic has a handler already.
   void add(std::string_view topic, HandlerFunction function, HandlerOptions options);
-  /// The handler of every topic that has none of its own.
+  /// Adds the handler of every topic without its own handler.
   void add_fallback(HandlerFunction function, HandlerOptions options);
-  /// Adds the handlers of another registry, which must live as long as this one: they share its
-  /// limits of concurrency.
+  /// Adds the handlers of another registry, which must live as long as this one. They share its
+  /// concurrency limits.
   void add_all(const HandlerRegistry& others,
                const std::function<HandlerFunction(HandlerFunction)>& wrap);
 
@@ -41,13 +41,13 @@ class HandlerRegistry {
   [[nodiscard]] bool empty() const { return handlers_.empty() && !fallback_; }
   using ByTopic = std::map<std::string, std::unique_ptr<RegisteredHandler>, std::less<>>;
   [[nodiscard]] const ByTopic& by_topic() const { return handlers_; }
-  /// The handler of all other topics; null when there is none.
+  /// The handler of all other topics, or null.
   [[nodiscard]] const RegisteredHandler* fallback() const { return fallback_.get(); }
-  /// The topics that have a handler of their own, sorted.
+  /// The topics with their own handler, sorted.
   [[nodiscard]] std::vector<std::string> topics() const;
   /// Whether there is a handler for all other topics.
   [[nodiscard]] bool handles_all() const { return fallback_ != nullptr; }
-  /// Whether any handler has a limit of its own.
+  /// Whether any handler has a concurrency limit.
   [[nodiscard]] bool has_limits() const { return has_limits_; }
   [[nodiscard]] int default_attempts() const { return max_attempts_; }
 

@@ -14,14 +14,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds longest_interval{30'000};
 constexpr milliseconds shortest_interval{1'000};
-/// A chore may take one part in so many of the time …
+/// A chore may take at most one part in this many of the time.
 constexpr int time_share = 50;
-/// … but it is done this often at least.
+/// But each chore runs at least this often.
 constexpr milliseconds longest_chore_pause{60'000};
 constexpr int reaper_looks_at = 10'000;
 constexpr int unpark_portion = 1'000;
 
-/// A resume that was cut short, or that plain SQL began, is finished here.
+/// Completes a resume that was interrupted, or that was started with plain SQL.
 void unpark(storage::Database& database, const WorkQueue& queue, storage::QueueConsumer& consumer,
             const std::stop_token& stop) {
   std::size_t back = unpark_portion;
@@ -71,11 +71,11 @@ component::ServiceHealth Housekeeper::health() const {
   return {.running = is_running(), .failures = worst->failures, .last_error = worst->last_error};
 }
 
-/// Does one chore, so that a caller with other work is not kept from it for long.
+/// Runs only one chore, so that a caller with other work does not wait long.
 MonoTime Housekeeper::step(const std::stop_token& stop) {
   if (entries_.empty()) return MonoTime::max();
   if (!std::exchange(begun_, true)) {
-    const auto first = clock().mono() + pause_after({});  // not all processes at the same moment
+    const auto first = clock().mono() + pause_after({});  // processes start at random times
     for (auto& entry : entries_) entry.due = first;
   }
   const auto earliest = [this] { return std::ranges::min_element(entries_, {}, &Entry::due); };
@@ -106,7 +106,7 @@ void Housekeeper::do_chore(Entry& entry, const std::stop_token& stop) {
 
 void Housekeeper::note_failure(Entry& entry, const std::exception& error) {
   const auto* known = dynamic_cast<const Error*>(&error);
-  // The component's tables were removed: the others go on without it.
+  // The tables of the component were removed. The other components continue without it.
   if (known != nullptr && known->kind() == ErrorKind::schema) return;
   metrics_.count("platform.chore_failed", 1,
                  {{"store", database_.name()}, {"chore", entry.chore.name}});

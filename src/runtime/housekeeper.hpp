@@ -1,7 +1,7 @@
-// Does the chores of all components of a node, one after the other.
+// Runs the chores of all components of a node, one after the other.
 //
-// Each chore has a time of its own. A chore that takes long is done less often: it may take one
-// part in 50 of the time. A chore that fails is logged and tried again at its next time.
+// Each chore has its own due time. A slow chore runs less often: it may take at most 1/50 of the
+// time. A failed chore is logged, and retried at its next due time.
 //
 // Threads: health() from any; the rest from one thread at a time.
 #pragma once
@@ -25,16 +25,16 @@ class Housekeeper final : public component::SteppedService {
 
   [[nodiscard]] std::string name() const override { return "housekeeper"; }
   MonoTime step(const std::stop_token& stop) override;
-  /// The usual time between two runs of a chore, from the next run of each on.
+  /// Sets the usual time between two runs of a chore. Takes effect at the next run of each chore.
   void set_interval(std::chrono::milliseconds interval) { interval_ = interval; }
-  /// The chore with the most failures in a row.
+  /// Returns the health of the chore with the most consecutive failures.
   [[nodiscard]] component::ServiceHealth health() const override;
 
  private:
   struct Entry {
     component::Chore chore;
     MonoTime due{};
-    int failures = 0;  // in a row; guarded by the mutex, as the next one
+    int failures = 0;  // consecutive; guarded by the mutex, as is the next one
     std::string last_error{};
   };
 
@@ -51,8 +51,8 @@ class Housekeeper final : public component::SteppedService {
   mutable std::mutex mutex_;
 };
 
-/// The chores of a queue: reaps expired leases, deletes old history, and lets messages of resumed
-/// topics back into the queue.
+/// The chores of a queue: they reap expired leases, delete old history, and return messages of
+/// resumed topics to the queue.
 [[nodiscard]] std::vector<component::Chore> queue_chores(storage::Database& database,
                                                          const component::Queue& queue);
 

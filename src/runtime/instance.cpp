@@ -15,8 +15,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t most_warnings = 100;  // of one look; later looks name the other topics
-constexpr int look_share = 50;              // a look may take one part in so many of the time
+constexpr std::size_t most_warnings = 100;  // per check; later checks report the other topics
+constexpr int look_share = 50;  // a check may take at most one part in this many of the time
 
 std::int64_t milliseconds_of(std::chrono::microseconds time) {
   return std::chrono::duration_cast<milliseconds>(time).count();
@@ -150,7 +150,7 @@ void Instance::note_failure(const std::exception& error) {
 }
 
 void Instance::remove() {
-  // Without an answer to the last heartbeat there is none to this either: the row becomes stale.
+  // If the last heartbeat failed, a removal would fail too. The row then becomes stale.
   if (failing_ || !entry_.started_at) return;
   try {
     database_.write(
@@ -165,7 +165,7 @@ void Instance::remove() {
   }
 }
 
-// --- topics that nobody handles
+// --- topics without a handler
 
 void Instance::look() {
   const auto now = database_.clock().mono();

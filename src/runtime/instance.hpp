@@ -1,13 +1,14 @@
-// This process in the table of instances, and its watch for topics that nobody handles.
+// The row of this process in the table of instances, and its check for topics without a handler.
 //
-// It registers the process, renews the heartbeat, and removes the row in the end, on a service
-// connection that no handler can hold. On SQLite, which has one writer, a handler's open
+// It registers the process, renews the heartbeat, and removes the row at the end. It uses a service
+// connection, which handlers cannot occupy. On SQLite, which has one writer, a handler's open
 // transaction delays a heartbeat.
 //
-// A failure changes nothing for the handlers: it is counted, logged once until the next success,
-// and retried with the next heartbeat.
+// A failure does not affect the handlers. It is counted, logged once until the next success, and
+// retried with the next heartbeat.
 //
-// Waits are bounded by the injected monotonic clock. The times in the table are the database's.
+// Waits are bounded by the injected monotonic clock. The times in the table are from the database
+// clock.
 //
 // Threads: request_stop() and health() from any; the rest from one thread at a time.
 #pragma once
@@ -34,10 +35,10 @@ namespace dovetail::runtime {
 struct InstanceOptions {
   std::chrono::milliseconds heartbeat{10'000};
   std::chrono::milliseconds look_interval{
-      30'000};  ///< Between two looks for topics that nobody handles.
+      30'000};  ///< Between two checks for topics without a handler.
   std::chrono::milliseconds warn_again{600'000};  ///< Between two warnings about one topic.
   std::chrono::milliseconds patience{
-      1'000};  ///< How long the end of the service waits for the database.
+      1'000};  ///< How long the service waits for the database when it stops.
   UnhandledTopicsRequest unhandled{};
 };
 
@@ -63,7 +64,7 @@ class Instance final : public component::SteppedService {
   void leave();
   /// Removes the row within `patience`, for a runner that makes no more steps.
   void leave_now();
-  /// Other processes may take the messages of an instance that has left.
+  /// True, because other processes may take the messages of an instance that has left.
   [[nodiscard]] bool outlives_handlers() const override { return true; }
   [[nodiscard]] component::ServiceHealth health() const override;
 
@@ -75,7 +76,7 @@ class Instance final : public component::SteppedService {
   void remove();
   void look();
   void look_at(storage::QueueOperator& store, const char* queue);
-  /// False when the topic was named before, less than `warn_again` ago.
+  /// Returns false if the last warning about the topic is less than `warn_again` ago.
   bool warn(const UnhandledTopic& topic);
 
   storage::Database& database_;
@@ -83,12 +84,12 @@ class Instance final : public component::SteppedService {
   const Logger log_;
   const Metrics metrics_;
 
-  // Of the steps.
+  // Used by the steps only.
   storage::InstanceEntry entry_;
-  InstanceState told_ = InstanceState::running;  // the state that the last heartbeat carried
+  InstanceState told_ = InstanceState::running;  // the state in the last heartbeat
   bool failing_ = false;                         // the last heartbeat failed
-  std::set<std::string> look_failures_;          // the queues that the last look could not read
-  std::map<std::pair<std::string, std::string>, MonoTime> warned_;  // when, by queue and topic
+  std::set<std::string> look_failures_;          // the queues that the last check could not read
+  std::map<std::pair<std::string, std::string>, MonoTime> warned_;  // last time, by queue and topic
 
   std::stop_source call_;  // ends the I/O of the step under way
   MonoTime beat_at_{};
@@ -97,11 +98,11 @@ class Instance final : public component::SteppedService {
   std::atomic<bool> draining_{false};
   std::atomic<bool> leaving_{false};
   mutable std::mutex mutex_;
-  component::ServiceHealth health_;  // guarded by the mutex, as the next two
+  component::ServiceHealth health_;  // guarded by the mutex, as are the next two
   bool begun_ = false;
   bool left_ = false;
   std::condition_variable_any left_changed_;
-  std::stop_source io_;  // ends I/O when the end has taken long enough
+  std::stop_source io_;  // cancels I/O when the service takes too long to stop
 };
 
 }  // namespace dovetail::runtime

@@ -5,7 +5,7 @@ namespace {
 
 using Kind = storage::Settlement::Kind;
 
-/// A wait whose end nobody sees, and that overflows no clock.
+/// The longest wait: as good as forever, without an overflow of the clock.
 constexpr std::chrono::milliseconds longest_wait = std::chrono::hours{24 * 365};
 
 }  // namespace
@@ -72,7 +72,7 @@ DeliveryPtr Intake::delivery_of(storage::ClaimedEntry&& entry, MonoTime sent_at)
   delivery->lease_end = sent_at + lease_;
   if (const auto expires_at = entry.claimed.message.expires_at) {
     const auto database_now = entry.claimed.lease_until - lease_;
-    const auto left = *expires_at - database_now;  // compared first: it may be centuries
+    const auto left = *expires_at - database_now;  // limited first: it may be centuries
     delivery->expires =
         scope_.database.clock().mono() + std::min<std::chrono::microseconds>(left, longest_wait);
   }

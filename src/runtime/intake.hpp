@@ -1,4 +1,4 @@
-// Turns claimed messages into deliveries, and refuses those that no handler may have.
+// Turns claimed messages into deliveries, and refuses messages that no handler may get.
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ class Intake {
   Intake(const HandlerRegistry& handlers, const QueueScope& scope, std::chrono::milliseconds lease)
       : handlers_(handlers), scope_(scope), lease_(lease) {}
 
-  /// `sent_at` is when the claim was sent: leases count from there.
+  /// `sent_at` is the time when the claim was sent. Leases count from it.
   [[nodiscard]] Arrivals take(Subscription& subscription,
                               std::vector<storage::ClaimedEntry> entries, MonoTime sent_at) const;
 

@@ -15,8 +15,8 @@ using Kind = storage::Settlement::Kind;
 
 constexpr std::size_t max_error_bytes = 2048;
 constexpr std::chrono::milliseconds longest_delay = std::chrono::hours{24 * 365};
-/// The limit for locks when too many handlers' transactions wait for locks already, and how long
-/// the message waits for its next attempt then.
+/// The time limit for a lock if the transactions of too many handlers already wait for locks, and
+/// the delay of the message after that limit.
 constexpr std::chrono::milliseconds lock_patience{100};
 constexpr std::chrono::milliseconds blocked_delay{1'000};
 
@@ -59,8 +59,8 @@ class Context final : public HandlerContext {
   }
 
  private:
-  /// While this transaction is open nobody can renew the lease, and nobody can take it: it is
-  /// renewed in the transaction itself, for as long as that may last.
+  /// While this transaction is open, no other transaction can renew the lease or take it. So the
+  /// transaction itself renews the lease, for as long as it may last.
   void hold_lease() {
     const std::array claims{delivery_.claimed.claim};
     if (scope_.consumer.renew(own_->session(), scope_.owner, claims, std::chrono::hours{24})
@@ -79,8 +79,8 @@ class Context final : public HandlerContext {
   bool keeps_writes_ = false;
 };
 
-/// Settles the message in the handler's transaction and commits it; answers false when the lease
-/// was lost.
+/// Settles the message in the handler's transaction and commits it. Returns false if the lease was
+/// lost.
 bool commit_with_settlement(const QueueScope& scope, Delivery& delivery, Context& context) {
   auto& transaction = *context.own_transaction();
   auto& session = transaction.session();
@@ -123,7 +123,8 @@ std::optional<storage::Settlement> call(const QueueScope& scope, Delivery& deliv
     held = commit_with_settlement(scope, delivery, context);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::lock_timeout) throw;
-    // Its work is undone, and it is no fault of the handler: the message comes again, uncharged.
+    // The work of the handler is rolled back, and the handler is not at fault. The message returns,
+    // and no attempt is charged.
     context.drop_transaction();
     scope.metrics.count(scope.event("settlement_blocked"), 1, {{"store", scope.database.name()}});
     return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = blocked_delay};
@@ -163,7 +164,7 @@ storage::Settlement failed_try(const RegisteredHandler& handler, const Claim& cl
 
 namespace {
 
-/// What a handler threw, and what becomes of its message.
+/// The exception of a handler, and the settlement of its message.
 class Failure {
  public:
   Failure(const QueueScope& scope, const Delivery& delivery, std::string type,
@@ -172,7 +173,7 @@ class Failure {
     error_ = core::trimmed(error_, max_error_bytes);
   }
 
-  /// No further try will help.
+  /// A retry cannot succeed.
   [[nodiscard]] storage::Settlement permanent() const {
     log(LogLevel::error, "dead_letter");
     return {.kind = Kind::fail,
@@ -183,8 +184,7 @@ class Failure {
 
   [[nodiscard]] storage::Settlement tried() const {
     const auto attempts = delivery_.claimed.message.attempts;
-    // A handler that was told to stop because we shut down did what it should: that costs no
-    // attempt.
+    // A handler that stops because of a shutdown behaves as required. No attempt is charged.
     if (delivery_.shutting_down) {
       log(LogLevel::info, "released");
       return {.kind = Kind::snooze, .claim = delivery_.claimed.claim};
@@ -242,7 +242,7 @@ std::optional<storage::Settlement> invoke(const QueueScope& scope, Delivery& del
   }
   scope.metrics.time(scope.event("handler_time"), scope.database.clock().mono() - begun,
                      {{"store", scope.database.name()}, {"topic", message.topic}});
-  return settlement;  // an open transaction is rolled back with the context
+  return settlement;  // the context rolls back an open transaction
 }
 
 }  // namespace dovetail::runtime

@@ -1,4 +1,4 @@
-// One call of a handler, from the message to what becomes of it.
+// One call of a handler: from the message to its settlement.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@
 
 namespace dovetail::runtime {
 
-/// The queue that a dispatcher works on, and how it reports.
+/// The queue that a dispatcher works on, with its logger and metrics.
 struct QueueScope {
   storage::Database& database;
   storage::QueueConsumer& consumer;
-  std::string prefix;  // of events: "outbox."
+  std::string prefix;  // of event names, such as "outbox."
   OwnerToken owner;
   bool keep_done = true;
   Logger log;
@@ -40,12 +40,12 @@ struct QueueScope {
   }
 };
 
-/// Calls the handler and answers how to settle the message; nothing when that has happened with the
-/// handler's own transaction, or when the lease was lost.
+/// Calls the handler and returns how to settle the message. Returns nullopt if the handler's own
+/// transaction has settled it, or if the lease was lost.
 [[nodiscard]] std::optional<storage::Settlement> invoke(const QueueScope& scope,
                                                         Delivery& delivery);
 
-/// How to settle a message that failed with `error`.
+/// Returns the settlement of a message that failed with `error`.
 [[nodiscard]] storage::Settlement failed_try(const RegisteredHandler& handler, const Claim& claim,
                                              int attempts, std::string_view error);
 

@@ -16,7 +16,7 @@ void tell_to_stop(std::vector<DeliveryPtr> deliveries) {
   try {
     std::thread(tell).detach();
   } catch (const std::system_error&) {
-    tell();  // better late for the others than never for these
+    tell();  // without a thread, fire them here: a slow callback delays other stop tokens
   }
 }
 
@@ -113,7 +113,7 @@ void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vecto
   for (auto& each : ledger_.aside()) {
     if (!std::ranges::binary_search(sorted, each.settlement.claim.id)) continue;
     each.lease_end = std::max(each.lease_end, sent_at + MonoDuration{lease_});
-    storage::forget_row(each.settlement.claim);  // the renewal has moved it
+    storage::forget_row(each.settlement.claim);  // the renewal has moved the row
   }
   for (const auto& claim : asked) {
     const auto delivery = ledger_.find(claim);
@@ -141,7 +141,7 @@ MonoTime LeaseKeeper::find_stops(MonoTime now, std::vector<Stop>& due) {
       if (blocked_at > now) next = std::min<MonoTime>(next, blocked_at);
     }
     const auto timeout = delivery->handler->options.timeout;
-    // On an engine where nobody can write beside its transaction, its lease cannot be taken.
+    // If its transaction excludes other writers, no other owner can take the lease.
     const auto lost_at =
         delivery->holds_lease ? MonoTime::max() : delivery->lease_end - safety_margin();
     const auto times_up = timeout.count() > 0 ? delivery->started + timeout : MonoTime::max();

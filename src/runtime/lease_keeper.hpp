@@ -1,14 +1,14 @@
 // Keeps the leases of a dispatcher's deliveries, and tells handlers when to stop.
 //
 // Two threads:
-//   * The renewer renews leases when a third of them has passed. No handler can hold it up.
-//   * The timekeeper fires stop tokens before a lease ends and when a handler's time is up. It does
-//     no I/O. A user's stop callback runs on a thread of its own.
+//   * The renewer renews a lease when a third of it has passed. No handler can block it.
+//   * The timekeeper fires stop tokens before a lease expires and when a handler reaches its
+//     timeout. It does no I/O. A user's stop callback runs on its own thread.
 //
-// Times are of the injected monotonic clock: they only bound how long this process waits. The
+// Times are from the injected monotonic clock. They only bound how long this process waits. The
 // database's clock decides who holds a lease.
 //
-// Threads: start() once; stop() from one.
+// Threads: start() once; stop() from one thread.
 #pragma once
 
 #include <condition_variable>
@@ -22,20 +22,20 @@
 
 namespace dovetail::runtime {
 
-/// Fires the stop tokens on a thread of their own: a user's stop callback may take its time. The
-/// thread uses nothing but the deliveries, which it holds.
+/// Fires the stop tokens on a separate thread: a user's stop callback may be slow. The thread uses
+/// only the deliveries, which it keeps alive.
 void tell_to_stop(std::vector<DeliveryPtr> deliveries);
 
 class LeaseKeeper {
  public:
-  /// The dispatcher. Called with the ledger's mutex held.
+  /// Implemented by the dispatcher. Called with the ledger's mutex held.
   class Holder {
    public:
-    /// No handler has begun it, and a third of its lease has passed.
+    /// No handler has begun the delivery, and a third of its lease has passed.
     virtual void return_unstarted(const DeliveryPtr& delivery) = 0;
-    /// Its handler was told to stop and is still there a lease later.
+    /// The handler was told to stop, and still runs one lease later.
     virtual void give_up(const DeliveryPtr& delivery) = 0;
-    /// Its handler has returned, and its transaction waits, perhaps for a lock: another thread may
+    /// The handler has returned, and its transaction waits, perhaps for a lock. Another thread may
     /// call handlers meanwhile.
     virtual void relieve(const DeliveryPtr& delivery) = 0;
 
@@ -43,7 +43,7 @@ class LeaseKeeper {
     ~Holder() = default;
   };
 
-  /// How long the end of a handler's transaction may take before its thread is relieved.
+  /// The time that a handler's transaction may take to end before its thread is relieved.
   static constexpr std::chrono::milliseconds commit_patience{250};
 
   LeaseKeeper(Holder& holder, WorkSource& source, Ledger& ledger, const QueueScope& scope,
@@ -56,8 +56,8 @@ class LeaseKeeper {
   // Instead of start(), for a runner with threads for many keepers:
 
   using Wake = std::function<void(MonoTime at)>;
-  /// `wake` is called, with the ledger's mutex held, when a stop may be due earlier than
-  /// keep_time() said.
+  /// `wake` is called, with the ledger's mutex held, if a stop may be due earlier than the time
+  /// that keep_time() returned.
   void begin(Wake wake);
   /// Renews the leases that are due. Returns when to call it again.
   MonoTime renew(const std::stop_token& stop);
@@ -69,9 +69,9 @@ class LeaseKeeper {
   /// Waits for the threads. A renewal under way is cancelled.
   void stop();
 
-  /// How long before its lease ends a message counts as lost.
+  /// A message counts as lost this long before its lease expires.
   [[nodiscard]] MonoDuration safety_margin() const;
-  /// A stop may be due then. Under the ledger's mutex.
+  /// A stop may be due at `deadline`. Under the ledger's mutex.
   void watch(MonoTime deadline);
   /// The lease of this delivery is lost. Under the ledger's mutex.
   void note_lost(Delivery& delivery, MonoTime since);
@@ -97,7 +97,7 @@ class LeaseKeeper {
   Ledger& ledger_;
   const QueueScope& scope_;
   const std::chrono::milliseconds lease_;
-  std::condition_variable_any wakes_;         // of the timekeeper, with the ledger's mutex
+  std::condition_variable_any wakes_;         // wakes the timekeeper; used with the ledger's mutex
   MonoTime next_deadline_ = MonoTime::max();  // the earliest stop that is known
   bool closed_ = false;
   Wake wake_;

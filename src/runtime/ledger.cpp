@@ -5,7 +5,7 @@
 namespace dovetail::runtime {
 namespace {
 
-/// How long a settlement stays aside before it is tried again.
+/// The delay before a settlement that was put aside is retried.
 constexpr std::chrono::milliseconds aside_delay{200};
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The messages that a dispatcher holds, and the settlements that wait for a round trip.
 //
-// Threads: everything is guarded by `mutex`, which its users take.
+// Threads: `mutex` guards everything. The callers lock it.
 #pragma once
 
 #include <mutex>
@@ -14,14 +14,14 @@
 
 namespace dovetail::runtime {
 
-/// A settlement that waits for its round trip, and where its message comes from.
+/// A settlement that waits for its round trip, and the origin of its message.
 struct Finished {
   storage::Settlement settlement;
   Subscription* subscription = nullptr;
   int priority = 0;
   storage::QueueMark place{};
   MonoTime lease_end{};
-  MonoTime retry_at{};   // while it is put aside because another transaction holds a lock
+  MonoTime retry_at{};   // set while it is put aside because another transaction holds a lock
   std::string stream{};  // empty: none
 };
 
@@ -31,24 +31,25 @@ class Ledger {
 
   // --- deliveries
 
-  /// Returns the delivery that holds the message already; null when it was added.
+  /// Returns the delivery that already holds the message, or null if this one was added.
   DeliveryPtr add(const DeliveryPtr& delivery);
-  /// False when the ledger does not hold this delivery.
+  /// Returns false if the ledger does not hold this delivery.
   bool remove(const DeliveryPtr& delivery);
   [[nodiscard]] bool holds(MessageId id) const { return held_.contains(id); }
-  /// The delivery of this very claim; null when it was settled meanwhile.
+  /// Returns the delivery of exactly this claim, or null if it was settled meanwhile.
   [[nodiscard]] DeliveryPtr find(const Claim& claim) const;
   [[nodiscard]] const std::unordered_map<MessageId, DeliveryPtr>& held() const { return held_; }
-  std::size_t running = 0;  // handlers under way, also those that hang
+  std::size_t running = 0;  // running handlers, including those that hang
 
   // --- settlements
 
   void finish(Finished finished, MonoTime now);
-  /// Takes everything that a round trip at this time settles, also what was put aside and is to be
-  /// retried.
+  /// Takes the settlements for a round trip at this time, including those put aside whose retry is
+  /// due.
   [[nodiscard]] std::vector<Finished> take(bool stopping, MonoTime now);
   void put_back(std::vector<Finished> finished, MonoTime now);
-  /// Takes those out of `finished` that are not settleable and whose leases still hold.
+  /// Removes from `finished`, and keeps aside, the settlements that are not settleable and whose
+  /// leases are still held.
   void put_aside(std::vector<Finished>& finished, const std::vector<MessageId>& settleable,
                  MonoTime now);
   [[nodiscard]] std::size_t finished() const { return finished_.size(); }
@@ -56,9 +57,9 @@ class Ledger {
 
   std::vector<MessageId> absolved;  // for the next round trip
 
-  /// A settlement has been stored, or never will be.
+  /// The settlement was stored, or never will be.
   void note_settled(const Finished& finished);
-  /// How many messages of the stream are finished and not settled.
+  /// The number of messages of the stream that are finished and not settled.
   [[nodiscard]] std::size_t unsettled(const std::string& stream) const;
 
   [[nodiscard]] Load load() const;
@@ -72,7 +73,7 @@ class Ledger {
   std::unordered_map<std::string, std::size_t> unsettled_;  // by stream
 };
 
-/// How to settle a delivery later.
+/// Returns the entry for a later settlement of the delivery.
 [[nodiscard]] Finished finished_of(const Delivery& delivery, storage::Settlement settlement);
 
 }  // namespace dovetail::runtime

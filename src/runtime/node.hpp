@@ -13,7 +13,7 @@ namespace dovetail::runtime {
 
 class Node {
  public:
-  /// The options have a log sink and a metrics sink.
+  /// Requires options with a log sink and a metrics sink.
   Node(std::unique_ptr<storage::Database> database, PlatformOptions options);
 
   [[nodiscard]] const PlatformOptions& options() const { return options_; }
@@ -34,7 +34,7 @@ class Node {
 
   [[nodiscard]] std::vector<component::Queue> queues();
   [[nodiscard]] std::vector<component::Chore> chores();
-  /// The services of the components. Made anew for each start.
+  /// The services of the components. Each start needs new ones.
   [[nodiscard]] std::vector<std::unique_ptr<component::Service>> component_services();
   /// The listener as a service.
   [[nodiscard]] std::unique_ptr<component::Service> listener_service();

@@ -1,4 +1,4 @@
-// The handlers of one node, by queue: those of its components, and those of the user.
+// The handlers of one node, by queue: the handlers of its components and of the user.
 //
 // Threads: the caller's lock guards it until the handlers are used.
 #pragma once
@@ -21,7 +21,7 @@ class NodeHandlers {
   void add(std::string_view queue, std::string_view topic, HandlerFunction function,
            HandlerOptions options);
   void add_fallback(std::string_view queue, HandlerFunction function, HandlerOptions options);
-  /// Adds the handlers of another registry. They share its limits of concurrency.
+  /// Adds the handlers of another registry. They share its concurrency limits.
   void add_all(std::string_view queue, const HandlerRegistry& others);
 
   /// Throws std::out_of_range for a queue without handlers.
@@ -29,7 +29,7 @@ class NodeHandlers {
 
  private:
   [[nodiscard]] HandlerRegistry& registry(std::string_view queue);
-  /// Components take part in the calls of the outbox's handlers.
+  /// Lets the components wrap the handlers of the outbox.
   [[nodiscard]] HandlerFunction wrapped(std::string_view queue, HandlerFunction function) const;
   void add_component_handlers();
 

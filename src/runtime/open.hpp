@@ -1,4 +1,4 @@
-// Opens databases and nodes as PlatformOptions say.
+// Opens databases and nodes according to PlatformOptions.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace dovetail::runtime {
 
-/// What a database of a group has beside its PlatformOptions.
+/// Settings of a database in a group, in addition to its PlatformOptions.
 struct GroupPlace {
   std::string label{};  ///< Its name in logs. Empty: the address.
   std::shared_ptr<storage::ConnectionBudget> budget{};
@@ -22,7 +22,7 @@ struct GroupPlace {
                                                                const PlatformOptions& options,
                                                                GroupPlace place = {});
 
-/// Deploys the schema if the options say so, and verifies it.
+/// Deploys the schema if the options require it, and verifies it.
 void prepare_schema(storage::Database& database, const PlatformOptions& options);
 
 /// Opens a database and prepares its schema.

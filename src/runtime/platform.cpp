@@ -91,13 +91,13 @@ Platform& Platform::operator=(Platform&& other) noexcept {
 Platform::~Platform() {
   if (!state_) return;
   if (!state_->node->process().is_this_one()) {
-    // A forked child has none of the threads, and the connections are the parent's: it closes
-    // nothing.
+    // A forked child has none of the threads, and the connections belong to the parent. So it
+    // closes nothing.
     [[maybe_unused]] const auto* leaked = state_.release();
     return;
   }
   if (!state_->own_runtime) return;
-  // Handlers that are left may wait for a database that does not answer.
+  // The remaining handlers may wait for a database that does not answer.
   if (!stop()) state_->node->database().cancel_calls();
 }
 

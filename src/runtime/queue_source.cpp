@@ -8,13 +8,13 @@
 namespace dovetail::runtime {
 namespace {
 
-/// How long a settlement waits for a lock that another transaction holds.
+/// The longest wait of a settlement for a lock that another transaction holds.
 constexpr std::chrono::milliseconds lock_patience{100};
 
 }  // namespace
 
-/// Claims that go through the queue, where a claim blocks other writers: most of the way is made
-/// before the transaction begins.
+/// Claims that scan the queue. Where a claim blocks other writers, most of the scan happens before
+/// the transaction begins.
 class QueueSource::Scans {
  public:
   Scans(const QueueScope& scope, const WorkRequest& request) {
@@ -34,10 +34,10 @@ class QueueSource::Scans {
     }
   }
 
-  /// The claims that are left to make.
+  /// The remaining claims.
   [[nodiscard]] std::span<const storage::ClaimOrder> orders() const { return orders_; }
 
-  /// The answers to all claims of the request.
+  /// Returns the results of all claims of the request.
   [[nodiscard]] std::vector<storage::Claimed> answers(std::vector<storage::Claimed> claimed) const {
     std::vector<storage::Claimed> all;
     auto next = claimed.begin();
@@ -56,7 +56,7 @@ class QueueSource::Scans {
  private:
   [[nodiscard]] bool goes_on(std::size_t i) const { return places_[i] && places_[i]->unfinished; }
 
-  std::deque<std::optional<storage::LookAhead>> places_;  // they stay where they are
+  std::deque<std::optional<storage::LookAhead>> places_;  // a deque: its elements do not move
   std::vector<storage::ClaimOrder> orders_;
 };
 

@@ -1,8 +1,8 @@
-// The handlers, the worker pool and the services of one node: what a Platform starts and stops.
+// The handlers, the worker pool and the services of one node. A Platform starts and stops them.
 //
-// Start order: instance, listener, components, housekeeper, dispatchers. Stop: every service is
-// asked to stop; then each is waited for, the dispatchers first, so that handlers have the whole
-// deadline. The instance keeps its row until the last handler has ended.
+// Start order: instance, listener, components, housekeeper, dispatchers. Stop: every service gets a
+// stop request. Then stop() waits for each service, the dispatchers first, so that handlers have
+// the whole deadline. The instance keeps its row until the last handler has ended.
 //
 // Threads: from any.
 #pragma once
@@ -25,7 +25,7 @@ class Runtime {
   explicit Runtime(Node& node);
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
-  /// Stops without patience, and waits for handlers for as long as they take.
+  /// Stops with a deadline of zero, and waits without limit for the handlers.
   ~Runtime();
 
   // These throw InvalidOperation after start().
@@ -33,15 +33,15 @@ class Runtime {
                    HandlerOptions options);
   void add_fallback(std::string_view queue, HandlerFunction function, HandlerOptions options);
 
-  /// Either everything is started, or nothing is left running.
+  /// Starts everything, or throws and leaves nothing running.
   void start();
-  /// Answers whether all handlers have ended.
+  /// Returns whether all handlers have ended.
   bool stop(std::optional<std::chrono::milliseconds> deadline);
 
  private:
   using Services = std::vector<std::unique_ptr<component::Service>>;
 
-  /// Under the start mutex. Throws InvalidOperation when it was started.
+  /// Under the start mutex. Throws InvalidOperation after start().
   [[nodiscard]] NodeHandlers& handlers();
   [[nodiscard]] Services make_services(WorkerPool& pool);
   void end_handlers();
@@ -49,8 +49,8 @@ class Runtime {
   Node& node_;
   const PlatformOptions& options_;
   NodeHandlers handlers_;
-  std::mutex stop_mutex_;   // taken before the other
-  std::mutex start_mutex_;  // guards the handlers until the start, and the next two
+  std::mutex stop_mutex_;   // locked before the other one
+  std::mutex start_mutex_;  // guards the handlers until the start, and the next two members
   std::unique_ptr<WorkerPool> pool_;
   Services services_;
 };

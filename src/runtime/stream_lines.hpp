@@ -18,10 +18,11 @@ class StreamLines {
  public:
   /// Returns whether the delivery may begin now. If not, it waits for the one before it.
   bool admit(const DeliveryPtr& delivery);
-  /// The delivery at the front has ended well. Returns the next one; null when there is none.
+  /// The delivery at the front has ended, and the stream continues. Returns the next delivery, or
+  /// null.
   [[nodiscard]] DeliveryPtr advance(const Delivery& delivery);
-  /// The delivery has ended without a success, or was given back. Returns those behind it, which
-  /// must not begin. A delivery that still runs keeps its place in front.
+  /// The delivery has ended without a success, or was given back. Returns the deliveries behind it,
+  /// which must not begin. A delivery that still runs keeps its place in front.
   [[nodiscard]] std::vector<DeliveryPtr> cut_behind(const Delivery& delivery);
   /// Whether the delivery waits for another one.
   [[nodiscard]] bool is_behind(const Delivery& delivery) const;
@@ -29,7 +30,7 @@ class StreamLines {
   [[nodiscard]] std::vector<DeliveryPtr> take_waiting();
 
  private:
-  /// The front is with the pool.
+  /// The first delivery of each line is with the pool.
   std::unordered_map<std::string, std::deque<DeliveryPtr>> lines_;
 };
 

@@ -8,21 +8,21 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Claims start where the last one did; this often at least they start at the queue's beginning.
+/// Claims usually begin at the marks. At this interval, a claim begins at the start of the queue.
 constexpr milliseconds scan_interval{1'000};
-/// A claim from the start may take one part in so many of the time: with a long row of messages of
-/// others, or of dead index entries, it becomes rarer.
+/// Claims from the start may take at most one part in this many of the time. They become rarer if
+/// they pass many messages of other topics, or many dead index entries.
 constexpr int scan_share = 50;
 constexpr milliseconds longest_scan_pause{60'000};
-/// A new message does not wait for a claim from the start that takes longer: it is claimed first.
+/// A new message is claimed before a claim from the start that takes longer than this.
 constexpr milliseconds cheap_scan{2};
-/// How many messages a claim examines in a row: first, while there is no other work, and later,
-/// when new messages should not wait for it (about half a millisecond).
+/// The number of messages that a claim examines at once: at first, while there is no other work,
+/// and later, when new messages should not wait for it (about half a millisecond).
 constexpr int first_look_at = 20'000;
 constexpr int look_at_once = 2'000;
-/// A wait that nobody sees the end of, and that no clock overflows at.
+/// The longest wait: as good as forever, without an overflow of the clock.
 constexpr milliseconds longest_due = std::chrono::hours{24 * 365};
-/// A handler with a concurrency limit is given messages for about so long ahead.
+/// A handler with a concurrency limit gets messages for about this time ahead.
 constexpr milliseconds ahead{100};
 /// A subscription to streams is dormant after this many claims that saw no streams at all.
 constexpr int idle_until_dormant = 10;
@@ -46,8 +46,7 @@ void Subscription::wake() {
 
 std::size_t Subscription::room(std::size_t batch) const {
   if (limited_ == nullptr) {
-    // A second claim beside one that is under way: only when the workers are faster than the
-    // database.
+    // A second claim at the same time is made only if the workers are faster than the database.
     const bool hungry = waiting <= batch && (claiming_ == 0 || waiting == 0);
     return hungry ? batch : 0;
   }
@@ -85,7 +84,7 @@ PlannedClaim Subscription::begin_claim(std::size_t wanted, std::uint64_t trip, M
   const bool wants_scan =
       scan_place_ || scan_next_ || !has_marks_ ||
       scan_is_due(now, by_the_clock ? MonoDuration{} : MonoDuration{scan_interval});
-  // New messages do not wait for a long scan. But they go first only once: then it is the scan's
+  // New messages do not wait for a long scan. But they go first only once. Then the scan has its
   // turn.
   yielded_ =
       wants_scan && rung_ && has_marks_ && (scan_place_ || scan_cost_ > cheap_scan) && !yielded_;
@@ -111,19 +110,20 @@ PlannedClaim Subscription::begin_claim(std::size_t wanted, std::uint64_t trip, M
 
 void Subscription::cancel_claim(const PlannedClaim& claim) {
   claiming_ -= claim.wanted;
-  scan_next_ = true;  // others may have passed over the messages that it held for a moment
+  scan_next_ = true;  // other claims may have skipped messages that this one locked for a moment
   rung_ = true;
 }
 
-/// Claims begin where the last one found its first messages, or where it saw that there are none.
+/// The next claims begin where this claim found its first messages, or after the place up to which
+/// it found none.
 ///
-/// A claim passes over messages that another one holds for a moment: only a claim that was alone
-/// has seen all.
+/// A claim skips messages that another claim locks for a moment. Only a claim that was alone has
+/// seen all messages.
 void Subscription::move_marks(const PlannedClaim& claim, const storage::Claimed& claimed) {
   const bool saw_all = was_alone(claim) && !claimed.unfinished;
   storage::QueueMarks places{};
-  // A stream returns to the end of the line with each claim: the place of a claimed message says
-  // nothing.
+  // Each claim moves a stream to the end of the line. So the place of a claimed message has no
+  // meaning.
   for (const auto& entry : claimed.entries) {
     if (claims_streams()) break;
     const auto lane = lane_of(entry.claimed.message.priority);
@@ -145,8 +145,8 @@ void Subscription::move_marks(const PlannedClaim& claim, const storage::Claimed&
   }
 }
 
-/// A claim that was cut short by its bytes locked messages that it did not take. Claims beside it
-/// have passed over those, so their marks must not hide them.
+/// A claim that reached its byte limit has locked messages that it did not take. Concurrent claims
+/// have skipped these messages, so their marks must not hide them.
 void Subscription::note_cut(const PlannedClaim& claim) {
   if (was_alone(claim)) return;
   beside_cut_ = latest_trip_;
@@ -161,9 +161,9 @@ void Subscription::note_cut(const PlannedClaim& claim) {
 }
 
 void Subscription::go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed) {
-  // A part of a scan has not looked for the message that rang.
+  // A part of a scan has not looked for the new message.
   if (claim.scans && claim.rung) rung_ = true;
-  if (!claim.scans && scan_place_) return;  // the scan that waits comes along here
+  if (!claim.scans && scan_place_) return;  // the waiting scan will pass this place
   scan_from_start_ = claim.from_start;
   scan_place_ = claim.after.value_or(storage::QueueMarks{});
   for (std::size_t lane = 0; lane < claimed.passed.size(); ++lane) {
@@ -182,7 +182,7 @@ bool Subscription::note_scan(const PlannedClaim& claim, const storage::Claimed& 
     scanned_at_ = now;
     scan_cost_ = scan_time_;
   } else if (!claim.scans && !is_full(claim, claimed) && has_marks_ && scan_is_due(now, {})) {
-    // Nothing more where we look: perhaps before it.
+    // There are no more messages after the marks. There may be some before them.
     scan_next_ = true;
     more_ = true;
     return true;
@@ -197,16 +197,16 @@ void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& 
   move_marks(claim, claimed);
   if (claimed.cut) note_cut(claim);
   if (claimed.next_due) {
-    // Counted from when we asked: that is early rather than late.
+    // Counted from the start of the request, which is too early rather than too late.
     const auto in = std::min<std::chrono::microseconds>(*claimed.next_due, longest_due);
     comes_due(sent_at + in + milliseconds{1});
   }
   if (note_scan(claim, claimed, sent_at, now)) return;
   if (full) full_trip_ = std::max(full_trip_, claim.trip);
   if (more_ && full_trip_ > claim.trip)
-    return;  // a trip that began later knows better: there are more
+    return;  // a trip that began later has found that there are more
   if (!full && more_ && (!claim.scans || !was_alone(claim))) {
-    // The end of a burst: look again, and ask when the next comes due. Another claim may have held
+    // The end of a burst. Claim again, and ask for the next due time: another claim may have locked
     // messages for a moment.
     more_ = false;
     comes_due(now);
@@ -215,7 +215,7 @@ void Subscription::end_claim(const PlannedClaim& claim, const storage::Claimed& 
   more_ = full;
   idle_polls_ = claimed.entries.empty() ? idle_polls_ + 1 : 0;
   dormant_ = claims_streams() && idle_polls_ >= idle_until_dormant && !claimed.has_streams;
-  // With nothing to do and a listener that would tell us, we look less and less often.
+  // While idle, poll less and less often if a listener reports new messages.
   const auto pause = std::min<MonoDuration>(
       pace.idle_interval, pace.interval * (1 << std::clamp(idle_polls_ - 1, 0, 10)));
   poll_at_ = now + pause;
@@ -228,7 +228,7 @@ bool Subscription::scan_is_due(MonoTime now, MonoDuration interval) const {
 
 namespace {
 
-/// Each subscription once for messages and once for streams.
+/// Adds two subscriptions: one for messages and one for streams.
 void add(std::deque<Subscription>& subscriptions, std::optional<storage::TopicFilter> topics,
          const RegisteredHandler* limited, int max_attempts) {
   subscriptions.emplace_back(topics, limited, max_attempts, Subscription::Kind::messages);

@@ -2,10 +2,10 @@
 // in the queue.
 //
 // All handlers without a concurrency limit share one subscription. Each handler with a limit has
-// one of its own, so that its messages are claimed only when it has room, and its backlog stands in
-// nobody's way.
+// its own, so that its messages are claimed only when it has room, and its backlog does not delay
+// other handlers.
 //
-// It does no I/O and knows no clock: events and times come in, decisions go out.
+// It does no I/O and reads no clock: events and times come in, decisions go out.
 //
 // Threads: guarded by the dispatcher's mutex.
 #pragma once
@@ -23,29 +23,29 @@
 
 namespace dovetail::runtime {
 
-/// How often to look when nothing tells us to.
+/// The polling intervals in the absence of events.
 struct PollPace {
   MonoDuration interval;
-  MonoDuration idle_interval;  // with nothing to do, for as long as others' announcements are heard
+  MonoDuration idle_interval;  // while idle, if announcements of other processes are received
 };
 
 /// A claim of one subscription within a round trip.
 struct PlannedClaim {
-  std::uint64_t trip = 0;  // in the order of their beginnings
+  std::uint64_t trip = 0;  // trips are numbered in the order of their starts
   std::size_t wanted = 0;
   std::optional<storage::QueueMarks> after;  // absent: from the start of the queue
-  bool scans = false;       // goes through the queue, perhaps in several round trips
-  bool from_start = false;  // of all of it
+  bool scans = false;                        // scans the queue, perhaps in several round trips
+  bool from_start = false;                   // the scan began at the start of the queue
   bool asks_next_due = false;
-  bool rung = false;   // a message may have come before it began
-  int look_at = 0;     // how many messages to examine before other work has its turn
+  bool rung = false;   // a message may have arrived before the claim began
+  int look_at = 0;     // the number of messages to examine before other work gets its turn
   bool alone = false;  // no other claim of the subscription was under way when it began
 };
 
 class Subscription {
  public:
   enum class Kind { messages, streams };
-  /// `limited`: the one handler that it is for; null: all those without a limit.
+  /// `limited`: the only handler of the subscription. Null: all handlers without a limit.
   Subscription(std::optional<storage::TopicFilter> topics, const RegisteredHandler* limited,
                int max_attempts, Kind kind = Kind::messages)
       : topics_(std::move(topics)),
@@ -54,9 +54,9 @@ class Subscription {
         kind_(kind),
         dormant_(kind == Kind::streams) {}
 
-  /// It claims messages of streams; see stream.hpp.
+  /// True if it claims messages of streams; see stream.hpp.
   [[nodiscard]] bool claims_streams() const { return kind_ == Kind::streams; }
-  /// Nobody uses streams: no claims until wake().
+  /// True while no streams are in use: no claims until wake().
   [[nodiscard]] bool is_dormant() const { return dormant_; }
   void wake();
 
@@ -68,31 +68,31 @@ class Subscription {
     return !topics_ || topics_->takes(topic);
   }
 
-  // --- what this process holds of it
+  // --- the messages that this process holds
   std::size_t held = 0;     // claimed and not finished
-  std::size_t waiting = 0;  // of those, not begun
-  std::size_t running = 0;  // of those, with a handler
+  std::size_t waiting = 0;  // held, and not begun
+  std::size_t running = 0;  // held, and with a running handler
 
-  /// How many of the waiting messages could begin if a thread were free.
+  /// The number of waiting messages that could begin if threads were free.
   [[nodiscard]] std::size_t startable() const {
     if (limited_ == nullptr) return waiting;
     const auto limit = static_cast<std::size_t>(limited_->options.concurrency);
     return std::min(waiting, limit - std::min(limit, running));
   }
 
-  /// How many messages to claim now, at most; zero: none. `batch` is the largest claim.
+  /// The largest number of messages to claim now. `batch` is the largest claim.
   [[nodiscard]] std::size_t room(std::size_t batch) const;
-  /// A handler of it took so long.
+  /// Records the time that a handler took.
   void note_handled(MonoDuration took);
 
   // --- when to claim
-  /// A message may have come: claim at once.
+  /// A message may have arrived: claim at once.
   void ring() { rung_ = true; }
-  /// Claim then at the latest.
+  /// A claim is due at `time` at the latest.
   void look_by(MonoTime time) { poll_at_ = std::min(poll_at_, time); }
-  /// A message comes due then, as far as we know.
+  /// A message is expected to come due at `time`.
   void comes_due(MonoTime time) { due_at_ = std::min(due_at_, time); }
-  /// A message of this place is ready again: the next claims begin there at the latest.
+  /// The message at `place` is ready again. The next claims begin there or earlier.
   void came_back(int priority, const storage::QueueMark& place);
   [[nodiscard]] MonoTime next_look() const { return std::min(poll_at_, due_at_); }
   [[nodiscard]] bool is_due(MonoTime now) const {
@@ -110,11 +110,11 @@ class Subscription {
  private:
   void move_marks(const PlannedClaim& claim, const storage::Claimed& claimed);
   void note_cut(const PlannedClaim& claim);
-  /// Answers whether the next claim is decided.
+  /// Returns whether the next claim is decided.
   bool note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime sent_at,
                  MonoTime now);
   void go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed);
-  /// No other claim was under way at the same time.
+  /// True if no other claim was under way at the same time.
   [[nodiscard]] bool was_alone(const PlannedClaim& claim) const {
     return claim.alone && latest_trip_ == claim.trip;
   }
@@ -128,31 +128,31 @@ class Subscription {
   int max_attempts_;
   Kind kind_;
   bool dormant_;
-  MonoDuration handler_time_{};  // what a message of a limited handler takes, about
+  MonoDuration handler_time_{};  // average time per message, for a handler with a limit
 
-  std::size_t claiming_ = 0;       // messages that round trips under way may bring
-  std::uint64_t latest_trip_ = 0;  // that began
+  std::size_t claiming_ = 0;       // messages requested by claims under way
+  std::uint64_t latest_trip_ = 0;  // the latest trip that began
   bool rung_ = true;
   bool more_ = false;            // the last claim was full
-  std::uint64_t full_trip_ = 0;  // the latest whose claim was full
-  MonoTime poll_at_{};           // claim then, whatever happens
+  std::uint64_t full_trip_ = 0;  // the latest trip whose claim was full
+  MonoTime poll_at_{};           // a claim is due then, even without an event
   // The earliest known due time. Concurrent round trips may only move it earlier; a claim that
   // starts after it clears it.
   MonoTime due_at_ = MonoTime::max();
   int idle_polls_ = 0;
 
-  // Where to claim: for each priority, the place that the last claim began at. What lies before it
-  // is found by a claim from the start of the queue, which is made now and then.
+  // The places where claims begin, by priority. An occasional claim from the start of the queue
+  // finds the messages before them.
   storage::QueueMarks marks_{};
   bool has_marks_ = false;
-  std::uint64_t beside_cut_ = 0;  // trips up to this one ran beside a claim that was cut short
+  std::uint64_t beside_cut_ = 0;  // trips up to this one overlapped a claim that was cut short
   bool scan_next_ = true;
-  std::optional<storage::QueueMarks> scan_place_;  // where a claim of several round trips goes on
-  bool scan_from_start_ = false;                   // of the claim that goes on there
-  MonoDuration scan_time_{};                       // what it has taken so far, without the pauses
-  bool yielded_ = false;                           // a scan that was due let a new message go first
-  MonoTime scanned_at_{};     // when a claim last began at the start of the queue
-  MonoDuration scan_cost_{};  // how long that took
+  std::optional<storage::QueueMarks> scan_place_;  // where a scan of several round trips continues
+  bool scan_from_start_ = false;                   // that scan began at the start of the queue
+  MonoDuration scan_time_{};  // the time of that scan so far, without the pauses
+  bool yielded_ = false;      // a scan that was due let a new message go first
+  MonoTime scanned_at_{};     // when a claim from the start of the queue last began or ended
+  MonoDuration scan_cost_{};  // the time that the claim took
 };
 
 /// The subscriptions that these handlers need.

@@ -1,6 +1,6 @@
-// Where a dispatcher's work comes from: it leases messages, delivers them, and settles them.
+// The source of a dispatcher's work: it leases messages, delivers them, and settles them.
 //
-// QueueSource is the one for queues. A dispatcher knows only this interface.
+// QueueSource implements it for queues. A dispatcher knows only this interface.
 //
 // Threads: from any.
 #pragma once
@@ -28,9 +28,9 @@ struct WorkRequest {
 };
 
 struct WorkResult {
-  std::size_t settled = 0;                           ///< How many settlements took effect.
-  std::vector<storage::Claimed> claimed;             ///< One for each claim of the request.
-  std::optional<std::vector<MessageId>> settleable;  ///< Absent: all were. Sorted.
+  std::size_t settled = 0;                ///< The number of settlements that took effect.
+  std::vector<storage::Claimed> claimed;  ///< One for each claim of the request.
+  std::optional<std::vector<MessageId>> settleable;  ///< Sorted. Absent: all of them.
 };
 
 class WorkSource {
@@ -39,16 +39,16 @@ class WorkSource {
 
   [[nodiscard]] virtual OwnerToken owner() const = 0;
   /// Settles first, then claims. A settlement that has to wait for a lock is left out after a short
-  /// wait, and `settleable` does not name it.
+  /// wait, and `settleable` does not contain it.
   virtual WorkResult settle_and_claim(const WorkRequest& request) = 0;
-  /// Returns the messages that are still held.
+  /// Returns the messages whose leases are still held.
   virtual std::vector<MessageId> renew(std::span<const Claim> claims,
                                        std::chrono::milliseconds lease,
                                        const std::stop_token& stop) = 0;
-  /// The owner of these messages is alive: the leases that they lost did not end with a crash.
+  /// Records that the owner of these messages is alive: they did not lose their leases in a crash.
   virtual void absolve(std::span<const MessageId> ids, const std::stop_token& stop) = 0;
-  /// Calls the handler. Returns how to settle the message; nothing when the handler's own
-  /// transaction has settled it, or when the lease was lost.
+  /// Calls the handler. Returns how to settle the message, or nullopt if the handler's own
+  /// transaction has settled it or the lease was lost.
   virtual std::optional<storage::Settlement> deliver(Delivery& delivery) = 0;
 };
 

@@ -126,7 +126,7 @@ bool WorkerPool::find_turn(Turn& turn) {
   return false;
 }
 
-/// False when this thread hung and another one has taken its place.
+/// Returns false if this thread hung and another one has replaced it.
 bool WorkerPool::end_turn(const Turn& turn) {
   auto& delivery = *turn.delivery;
   if (turn.limit_key != nullptr && !delivery.gave_limit) {
@@ -139,7 +139,7 @@ bool WorkerPool::end_turn(const Turn& turn) {
     ++live_;
     return true;
   }
-  if (!unreplaced_.empty()) {  // this thread takes the place of another one that still hangs
+  if (!unreplaced_.empty()) {  // this thread replaces another one that still hangs
     unreplaced_.back()->replaced = true;
     unreplaced_.pop_back();
     ++live_;

@@ -1,9 +1,10 @@
 // The threads that call handlers, shared by all dispatchers of a process.
 //
-// Each dispatcher has a line of deliveries of its own. The threads serve the lines in turn, so that
-// a full line does not keep another one waiting. A handler at its concurrency limit is passed over.
+// Each dispatcher has its own line of deliveries. The threads serve the lines in turn, so that a
+// full line does not delay another one. Deliveries of a handler at its concurrency limit are
+// skipped.
 //
-// A thread whose handler hangs is replaced, up to as many times as there are threads.
+// A thread whose handler hangs is replaced. There are at most as many replacements as threads.
 //
 // Threads: from any. The pool calls its clients without holding its lock; a client may hold its own
 // lock when it calls the pool.
@@ -27,9 +28,9 @@ class WorkerPool {
  public:
   class Client {
    public:
-    /// Called right before the handler. False: it is too late for the delivery.
+    /// Called right before the handler. Returns false if the delivery must not begin.
     [[nodiscard]] virtual bool begin(const DeliveryPtr& delivery) = 0;
-    /// Calls the handler and notes the outcome.
+    /// Calls the handler and records the outcome.
     virtual void handle(const DeliveryPtr& delivery) = 0;
 
    protected:
@@ -40,7 +41,7 @@ class WorkerPool {
   WorkerPool(int threads, Logger log);
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
-  /// Closes, and waits for the handlers for as long as they take.
+  /// Closes, and waits without limit for the handlers.
   ~WorkerPool();
 
   void start();
@@ -52,18 +53,18 @@ class WorkerPool {
   void submit(Client& client, std::vector<DeliveryPtr> deliveries);
   /// Takes back the deliveries that no thread has begun.
   [[nodiscard]] std::vector<DeliveryPtr> withdraw(const Client& client);
-  /// False when a thread has begun it.
+  /// Returns false if a thread has begun it.
   bool withdraw(const Client& client, const DeliveryPtr& delivery);
-  /// The client has no deliveries any more, and goes.
+  /// Removes a client, which must have no deliveries any more.
   void remove(const Client& client);
-  /// The handler of this delivery hangs: another thread takes the place of its thread.
+  /// The handler of this delivery hangs: another thread replaces its thread.
   void replace(const DeliveryPtr& delivery);
-  /// The same, but the delivery keeps its place in the limit of its handler.
+  /// The same, but the delivery still counts towards the concurrency limit of its handler.
   void relieve(const DeliveryPtr& delivery);
-  /// False when as many threads have been added as there were at the start.
+  /// Returns false if as many threads have been added as there were at the start.
   [[nodiscard]] bool can_relieve() const;
 
-  /// Threads whose handlers return.
+  /// The number of threads that do not hang.
   [[nodiscard]] int live_threads() const { return live_; }
   [[nodiscard]] int threads() const { return threads_; }
 
@@ -75,13 +76,13 @@ class WorkerPool {
   struct Turn {
     Client* client = nullptr;
     DeliveryPtr delivery;
-    /// Of a handler with a limit. The handler may be gone when the turn ends.
+    /// The key of a handler with a limit. The handler may be gone when the turn ends.
     const void* limit_key = nullptr;
   };
 
   void run();
   void add_thread();
-  /// The next turn of this thread; false when the thread is not needed any more.
+  /// Waits for the next turn of this thread. Returns false if the thread is no longer needed.
   bool next(Turn& turn);
   bool find_turn(Turn& turn);
   bool end_turn(const Turn& turn);
@@ -95,7 +96,7 @@ class WorkerPool {
   bool closed_ = false;
   std::vector<Line> lines_;
   std::size_t turn_ = 0;                          // the line that is served next
-  std::unordered_map<const void*, int> running_;  // of handlers with a limit, by limit_key()
+  std::unordered_map<const void*, int> running_;  // running handlers with a limit, by limit_key()
   std::atomic<int> live_{0};
   int replacements_ = 0;
   std::vector<DeliveryPtr> unreplaced_;  // they hang, and their threads were not replaced
