@@ -120,7 +120,7 @@ class Dispatcher final : public component::Service,
   std::size_t make(Trip trip);
   /// Sets the gauges. Called after each round trip.
   void report_load() const;
-  [[nodiscard]] WorkResult travel(const Trip& trip);
+  [[nodiscard]] WorkResult round_trip(const Trip& trip);
   [[nodiscard]] std::vector<storage::ClaimOrder> orders_of(const TripPlan& plan) const;
   void note_settled(const Trip& trip, std::size_t settled);
   void note_failure(Trip& trip, const std::exception& error);

@@ -118,7 +118,7 @@ std::size_t Dispatcher::make(Trip trip) {
   const auto sent_at = clock().mono();
   WorkResult result;
   try {
-    result = travel(trip);
+    result = round_trip(trip);
   } catch (const std::exception& error) {
     note_failure(trip, error);
     return 0;
@@ -152,7 +152,7 @@ void Dispatcher::report_load() const {
   scope_.set_gauge("window", window);
 }
 
-WorkResult Dispatcher::travel(const Trip& trip) {
+WorkResult Dispatcher::round_trip(const Trip& trip) {
   return source_->settle_and_claim({.settlements = settlements_of(trip.finished),
                                     .claims = orders_of(trip.plan),
                                     .careful = trip.careful,
@@ -225,7 +225,7 @@ void Dispatcher::settle_one_by_one(std::vector<Finished> finished, const std::st
     single.stop = stop;
     single.finished.push_back(std::move(each));
     try {
-      const auto result = travel(single);
+      const auto result = round_trip(single);
       {
         const std::lock_guard lock(ledger_.mutex);
         ledger_.put_aside(single.finished, *result.settleable, clock().mono());
