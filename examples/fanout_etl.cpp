@@ -2,9 +2,9 @@
 //
 //   fanout_etl
 //
-// The planner names the tenants. Dovetail finds those whose work is due, and enqueues a message for
-// each. The handler copies the payments of its window. The copy, the end of the window and the ack
-// commit together: no payment is copied twice, and none is missed.
+// The planner names the tenants. Dovetail finds the tenants whose work is due, and enqueues a
+// message for each. The handler copies the payments of its window. The copy, the end of the window
+// and the ack commit together: no payment is copied twice, and none is missed.
 #include <dovetail/dovetail.hpp>
 
 #include <atomic>
@@ -53,7 +53,7 @@ int run(const std::string& file) {
     tx.commit();
   }
 
-  // Every ten minutes in a real service. Here, rounds follow at once.
+  // A real service runs a round every ten minutes. Here, rounds follow each other at once.
   platform.fanout().add({.topic = "etl",
                          .work_key = "payments",
                          .cron = "*/10 * * * *",
@@ -73,7 +73,7 @@ int run(const std::string& file) {
   for (int round = 1; round <= 3; ++round) {
     for (const auto* tenant : {"acme", "globex", "initech", "acme"})
       insert_payment(platform, tenant);
-    platform.fanout().run_now("etl");  // beside the schedule
+    platform.fanout().run_now("etl");  // in addition to the schedule
     rounds.wait(round - 1);
     auto tx = platform.begin();
     std::cout << "after round " << round << ": "

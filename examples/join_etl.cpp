@@ -26,8 +26,8 @@ int run(const std::string& file) {
     found.notify_one();
   });
 
-  // This example makes the join step by step, as a program does whose messages come from different
-  // places. One transaction stores everything.
+  // This example uses the single calls, for programs whose messages come from different places. One
+  // transaction stores everything.
   auto tx = platform.begin();
   const auto join =
       platform.joins().start(tx, {.grouping_key = "CUST-123",

@@ -65,7 +65,7 @@ class OrderService {
     tx.commit();
   }
 
-  /// How many orders of the tenant were confirmed.
+  /// The number of confirmed orders of the tenant.
   [[nodiscard]] std::int64_t confirmed(const std::string& tenant) {
     auto tx = group_[tenant].begin();
     return tx.query("select sum(confirmed) from orders").at(0).get<std::int64_t>(0);

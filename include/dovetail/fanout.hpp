@@ -25,7 +25,7 @@
 // Guarantees
 //   * A slice is due when it was never completed, or when `every` plus its part of `jitter` have
 //     passed since its last completion, by the database's clock. The part of the jitter depends on
-//     the keys alone, so it is the same at every look.
+//     the keys alone, so it is the same in every round.
 //   * While the message of a slice waits or is in progress, the slice is not enqueued again,
 //     whatever the number of processes that plan at the same time.
 //   * The windows of a shard neither overlap nor leave gaps: a window begins where the last
@@ -82,7 +82,7 @@ struct FanoutCandidate {
   std::string work_key{};
 };
 
-/// The question to a planner.
+/// The request to a planner.
 struct FanoutPlan {
   std::string topic{};
   std::optional<std::string> work_key{};  ///< Absent: all work keys of the planner.
@@ -211,7 +211,7 @@ struct FanoutCursor {
 };
 
 struct FanoutCursorPage {
-  std::optional<std::string> work_key{};        ///< Only this one.
+  std::optional<std::string> work_key{};        ///< Only cursors of this work key.
   std::optional<std::string> after_work_key{};  ///< Of the last cursor of the previous page.
   std::string after_shard_key{};                ///< Of that cursor.
   int size = 100;                               ///< 1 to 10,000.
@@ -222,7 +222,7 @@ struct FanoutRound {
   std::size_t candidates = 0;
   std::size_t enqueued = 0;
   std::size_t rejected = 0;  ///< Candidates with bad keys.
-  std::size_t replaced = 0;  ///< Enqueued after a message that ended without a completion.
+  std::size_t replaced = 0;  ///< Slices whose last message ended without a completion.
 };
 
 class Fanout {
@@ -271,25 +271,25 @@ class Fanout {
   /// Returns to the registered cadence. Returns false when there is no such policy.
   bool reset_cadence(std::string_view topic, const std::optional<std::string>& work_key);
 
-  /// Runs a round now, beside the schedule: of the work key (or of the registration for all keys,
-  /// if the work key has none of its own), or of every work key of the topic. Slices that are not
-  /// due are not enqueued. A process that has added the fan-out runs it. Returns the runs; none
-  /// when there is no such fan-out.
+  /// Runs a round now, in addition to the schedule. With a work key: the round of its registration,
+  /// or of the registration for all keys if it has none of its own. Without one: the rounds of all
+  /// work keys of the topic. Slices that are not due are not enqueued. A process that has added the
+  /// fan-out runs it. Returns the runs; none when there is no such fan-out.
   std::vector<JobRunId> run_now(std::string_view topic,
                                 const std::optional<std::string>& work_key = {});
 
-  /// By topic and work key.
+  /// Ordered by topic and work key.
   [[nodiscard]] std::vector<FanoutPolicy> policies(const std::optional<std::string>& topic = {});
-  /// By work key and shard key.
+  /// Ordered by work key and shard key.
   [[nodiscard]] std::vector<FanoutCursor> cursors(std::string_view topic,
                                                   const FanoutCursorPage& page = {});
 
   /// Deletes the cursors of shards that have vanished: no planner has named them for `age` (0 to
-  /// 3650 days) or longer, though they were due. Call it while rounds are run: without rounds,
-  /// every shard looks as if it had vanished. Cursors with a message or a dead letter stay. Returns
-  /// the number of deleted cursors.
+  /// 3650 days) or longer, although they were due. Call it while rounds are run: without rounds, it
+  /// treats every shard as vanished. Cursors with a message or a dead letter stay. Returns the
+  /// number of deleted cursors.
   ///
-  /// A shard that comes back later begins anew: its first slice has no window_start.
+  /// If such a shard returns later, its first slice has no window_start.
   std::size_t purge_cursors(std::string_view topic, const std::optional<std::string>& work_key,
                             std::chrono::milliseconds age, const std::stop_token& stop = {});
 
@@ -300,7 +300,8 @@ class Fanout {
   /// for the topic, and Error with ErrorKind::cancelled after `stop`.
   FanoutRound enqueue_due(const FanoutPlan& plan, FanoutCandidates candidates);
 
-  /// The runtime calls it once: how add() and on() register handlers of the outbox.
+  /// The function with which add() and on() register handlers of the outbox. The runtime sets it
+  /// once.
   using AddHandler =
       std::function<void(std::string_view topic, HandlerFunction function, HandlerOptions options)>;
   void use_handlers(AddHandler add_handler);

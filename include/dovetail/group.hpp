@@ -14,22 +14,21 @@
 // may mix PostgreSQL and SQLite.
 //
 // Guarantees
-//   * A database that is down, hangs, or has the wrong schema does not delay the others, and
-//   neither
-//     do many of them. Each has its own time limits and retries. Databases that fail share a
-//     quarter of the connections. status() shows the last error of each.
-//   * A discovery that fails changes nothing: the group keeps its list. A bad entry does not spoil
-//     the others. An entry that has not changed keeps its Platform; one with another URL or schema
-//     is replaced.
+//   * A database that is down, hangs, or has the wrong schema does not delay the others, even if
+//     many databases fail at once. Each has its own time limits and retries. Databases that fail
+//     share a quarter of the connections. status() shows the last error of each.
+//   * A discovery that fails changes nothing: the group keeps its list. A bad entry does not affect
+//     the others. An entry that has not changed keeps its Platform. An entry with another URL or
+//     schema is replaced.
 //   * A database that leaves the list is drained: the group claims no more of its messages, waits
 //     for its handlers, and stores their results. Then it closes the connections.
 //   * The group holds at most max_connections + max_listeners connections.
 //   * Logs, metrics and errors name a database by its key, and never contain secrets of its URL.
 //
-// How a database without work is watched: the group closes its connections and looks at it with a
-// query now and then. The interval between two looks doubles up to `max_poll_interval`. A message
-// that this process enqueues is noticed at once. A message of another process is noticed at once if
-// the database has one of the `max_listeners` listeners, and at the next look otherwise.
+// Databases without work: the group closes their connections and checks them with a query from time
+// to time. The interval between two checks of a database doubles up to `max_poll_interval`. A
+// message that this process enqueues is noticed at once. A message of another process is noticed at
+// once if the database has one of the `max_listeners` listeners, and at the next check otherwise.
 //
 // Threads: a PlatformGroup may be shared between threads.
 #pragma once
@@ -57,12 +56,12 @@ struct GroupOptions {
   /// reserved for the background services, so that handlers cannot prevent the renewal of leases.
   std::size_t max_connections = 32;
   /// The number of listeners, which notice messages of other processes at once. The databases with
-  /// the latest work have them. A listener uses a connection beside max_connections.
+  /// the latest work have them. A listener uses a connection in addition to max_connections.
   std::size_t max_listeners = 8;
-  /// The longest interval between two looks at a database without work: 0.5 s to 1 h.
+  /// The longest interval between two checks of a database without work: 0.5 s to 1 h.
   std::chrono::milliseconds max_poll_interval{30'000};
   /// The time limit of one claim or renewal in a database, 100 ms to 10 min. Opening a database,
-  /// looks, heartbeats and chores may take three times as long. Migrations have no limit. A
+  /// checks, heartbeats and chores may take three times as long. Migrations have no limit. A
   /// database that exceeds a limit counts as failing.
   std::chrono::milliseconds call_timeout{10'000};
   /// The options of each database. `worker.threads` is the number of threads of the group;
@@ -78,8 +77,8 @@ enum class GroupDatabaseState {
   closed,   ///< Not opened yet.
   idle,     ///< Open, without work.
   working,  ///< Has messages, timers or jobs to do, or had some seconds ago.
-  failing,  ///< The last call failed; the group tries again.
-  leaving,  ///< Was removed, and its handlers have not ended yet.
+  failing,  ///< The last call failed; the group retries.
+  leaving,  ///< Removed; its handlers have not ended yet.
 };
 
 [[nodiscard]] std::string_view to_string(GroupDatabaseState state);
@@ -88,13 +87,13 @@ struct GroupDatabaseStatus {
   std::string key{};
   GroupDatabaseState state = GroupDatabaseState::closed;
   int failures = 0;          ///< Failed calls in a row.
-  std::string last_error{};  ///< Of the last failed call; empty when the latest succeeded.
+  std::string last_error{};  ///< The last failure; empty when the latest call succeeded.
 };
 
 struct GroupStatus {
   std::vector<GroupDatabaseStatus> databases{};  ///< In the order of the group.
-  int discovery_failures = 0;                    ///< In a row.
-  std::string discovery_error{};                 ///< Of the last discovery, if it failed.
+  int discovery_failures = 0;                    ///< Failed discoveries in a row.
+  std::string discovery_error{};                 ///< The error of the last discovery, if it failed.
   std::vector<std::string> bad_entries{};        ///< One error for each entry that is not used.
 };
 
@@ -107,13 +106,13 @@ struct GroupMigration {
 
 /// Which messages forward() moves, and where to.
 struct ForwardRule {
-  std::string topic{};  ///< Of the outbox.
+  std::string topic{};  ///< The topic in the outbox.
   std::string to{};     ///< The key of the database whose inbox gets them.
   /// The topic in the inbox. Empty: the same.
   std::string to_topic{};
 };
 
-/// Names the candidates of one database's round; see FanoutPlannerFunction.
+/// Returns the candidates of a round in one database; see FanoutPlannerFunction.
 using GroupFanoutPlanner =
     std::function<FanoutCandidates(const std::string& database, const FanoutPlan& plan)>;
 
@@ -126,10 +125,10 @@ class GroupFanout {
   GroupFanout& operator=(const GroupFanout&) = delete;
   ~GroupFanout();
 
-  /// Adds a fan-out to every database, also to those that come later. Without a planner, each
-  /// database has one slice, whose shard key is the database's key; the request needs a work key
-  /// then. The cadence and the cron job of a database are stored when the started group opens it.
-  /// Throws InvalidOperation after start(), or for a topic and work key that were added before.
+  /// Adds a fan-out to every database, also to databases that are added later. Without a planner,
+  /// each database has one slice, whose shard key is the database's key, and the request needs a
+  /// work key. The cadence and the cron job of a database are stored when the started group opens
+  /// it. Throws InvalidOperation after start(), or for a topic and work key that were added before.
   void add(const FanoutRequest& request, GroupFanoutPlanner planner = {});
   /// Registers the handler of the slices. Throws InvalidOperation as above.
   void on(std::string_view topic, std::string_view work_key, FanoutHandlerFunction function,
@@ -137,10 +136,10 @@ class GroupFanout {
 
   // For the group.
 
-  /// No more add() and on().
+  /// From now on, add() and on() throw.
   void close();
-  /// Adds all to a database. `done` counts the registrations that succeeded: after an error, call
-  /// it again with the same counter.
+  /// Registers all fan-outs and handlers with a database. `done` counts the registrations that
+  /// succeeded: after an error, call it again with the same counter.
   void register_with(Fanout& fanout, const std::string& database, std::size_t& done,
                      const std::stop_token& stop) const;
 
@@ -158,7 +157,7 @@ class PlatformGroup {
                          DiscoverOptions discover = {});
   PlatformGroup(PlatformGroup&&) noexcept;
   PlatformGroup& operator=(PlatformGroup&&) noexcept;
-  /// Stops; see Platform::~Platform().
+  /// Stops the group; see Platform::stop().
   ~PlatformGroup();
 
   // --- the databases
@@ -167,20 +166,20 @@ class PlatformGroup {
   /// and InvalidOperation for a key that exists.
   void add(std::string_view key, std::string_view url, std::string_view schema = {});
   /// Removes a database that add() added; see "drained" above. Does not wait for its handlers.
-  /// Returns false when there is none of this key. Throws InvalidOperation for one of the
-  /// discovery.
+  /// Returns false for an unknown key. Throws InvalidOperation for a database of the discovery.
   bool remove(std::string_view key);
-  /// Adds the databases that `discovery` finds, and repeats that while the group is started. Throws
-  /// InvalidOperation when the group has a discovery already. Does not call it yet.
+  /// Sets the discovery, which finds databases of the group. The started group calls it at
+  /// intervals; discover() itself does not call it. Throws InvalidOperation when the group already
+  /// has a discovery.
   void discover(std::shared_ptr<DatabaseDiscovery> discovery, DiscoverOptions options = {});
   void discover(std::function<std::vector<DatabaseEntry>()> find, DiscoverOptions options = {});
   /// Calls the discovery now and applies its list. Throws its error, and std::invalid_argument for
   /// bad entries after the good ones were applied.
   void refresh();
 
-  /// The Platform of a database, which is opened if need be. Its errors are those of
+  /// The Platform of a database, which is opened if necessary. Its errors are those of
   /// Platform::open(). Throws InvalidOperation for an unknown key. The reference is valid until the
-  /// database is removed or replaced; keep find() where that may happen.
+  /// database is removed or replaced. If that may happen, use find().
   ///
   /// Handlers are registered with the group: on(), start() and stop() of this Platform throw
   /// InvalidOperation.
@@ -189,13 +188,13 @@ class PlatformGroup {
   [[nodiscard]] Platform& operator[](const Uuid& key);
   /// The same, but shared: it may be used after the database was removed. Null for an unknown key.
   [[nodiscard]] std::shared_ptr<Platform> find(std::string_view key);
-  /// In the order of the group, without those that leave.
+  /// The keys in the order of the group, without databases that are leaving.
   [[nodiscard]] std::vector<std::string> keys() const;
   [[nodiscard]] GroupStatus status() const;
 
   /// Applies the pending migrations of each database, several at the same time, and returns one
   /// result for each database, in the order of the group. A database that fails does not stop the
-  /// others. Databases that are up to date are left alone, so that a repeated call resumes.
+  /// others. Databases that are up to date are not changed, so a repeated call resumes.
   /// `report`, if given, is called after each database, from one thread at a time.
   std::vector<GroupMigration> migrate(
       const std::function<void(const GroupMigration&)>& report = {});
@@ -211,9 +210,10 @@ class PlatformGroup {
   [[nodiscard]] GroupFanout& fanout();
 
   /// Moves messages of a topic from the outbox of every database into the inbox of the database
-  /// `to`, exactly once: the inbox deduplicates by the first database's key and the message's id,
-  /// and the outbox's message is acknowledged after the inbox's commit. The inbox's message has the
-  /// source "dovetail". While the target is unknown or down, the message is retried like any other.
+  /// `to`, exactly once. The message in the outbox is acknowledged after the commit of the inbox.
+  /// The inbox deduplicates by the key of the source database and the id of the message. A message
+  /// in the inbox has the source "dovetail". While the target is unknown or down, the message is
+  /// retried like any other.
   void forward(ForwardRule rule, HandlerOptions options = {});
 
   // --- background services

@@ -79,13 +79,13 @@ struct HandlerOptions {
   /// The number of failed attempts after which a message becomes a dead letter. Absent:
   /// QueueOptions::max_attempts.
   std::optional<int> max_attempts{};
-  /// The delay before the next attempt, by the number of failed attempts (1, 2, …). Absent: 2 s, 4
-  /// s … 60 s, minus up to 10 %. If the function throws, the default applies.
+  /// The delay before the next attempt, by the number of failed attempts (1, 2, …). Absent, or if
+  /// the function throws: 2 s, 4 s … 60 s, minus up to 10 %.
   std::function<std::chrono::milliseconds(int attempts)> backoff{};
   /// The time limit of one call; zero: no limit. When it ends, the stop_token fires. A handler that
   /// has not ended one lease later has lost its message.
   std::chrono::milliseconds timeout = std::chrono::minutes{10};
-  /// What becomes of a stream when one of its messages has failed for good.
+  /// What happens to a stream when one of its messages has failed permanently.
   StreamFailure on_stream_failure = StreamFailure::block;
 };
 

@@ -14,7 +14,7 @@
 //     Platform::on_inbox() receive it with the leases, retries and dead letters of the outbox.
 //
 // Guarantees
-//   * When several callers try_begin() the same message at the same time, exactly one gets
+//   * When several callers call try_begin() for a message at the same time, exactly one gets
 //     `started`. Another caller may start when the lease expires without a mark. A ticket whose
 //     lease is lost marks nothing.
 //   * Writes through the transaction of process() take effect exactly once.
@@ -112,8 +112,8 @@ struct BeginOptions {
 struct ProcessOptions {
   ContentHash hash{};
   /// The number of failed attempts after which the message is dead. Absent:
-  /// QueueOptions::max_attempts of InboxOptions::queue. An attempt fails, too, when the process
-  /// ends during it.
+  /// QueueOptions::max_attempts of InboxOptions::queue. An attempt also fails when the
+  /// process ends during it.
   std::optional<int> max_attempts{};
 };
 
@@ -193,7 +193,7 @@ struct InboxEntry {
   std::int64_t sightings = 0;              ///< The number of deliveries.
   int attempts = 0;  ///< Guard: the number of starts. Queue: the number of failed attempts.
   std::optional<std::string> last_error{};
-  /// Of a message of the queue, while the queue keeps it.
+  /// Present for a message of the queue, while the queue keeps it.
   std::optional<std::string> topic{};
   std::optional<MessageId> id{};          ///< The id in the queue.
   std::optional<WallTime> lease_until{};  ///< While a caller of the guard processes it.
@@ -227,7 +227,7 @@ struct InboxPage {
 struct InboxCounts {
   std::int64_t seen = 0;
   std::int64_t processing = 0;
-  std::int64_t overdue = 0;  ///< Those in `processing` whose lease has expired.
+  std::int64_t overdue = 0;  ///< Messages in `processing` whose lease has expired.
   std::int64_t processed = 0;
   std::int64_t dead = 0;  ///< Of the guard and of the queue.
   QueueCounts queue{};
@@ -253,7 +253,8 @@ class Inbox {
   // Sources have 1 to 64 characters of UTF-8, ids 1 to 255, hashes 32 bytes or none. Values out of
   // range are rejected before any I/O. A call with a Transaction takes effect when the transaction
   // commits. Until then, other callers of the same message wait, including the handlers of the
-  // queue. Keep the transaction short, and use several messages in the order of their keys.
+  // queue. Keep the transaction short. If it uses several messages, use them in the order of their
+  // keys.
 
   // --- the guard
 

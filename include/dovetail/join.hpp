@@ -7,7 +7,7 @@
 //                             .wait = {{.on_complete_topic = "etl.transform"}}});
 //
 // Handlers do not know about joins. The ack of a message, or its final failure, counts the step in
-// the same transaction, also in plain SQL.
+// the same transaction. This also holds for plain SQL.
 //
 // Guarantees
 //   * Each step counts once: only its first end counts, whether by ack, failure or report.
@@ -19,9 +19,10 @@
 //     no attempts.
 //   * A join with a deadline ends.
 // Not guaranteed
-//   * That enough steps are attached. A join with too few steps waits for ever, unless it has a
+//   * That enough steps are attached. A join with too few steps waits forever, unless it has a
 //     deadline. Prefer fan_out(), which counts the steps.
-//   * Knowledge of deleted messages: attach a message before QueueOptions::retain_done ends.
+//   * The count of messages that were deleted before attach(): attach a message before
+//     QueueOptions::retain_done has passed.
 //
 // Threads: Joins may be shared between threads.
 #pragma once
@@ -60,7 +61,7 @@ struct JoinRequest {
   std::optional<std::string> grouping_key{};  ///< Up to 255 characters; empty means none.
   int expected_steps = 0;                     ///< At least 1.
   std::optional<std::string> metadata{};      ///< Any text up to 1 MiB. Dovetail does not read it.
-  std::optional<WallTime> deadline{};         ///< A join that is still pending then fails.
+  std::optional<WallTime> deadline{};  ///< The join fails if it is still pending at this time.
   /// With your own id, a repeated start changes nothing.
   std::optional<JoinId> join_id{};
 };
@@ -149,7 +150,7 @@ struct JoinOptions {
   std::string wait_topic = "join.wait";
   /// How often a waiting message checks its join without a wake-up: 100 ms to 1 h.
   std::chrono::milliseconds wait_poll{60'000};
-  /// How long a started Platform keeps ended joins. Zero: for ever.
+  /// How long a started Platform keeps ended joins. Zero: forever.
   std::chrono::seconds retain_finished = std::chrono::hours{24 * 30};
 };
 
@@ -196,9 +197,9 @@ class Joins {
 
   /// Returns nullopt when the join does not exist.
   [[nodiscard]] std::optional<Join> get(JoinId join);
-  /// In the order of their ids, oldest first.
+  /// Ordered by id, oldest first.
   [[nodiscard]] std::vector<Join> list(const JoinFilter& filter = {}, const JoinPage& page = {});
-  /// In the order of their ids.
+  /// Ordered by id.
   [[nodiscard]] std::vector<JoinMember> members(JoinId join, const MemberPage& page = {});
 
   /// Fails the pending joins whose deadline has passed and returns their number. A started Platform

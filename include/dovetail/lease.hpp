@@ -17,7 +17,7 @@
 //     release and expiry.
 //   * Only the holder can renew, with owner and token, and only before the lease expires. A renewal
 //     never shortens the lease.
-//   * A LeaseRunner counts itself as lost before another owner can acquire the lease: when a
+//   * A LeaseRunner treats its lease as lost before another owner can acquire it: when a
 //     renewal is refused, when no renewal is confirmed in time, and when its process was stopped
 //     for too long. In the last case is_lost() returns true at once; stop_token() fires as soon as
 //     the runner's thread runs.
@@ -101,7 +101,7 @@ class Leases {
   /// Returns whether the lease was still held.
   bool release(const Lease& lease, const std::stop_token& stop = {});
 
-  /// The lease, or nullopt when nobody holds it.
+  /// The lease, or nullopt when it is not held.
   [[nodiscard]] std::optional<Lease> get(std::string_view name);
 
   /// All held leases, including slots, in the order of their names.
@@ -137,7 +137,7 @@ class LostLease : public std::runtime_error {
 
 struct LeaseRunnerOptions {
   std::string owner{};  ///< Empty: host, process id and a random part.
-  /// 100 ms to 24 h. When a holder dies, others wait this long.
+  /// 100 ms to 24 h. When a holder dies, other owners wait this long.
   std::chrono::milliseconds duration{30'000};
   /// The fraction of the duration after which the runner renews, at the latest: 0.1 to 0.8. It
   /// renews up to a tenth of the duration earlier, at random, so that many runners do not renew at
@@ -173,7 +173,7 @@ class LeaseRunner {
 
   /// Renews now. Returns false when the renewal was refused or the database gave no answer. After a
   /// success, the next automatic renewal is due `renew_at` of the duration later. A failure does
-  /// not change it.
+  /// not change that time.
   bool try_renew_now();
 
  private:

@@ -1,5 +1,5 @@
-// Measuring: counters, timings and gauges into a sink. The default sink is a MetricsRegistry
-// (metrics_registry.hpp).
+// Metrics: counters, timings and gauges, which are written to a sink. The default sink is a
+// MetricsRegistry (metrics_registry.hpp).
 //
 // Names and labels are listed in docs/operations.md. Labels never hold payloads or ids.
 //
@@ -27,10 +27,10 @@ class MetricsSink {
   /// Adds `by` to the counter `name`.
   virtual void count(std::string_view name, std::uint64_t by,
                      std::span<const MetricLabel> labels) = 0;
-  /// Records that something took `duration`.
+  /// Records a duration of the timing `name`.
   virtual void time(std::string_view name, std::chrono::nanoseconds duration,
                     std::span<const MetricLabel> labels) = 0;
-  /// Notes that `name` is `value` now. Ignored by sinks that have no gauges.
+  /// Sets the gauge `name` to `value`. The default ignores it: a sink need not have gauges.
   virtual void gauge(std::string_view /*name*/, double /*value*/,
                      std::span<const MetricLabel> /*labels*/) {}
 };

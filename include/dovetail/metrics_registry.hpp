@@ -1,16 +1,17 @@
-// A MetricsSink that keeps its measurements in memory, to be read by the program itself.
+// A MetricsSink that keeps its measurements in memory, where the program itself reads them.
 //
 // It is the sink of a Platform whose PlatformOptions::metrics is absent; Platform::metrics() reads
 // it. To read one registry for several platforms, create it and pass it to all of them.
 //
 // Guarantees
 //   * A measurement of a series that exists takes no lock: it adds to an atomic cell. Threads use
-//     different cells, as far as there are some. The first measurement of a series takes a lock.
-//   * A snapshot contains every measurement that happened before it. It stops nobody.
+//     different cells, as far as there are enough. The first measurement of a series takes a lock.
+//   * A snapshot contains every measurement that happened before it. It blocks no thread.
 //   * Memory is bounded: there are at most `max_series` series. Measurements of further series are
 //     dropped and counted (MetricsSnapshot::dropped).
 // Not guaranteed
-//   * A snapshot is not one moment: of measurements that happen meanwhile it contains some.
+//   * That a snapshot is atomic: it may contain some of the measurements that happen while it is
+//     taken.
 //
 // A series is a name with its labels, in the order in which they are given.
 //
@@ -42,10 +43,10 @@ struct CounterValue {
 struct GaugeValue {
   std::string name{};
   MetricLabels labels{};
-  double value = 0;  ///< The last one.
+  double value = 0;  ///< The last value that was set.
 };
 
-/// How long something took, as a histogram.
+/// A histogram of durations.
 struct TimingValue {
   /// The upper bounds of the buckets, inclusive. The last bucket has no bound.
   static constexpr std::array<std::chrono::nanoseconds, 15> bounds{
@@ -62,7 +63,7 @@ struct TimingValue {
   MetricLabels labels{};
   std::uint64_t count = 0;
   std::chrono::nanoseconds sum{};
-  /// How many measurements fell into each bucket, not cumulated.
+  /// The number of measurements in each bucket, not cumulative.
   std::array<std::uint64_t, bounds.size()> buckets{};
 };
 

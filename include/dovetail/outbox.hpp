@@ -8,10 +8,10 @@
 //   * A message enqueued through a Transaction exists if and only if the transaction commits. A
 //     message enqueued without one is durable when the call returns.
 //   * Bad arguments are rejected before any I/O. The text names the limit.
-//   * Threads that enqueue without a Transaction at the same time share commits: a caller that is
-//     alone sends its message at once, and messages that gather meanwhile are stored together. Each
-//     caller returns after the commit that contains its message, or with its own error. A message
-//     that cannot be stored does not fail the others.
+//   * Threads that enqueue without a Transaction at the same time share commits. A single caller
+//     stores its message at once. Messages that other threads enqueue meanwhile are stored
+//     together. Each caller returns after the commit that contains its message, or with its own
+//     error. A message that cannot be stored does not fail the others.
 //
 // Threads: an Outbox may be shared between threads.
 #pragma once
@@ -103,7 +103,7 @@ class Outbox : public WorkQueue {
 
  private:
   friend class Joins;
-  /// In a transaction of its own. With `in_doubt`, an earlier attempt may have stored it.
+  /// Stores a message in its own transaction. `in_doubt`: an earlier attempt may have stored it.
   Enqueued store_alone(storage::NewMessage& message, bool in_doubt);
   void note_enqueued(const storage::NewMessage& message, bool stored) const;
   void note_enqueued_many(std::span<const EnqueueRequest> requests,

@@ -45,7 +45,7 @@ namespace runtime {
 struct PlatformAccess;
 }  // namespace runtime
 
-/// What a started Platform does with messages of topics that it has no handler for.
+/// How a started Platform treats messages of topics without a handler.
 enum class UnknownTopics {
   leave,    ///< Leaves them to other processes. It claims only topics that it handles.
   abandon,  ///< Claims them, warns, and retries them until they are dead letters.
@@ -53,9 +53,9 @@ enum class UnknownTopics {
 
 /// Options of a started Platform.
 struct WorkerOptions {
-  /// Threads that call handlers, of all queues together. Zero: one per core and at least four, but
-  /// fewer than PlatformOptions::max_connections, so that handlers with a transaction leave a
-  /// connection free.
+  /// The number of threads that call handlers, for all queues together. Zero: one per core and at
+  /// least four, but fewer than PlatformOptions::max_connections, so that handlers with a
+  /// transaction leave a connection free.
   int threads = 0;
   int batch_size = 50;  ///< The maximum size of a claim: 1 to 10,000.
   /// The approximate limit of the payloads in memory, in bytes: 1 KiB or more. One message is
@@ -83,7 +83,7 @@ struct PlatformOptions {
   /// started Platform opens up to 2 * WorkerOptions::fetchers + 9 more for its own use
   /// (13 by default), so that handlers cannot prevent the renewal of leases.
   std::size_t max_connections = 8;
-  /// PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
+  /// Set it for PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;
   /// How long a write to SQLite waits for another writer.
   std::chrono::milliseconds busy_timeout{10'000};
@@ -160,8 +160,8 @@ class Platform {
   /// these topics to others (WorkerOptions::unknown_topics).
   void on_any(HandlerFunction function, HandlerOptions options = {});
 
-  /// The same for messages of the inbox's queue. Its topics are separate from the outbox's. With at
-  /// least one such handler, the inbox gets its own threads.
+  /// Like on() and on_any(), for messages of the inbox's queue. Its topics are separate from the
+  /// outbox's. With at least one such handler, the inbox gets its own threads.
   void on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options = {});
   void on_any_inbox(InboxHandlerFunction function, HandlerOptions options = {});
 
@@ -171,14 +171,14 @@ class Platform {
 
   /// Stops claiming, fires the handlers' stop tokens, releases messages that no handler has
   /// started, and waits up to `deadline` for the running handlers (absent: WorkerOptions::drain).
-  /// Returns whether all handlers have ended. The others lose their messages when the leases
-  /// expire.
+  /// Returns whether all handlers have ended. Handlers that have not ended lose their messages when
+  /// the leases expire.
   ///
   /// If the database does not answer (server down or frozen, a locked table), the call takes some
   /// seconds longer. It then gives up the open settlements, and their messages are delivered again
   /// when the leases expire.
   ///
-  /// The destructor does the same. It then cancels the database calls of the remaining handlers
+  /// The destructor calls stop(). It then cancels the database calls of the remaining handlers
   /// (PostgreSQL) and waits for them.
   bool stop(std::optional<std::chrono::milliseconds> deadline = {});
 

@@ -48,8 +48,8 @@ class Database;
 class QueueConsumer;
 class QueueOperator;
 
-/// Where the engine that claimed a message finds it fastest. It has no meaning to callers, and
-/// decides nothing.
+/// The position of a claimed message, with which its engine finds it fastest. It has no meaning to
+/// callers, and affects only speed.
 class RowHint {
  public:
   RowHint() = default;
@@ -87,7 +87,7 @@ struct Message {
 struct Claim {
   MessageId id{};
   std::int64_t epoch = 0;   ///< Increases with every claim of the message: a fencing token.
-  storage::RowHint hint{};  ///< Copy it with the claim, or leave it out.
+  storage::RowHint hint{};  ///< Optional: copy it with the claim.
 
   friend bool operator==(const Claim& a, const Claim& b) {
     return a.id == b.id && a.epoch == b.epoch;
@@ -120,7 +120,7 @@ struct AbandonOptions {
   /// Absent: 2 s, 4 s, 8 s … 60 s by the number of attempts, minus up to 10 %.
   std::optional<std::chrono::milliseconds> delay{};
   std::optional<int> max_attempts{};  ///< Absent: QueueOptions::max_attempts.
-  /// For a message of a stream, after its last attempt.
+  /// What happens to a message of a stream after its last attempt.
   StreamFailure on_stream_failure = StreamFailure::block;
 };
 
@@ -264,8 +264,8 @@ class WorkQueue {
                     std::chrono::milliseconds lease);
 
   /// Makes every message with an expired lease ready again, charges an attempt, and returns the
-  /// number of messages. A claim does this for the messages that it meets. A started Platform calls
-  /// it regularly.
+  /// number of messages. A claim does the same for the messages that it reads. A started Platform
+  /// calls it regularly.
   std::size_t reap_expired(const ReapOptions& options = {});
 
   // --- operation
@@ -311,14 +311,14 @@ class WorkQueue {
 
   // --- streams (stream.hpp)
 
-  /// Streams that have messages or are blocked, ordered by name. Streams that are only ready are
-  /// found while they are among the first thousand of their priority.
+  /// Streams that have messages or are blocked, ordered by name. A stream in the state `ready` is
+  /// listed only if it is among the first thousand of its priority.
   [[nodiscard]] std::vector<StreamInfo> streams(const StreamPage& page = {});
   [[nodiscard]] std::optional<StreamInfo> find_stream(std::string_view stream);
-  /// Lets a blocked stream retry its first message, whose attempts start again. Returns false when
-  /// the stream is not blocked.
+  /// Retries the first message of a blocked stream, with zero attempts. Returns false when the
+  /// stream is not blocked.
   bool resume_stream(std::string_view stream);
-  /// Makes the first message of a blocked stream a dead letter, and lets the stream continue.
+  /// Makes the first message of a blocked stream a dead letter. The stream continues.
   /// Returns false when the stream is not blocked.
   bool skip_stream(std::string_view stream);
 

@@ -181,14 +181,15 @@ class Timers {
 
 // --- jobs
 
-/// What happens to scheduled times that cannot be kept.
+/// What happens to scheduled times at which a job cannot run.
 ///
-/// A time may pass while no process is running (missed). Or it may come while the job has reached
-/// max_concurrent_runs, and then its run must wait (waiting).
+/// A time may pass while no process is running (missed). Or the job may have reached
+/// max_concurrent_runs at that time, so that the new run must wait (waiting).
 enum class Misfire : std::uint8_t {
   coalesce = 0,  ///< One run, for the latest time. A later time replaces a waiting run.
-  all = 1,   ///< Missed: the latest JobRequest::misfire_limit. Waiting: the first misfire_limit.
-  skip = 2,  ///< Missed: none that is more than a minute late. Waiting: none.
+  /// Missed: the latest JobRequest::misfire_limit runs. Waiting: the first misfire_limit runs.
+  all = 1,
+  skip = 2,  ///< Missed: no run that is more than a minute late. Waiting: no run.
 };
 
 [[nodiscard]] std::string_view to_string(Misfire misfire);
@@ -206,7 +207,7 @@ struct JobRequest {
   /// run is active from the time its message is stored in the outbox until the message is done or
   /// failed, including the time between retries.
   int max_concurrent_runs = 1;
-  /// Each scheduled run starts later by a random delay of up to this: zero to one hour.
+  /// The maximum of the random delay of each scheduled run: zero to one hour.
   std::chrono::milliseconds jitter{0};
   /// A former name. If a job with that name exists and none with `name`, it is renamed and keeps
   /// its runs.
@@ -273,7 +274,7 @@ class Jobs {
   Jobs(storage::Database& database, Outbox& outbox, ScheduleOptions options, Logger log,
        Metrics metrics);
 
-  /// Creates or changes the job. A new schedule applies at once; its first time is after now. A
+  /// Creates or changes the job. A new schedule applies at once, for times in the future. A
   /// repeated call with the same request, for example at every start of a service, changes nothing:
   /// missed times are kept.
   ///

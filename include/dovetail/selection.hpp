@@ -28,8 +28,8 @@ namespace dovetail {
 /// A database that is due for a claim.
 struct SelectableStore {
   std::string_view key{};  ///< Its key in the group. Valid during the call.
-  /// False: this process holds as many of its messages as it may. A claim has to wait until
-  /// handlers have ended.
+  /// False: this process already holds the maximum number of its messages. A claim has to wait
+  /// until handlers have ended.
   bool has_room = true;
   /// How long the database has been due.
   std::chrono::milliseconds waiting{};
@@ -58,16 +58,16 @@ class SelectionStrategy {
   virtual void reset() {}
 };
 
-/// One batch from each database, in the order of the group. Databases without room are passed over.
+/// One batch from each database, in the order of the group. Databases without room are skipped.
 /// The default.
 [[nodiscard]] std::shared_ptr<SelectionStrategy> round_robin();
 
 /// The same database until a claim returns no message, then the next one. While the database has no
-/// room, no other is claimed from.
+/// room, the group claims from no other.
 [[nodiscard]] std::shared_ptr<SelectionStrategy> drain_first();
 
 /// The database from which the fewest messages were claimed lately, so that one busy database
-/// cannot starve the others. Databases that have waited long go first among equals.
+/// cannot starve the others. Among equals, the database that has waited longest is next.
 [[nodiscard]] std::shared_ptr<SelectionStrategy> fair();
 
 }  // namespace dovetail

@@ -15,13 +15,14 @@
 //     decides what follows the last attempt.
 //   * A stream without messages costs nothing: there is no list of streams.
 // Not guaranteed
-//   * An order between messages of transactions that overlap. They are handled as they become
+//   * An order between messages of concurrent transactions. They are handled as they become
 //     visible.
-//   * An order of their own for messages that are delivered again: when a process dies, the
-//     messages that it has handled and not acked are delivered again, in order.
+//   * Exactly-once delivery: when a process dies, the messages that it has handled but not acked
+//     are delivered again, in order.
 //
 // `due_at` of a message delays its successors. A message of a paused topic stops its stream.
-// `priority` acts between streams. A dead letter that is replayed goes to the end of its stream.
+// `priority` orders streams, not the messages of one stream. A dead letter that is replayed goes to
+// the end of its stream.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +35,12 @@
 
 namespace dovetail {
 
-/// What becomes of a message of a stream after its last attempt, and of its stream.
+/// What happens to a message of a stream, and to the stream, after the message's last attempt.
 enum class StreamFailure : std::uint8_t {
   /// The stream is blocked: the message keeps its place until an operator resumes or skips it.
   block = 0,
   park = 1,  ///< The message becomes a dead letter, and the stream continues.
-  /// The message leaves the stream and is retried beside it. Its attempts start again.
+  /// The message leaves the stream and is retried independently of it, with zero attempts.
   skip_order = 2,
 };
 
@@ -48,7 +49,7 @@ enum class StreamFailure : std::uint8_t {
 enum class StreamState : std::uint8_t {
   ready = 0,    ///< It waits for a worker, or for the time of its first message.
   leased = 1,   ///< A worker handles it.
-  blocked = 2,  ///< Its first message has failed for good; see StreamFailure::block.
+  blocked = 2,  ///< Its first message has failed permanently; see StreamFailure::block.
 };
 
 [[nodiscard]] std::string_view to_string(StreamState state);

@@ -1,4 +1,4 @@
-// The command line, on both engines: a message's way without a line of C++.
+// The command line, on both engines: the life of a message without a line of C++.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,20 +18,20 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-/// How one process waits for another without a clock: opening either end blocks until the other one
-/// is open.
+/// Lets one process wait for another without a clock: opening one end blocks until the other end is
+/// open.
 class Fifo {
  public:
   explicit Fifo(const std::filesystem::path& path) : path_(path) { ::mkfifo(path.c_str(), 0600); }
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Returns when somebody has written.
+  /// Returns when a process has written.
   [[nodiscard]] std::string read() const {
     std::ifstream in{path_};
     std::string line;
     std::getline(in, line);
     return line;
   }
-  /// Returns when somebody reads.
+  /// Returns when a process reads.
   void write() const { std::ofstream{path_} << "go\n"; }
 
  private:
@@ -715,7 +715,7 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   EXPECT_EQ(figures[8]["enqueued"], 300);
   EXPECT_GT(figures[10]["ratio"], 0);
 
-  // What one call leaves, another may drain; without that, a schema that is in use is not touched.
+  // With --keep, a later call may drain the messages. Otherwise a schema in use is not touched.
   EXPECT_EQ(bench({"bulk", "--keep"}).code, 0);
   const auto refused = bench({"drain"});
   EXPECT_EQ(refused.code, 2);
@@ -733,7 +733,7 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   EXPECT_GT(compared[0]["ratio"], 0);
   EXPECT_GT(compared[1]["p99_ratio"], 0);
 
-  // What others have made is neither filled nor dropped.
+  // A schema of another program is neither filled nor dropped.
   backend.sql(backend.is_postgres() ? "create schema " + schema
                                     : "create table " + schema + "_mine (a integer)");
   EXPECT_EQ(bench({"bulk"}).code, 2);
@@ -755,7 +755,7 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
     EXPECT_EQ(bench({"snapshot"}).code, 2);
   }
   EXPECT_EQ(bench({"nonsense"}).code, 2);
-  // Nothing is left of it.
+  // The benchmark has removed its schema.
   EXPECT_EQ(
       run_command({DOVETAIL_COMMAND, "status", "--database", backend.url(), "--schema", schema})
           .code,

@@ -1,4 +1,4 @@
-// Fan-outs by the command.
+// Fan-outs on the command line.
 #include "support/cli_test.hpp"
 #include "support/eventually.hpp"
 
@@ -12,7 +12,7 @@ class CliFanoutContract : public CliTest {
  protected:
   CliFanoutContract() {
     auto options = backend.options();
-    options.clock = nullptr;  // the command's
+    options.clock = nullptr;  // the clock of the command
     platform.emplace(Platform::open(backend.url(), options));
     platform->fanout().add(
         {.topic = "etl", .work_key = "payments", .cron = "0 0 1 1 *"}, [](const FanoutPlan&) {

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-/// `a` and `b` are of one engine, `c` of the other. They have no schema until a test migrates.
+/// `a` and `b` use one engine, `c` the other. They have no schema until a test migrates.
 class CliGroupsContract : public CliTest {
  protected:
   CliGroupsContract() { write_file(three()); }
@@ -33,7 +33,7 @@ class CliGroupsContract : public CliTest {
     return backend.is_postgres() ? "postgresql://127.0.0.1:1/x"
                                  : "sqlite:/nonexistent/directory/x.db";
   }
-  /// Renamed into place, as an operator should do it.
+  /// Writes a new file and renames it, as an operator should do.
   void write_file(const std::string& lines) const {
     std::ofstream{file + ".new"} << "[databases]\n" << lines;
     std::filesystem::rename(file + ".new", file);

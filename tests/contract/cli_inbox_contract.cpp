@@ -1,4 +1,4 @@
-// The inbox by the command.
+// The inbox on the command line.
 #include "support/cli_test.hpp"
 
 namespace dovetail::testing {
@@ -22,7 +22,7 @@ class CliInboxContract : public CliTest {
   }
   static Platform open(const Backend& backend) {
     auto options = backend.options();
-    options.clock = nullptr;  // the command's
+    options.clock = nullptr;  // the clock of the command
     return Platform::open(backend.url(), options);
   }
   Platform platform = open(backend);

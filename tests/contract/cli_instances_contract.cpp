@@ -19,7 +19,7 @@ class CliInstancesContract : public CliTest {
  protected:
   CliInstancesContract() { EXPECT_EQ(dovetail({"migrate"}).code, 0); }
 
-  /// `column` of `table` two minutes back.
+  /// Sets `column` of `table` back by two minutes.
   void set_back(const std::string& table, const std::string& column) {
     backend.sql("update " + backend.table(table) + " set " + column + " = " + column +
                 (backend.is_postgres() ? " - interval '2 minutes'" : " - 120000000"));

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
   ::_exit(127);
 }
 
-/// The letter of ps: T is stopped, Z a zombie; - when there is no such process.
+/// The state letter of ps: T is stopped, Z is a zombie, - means that the process does not exist.
 char process_state(int pid) {
   std::ifstream in{"/proc/" + std::to_string(pid) + "/stat"};
   const std::string text{std::istreambuf_iterator<char>{in}, {}};
@@ -42,7 +42,7 @@ class CliLeasesContract : public CliTest {
     options.clock = nullptr;
     platform.emplace(Platform::open(backend.url(), options));
   }
-  /// `dovetail lock …`, whose own options stand before the command.
+  /// Runs `dovetail lock …`. Its own options precede the command.
   CommandResult lock(const std::string& name, const Words& options, const Words& command) {
     return run_command(lock_words(name, options, command));
   }
@@ -60,7 +60,7 @@ class CliLeasesContract : public CliTest {
   }
   Leases& leases() { return platform->leases(); }
 
-  /// The command of a lock in the background: it says who it is, and makes steps until `finish()`.
+  /// A command for a lock in the background: it writes its process ids, and steps until `finish()`.
   [[nodiscard]] Words steps(const std::string& before = ":") const {
     return {"sh", "-c",
             before + "; echo $PPID $$ > " + path("new") + "; mv " + path("new") + " " +
@@ -191,7 +191,7 @@ TEST_P(CliLeasesContract, ASuspendedLockSuspendsItsCommandAndBothAreResumed) {
   const auto [lock, command] = pids();
   locked.signal(SIGTSTP);
   ASSERT_TRUE(eventually([&, lock = lock] { return process_state(lock) == 'T'; }));
-  // A shell that waits in vfork() is D until its child, which is stopped, calls exec().
+  // A shell that waits in vfork() has the state D until its stopped child calls exec().
   EXPECT_THAT(process_state(command), AnyOf('T', 'D'))
       << "the command does not run without the lock";
   EXPECT_TRUE(leases().get("job"));
@@ -249,7 +249,7 @@ TEST_P(CliLeasesContract, NothingOfACommandOutlivesAKilledLock) {
 
 // --- a server that does not answer
 
-/// Accepts connections and says nothing.
+/// Accepts connections and sends nothing.
 class MuteServer {
  public:
   MuteServer() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -269,7 +269,7 @@ class MuteServer {
   MuteServer(const MuteServer&) = delete;
   MuteServer& operator=(const MuteServer&) = delete;
   [[nodiscard]] const std::string& url() const { return url_; }
-  /// Returns when somebody has connected.
+  /// Returns when a client has connected.
   void accept() { accepted_.push_back(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC)); }
 
  private:

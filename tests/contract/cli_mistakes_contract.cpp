@@ -1,4 +1,4 @@
-// Mistakes on the command line: each answer names the cause and the remedy.
+// Mistakes on the command line: each error text names the cause and the remedy.
 #include <fstream>
 
 #include "support/cli_test.hpp"
@@ -12,7 +12,7 @@ using ::testing::Not;
 
 class CliMistakesContract : public CliTest {
  protected:
-  /// A call with `variables` in the environment, and with no database but the one in `arguments`.
+  /// Calls the command with `variables` instead of the DOVETAIL_ variables of this process.
   static CommandResult with(const Words& variables, const Words& arguments) {
     Words words{"env", "-u", "DOVETAIL_DATABASE", "-u", "DOVETAIL_SCHEMA", "-u", "DOVETAIL_GROUP"};
     words.insert(words.end(), variables.begin(), variables.end());
@@ -178,7 +178,7 @@ TEST_P(CliMistakesContract, UnknownNamesAreNamed) {
   }
 }
 
-// --- databases that are not there
+// --- databases that do not exist
 
 TEST(CliMistakes, AWrongUrlIsAnsweredWithARightOne) {
   const auto answer = [](const std::string& url) {

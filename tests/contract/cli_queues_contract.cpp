@@ -1,4 +1,4 @@
-// Every queue by the command: --queue.
+// Every queue on the command line: --queue.
 #include "support/cli_test.hpp"
 
 namespace dovetail::testing {
@@ -15,11 +15,11 @@ class CliQueuesContract : public CliTest {
   }
   static Platform open(const Backend& backend) {
     auto options = backend.options();
-    options.clock = nullptr;  // the command's
+    options.clock = nullptr;  // the clock of the command
     return Platform::open(backend.url(), options);
   }
 
-  /// A message of the topic `orders` that is due.
+  /// A due message of the topic `orders`.
   void store(const std::string& queue) {
     if (queue == "inbox") {
       platform.inbox().enqueue({.topic = "orders",
@@ -52,7 +52,7 @@ class CliQueuesContract : public CliTest {
     return {id, answer["owner"], id + ":" + std::to_string(message["epoch"].get<int>())};
   }
 
-  /// Fails a new message; answers its id.
+  /// Fails a new message and returns its id.
   std::string dead_letter_of(const std::string& queue) {
     store(queue);
     const auto leased = claim_of(queue);

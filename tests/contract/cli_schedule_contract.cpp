@@ -1,4 +1,4 @@
-// Timers, jobs and cron expressions by the command.
+// Timers, jobs and cron expressions on the command line.
 #include <signal.h>
 
 #include <fstream>
@@ -17,7 +17,7 @@ class CliScheduleContract : public CliTest {
  protected:
   CliScheduleContract() {
     auto options = backend.options();
-    options.clock = nullptr;  // the command's
+    options.clock = nullptr;  // the clock of the command
     platform.emplace(Platform::open(backend.url(), options));
   }
   [[nodiscard]] ChildProcess schedule_in_background() const {

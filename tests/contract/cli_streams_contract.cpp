@@ -1,4 +1,4 @@
-// Streams by the command.
+// Streams on the command line.
 #include "support/cli_test.hpp"
 
 namespace dovetail::testing {
@@ -15,7 +15,7 @@ class CliStreamsContract : public CliTest {
       EXPECT_EQ(dovetail({"enqueue", "t", payload, "--stream", "order-42"}).code, 0);
     }
   }
-  /// Fails the first message for good.
+  /// Fails the first message permanently.
   void block() {
     const auto claimed = ask({"claim", "--streams", "--batch", "1"});
     ASSERT_THAT(claimed["messages"], SizeIs(1));

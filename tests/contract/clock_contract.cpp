@@ -1,4 +1,4 @@
-// A database's clock that was set back.
+// The clock of a database is set back.
 #include <atomic>
 
 #include "support/backend.hpp"
@@ -28,7 +28,7 @@ class ClockContract : public BackendTest {
     auto options = backend.options();
     options.log_sink = log;
     options.metrics = steps;
-    options.worker.lease = milliseconds{200};  // it keeps house every second
+    options.worker.lease = milliseconds{200};  // housekeeping runs every second
     return Platform::open(backend.url(), options);
   }
   std::ptrdiff_t warnings() { return log->count("platform.clock_stepped_back"); }

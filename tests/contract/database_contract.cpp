@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class DatabaseContract : public BackendTest {
  protected:
-  /// How many connections open() has made; SQLite: file descriptors.
+  /// The number of connections of open(); on SQLite, the number of file descriptors.
   [[nodiscard]] std::int64_t connections() const {
     if (backend.is_postgres()) {
       return backend.number("select count(*) from pg_stat_activity where application_name = '" +
@@ -80,7 +80,7 @@ TEST_P(DatabaseContract, CloseIdleLeavesConnectionsInUseAlone) {
   database->close_idle();
   transaction->commit();
   EXPECT_EQ(backend.number("select count(*) from " + table), 1);
-  // The transaction has ended: the object that is left keeps no connection.
+  // The transaction has ended: its object holds no connection.
   database->close_idle();
   EXPECT_TRUE(eventually([&] { return connections() == 0; }));
 }

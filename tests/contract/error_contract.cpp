@@ -1,4 +1,4 @@
-// What the world's failures are called, on both engines.
+// The kinds of database errors, on both engines.
 #include "support/backend.hpp"
 #include "support/recorded_lines.hpp"
 

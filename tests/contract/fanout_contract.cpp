@@ -71,7 +71,7 @@ class FanoutContract : public BackendTest {
     ADD_FAILURE() << "no cursor of " << shard;
     return {};
   }
-  /// Once a round has failed, moves the time to its retry.
+  /// If a round has failed, moves the time to its retry, once.
   void pass_backoff() {
     if (backoff_passed_) return;
     const auto runs = platform.jobs().runs(fanout.policies().at(0).job.value());
@@ -330,7 +330,7 @@ TEST_P(FanoutContract, TheJitterOfASliceIsTheSameAtEveryLook) {
     EXPECT_EQ(round(count).enqueued, 200U) << "all, after `every` and the whole jitter";
     complete_all();
   }
-  // A shard at the very edge may fall to either side, because real time passes on PostgreSQL.
+  // A shard at the limit may or may not be due, because real time passes on PostgreSQL.
   std::vector<std::string> moved;
   std::ranges::set_symmetric_difference(early[0], early[1], std::back_inserter(moved));
   EXPECT_LE(moved.size(), 3U);
@@ -423,7 +423,7 @@ TEST_P(FanoutContract, TwoCoordinatorsAtOnceEnqueueNothingTwice) {
     for (auto& thread : threads) thread.join();
     EXPECT_EQ(enqueued, 6'000U);
     EXPECT_THAT(claim(), SizeIs(count));
-    // The messages end without a completion in the first cycle, and with one in the second.
+    // In the first cycle the messages end without a completion, in the second with one.
     backend.advance(hours{25});
     if (cycle == 0) {
       EXPECT_EQ(platform.outbox().reap_expired({.max_attempts = 1}), 6'000U);
@@ -555,7 +555,7 @@ TEST_P(FanoutContract, ASnoozedSliceIsNotCompleted) {
   round(1);
   platform.start();
   const auto completed = [&] { return cursor().last_completed_at.has_value(); };
-  // The time stands still here, so that a poll comes only when it is moved.
+  // The clock does not run here, so that a worker polls only when the test moves it.
   for (int i = 0; i < 20 && !eventually(completed, seconds{1}); ++i) backend.advance(seconds{6});
   EXPECT_TRUE(completed());
   EXPECT_EQ(calls, 3);

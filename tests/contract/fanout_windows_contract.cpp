@@ -54,8 +54,8 @@ DOVETAIL_CONTRACT(FanoutWindowsContract);
 
 // --- windows
 
-/// Makes events happen in an order that the seed decides, and knows where each shard's last window
-/// has ended.
+/// Creates events in an order that depends on the seed, and records the end of the last window of
+/// each shard.
 class RandomEvents {
  public:
   RandomEvents(Backend& backend, Platform& platform, unsigned seed)
@@ -181,7 +181,7 @@ TEST_P(FanoutWindowsContract, CursorsOfVanishedShardsArePurged) {
   EXPECT_EQ(fanout.purge_cursors("etl", {}, hours{1}), 1U);
   EXPECT_THAT(shards_with_cursors(), ElementsAre("lives"));
   EXPECT_EQ(fanout.purge_cursors("etl", {}, hours{1}), 0U);
-  // A shard that comes back begins anew.
+  // A shard that returns has no window_start.
   EXPECT_EQ(round({"gone"}).enqueued, 1U);
   EXPECT_FALSE(FanoutSlice::from(claim().at(0).message).window_start);
 }

@@ -1,4 +1,4 @@
-// A glance at a database: how long until there is something to do.
+// A glance at a database: the time until the database has work.
 #include "storage/glance_store.hpp"
 
 #include "support/outbox_test.hpp"
@@ -25,7 +25,7 @@ class GlanceContract : public OutboxTest {
     });
     return seen;
   }
-  /// PostgreSQL's time goes on while the test runs.
+  /// The time of PostgreSQL advances while the test runs.
   static auto about(microseconds time) { return Optional(AllOf(Le(time), Gt(time - seconds{20}))); }
   static auto now_or_past() { return Optional(Le(microseconds{0})); }
 

@@ -1,4 +1,4 @@
-// Many callers that enqueue at the same time without a transaction of their own, on both engines.
+// Many callers enqueue at the same time without a Transaction, on both engines.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -19,8 +19,8 @@ class GroupCommitContract : public OutboxTest {
  protected:
   static constexpr int callers = 64;
 
-  /// Calls `call(number)` on `callers` threads, all of which are under way before the first write
-  /// ends: the user's transaction locks all others out until then.
+  /// Calls `call(number)` on `callers` threads. All of them have started before the first write
+  /// ends: a transaction of the user blocks all others until then.
   template <class Call>
   void all_at_once(const Call& call) {
     UserConnection user(backend);

@@ -10,7 +10,7 @@ class GroupConnectionsContract : public GroupTest {
  protected:
   static constexpr const char* application = "dovetail_idle_group";
 
-  /// PostgreSQL's name of the connections that the group opens.
+  /// The URL with an application name, which marks the connections of the group.
   [[nodiscard]] static std::string named_url(const Backend& backend) {
     if (!backend.is_postgres()) return backend.url();
     const char separator = backend.url().find('?') == std::string::npos ? '?' : '&';
@@ -43,7 +43,7 @@ TEST_P(GroupConnectionsContract, ADatabaseWithoutWorkHoldsNoConnectionBetweenTwo
   group.start();
   ASSERT_TRUE(eventually([&] { return status_of(group, "a").state == GroupDatabaseState::idle; }));
   EXPECT_TRUE(eventually([&] { return open_connections(backend) == 0; }));
-  // It works, and closes its connections again.
+  // The database does its work, and the group closes its connections again.
   group["a"].outbox().enqueue({.topic = "t"});
   EXPECT_TRUE(calls.reach(1));
   EXPECT_TRUE(eventually([&] {

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-/// Notes what a strategy decides, and leaves out a database that the test closes.
+/// Records the decisions of a strategy, and leaves out a database that the test closes.
 class SpiedStrategy final : public SelectionStrategy {
  public:
   struct Decision {
@@ -269,7 +269,7 @@ TEST_P(GroupContract, AnIdleDatabaseNoticesMessagesOfAnotherProcessWithoutAListe
   auto other = Platform::open(backend.url(), {.schema = backend.schema()});
   other.outbox().enqueue({.topic = "t"});
   EXPECT_TRUE(calls.reach(1));
-  // It goes back to sleep, and wakes up again.
+  // The database becomes idle, and wakes up again.
   ASSERT_TRUE(eventually([&] { return status_of(group, "a").state == GroupDatabaseState::idle; }));
   other.outbox().enqueue({.topic = "t"});
   EXPECT_TRUE(calls.reach(2));
@@ -309,7 +309,7 @@ TEST_P(GroupContract, DatabasesThatFailDoNotDelayTheOthers) {
   EXPECT_EQ(status_of(group, "down").state, GroupDatabaseState::failing);
   EXPECT_THAT(status_of(group, "empty").last_error, HasSubstr("migrate"));
   EXPECT_THAT(log->all(), Contains(HasSubstr("group.database_failed store=down")));
-  // It recovers by itself.
+  // The database recovers by itself.
   Platform::migrate(empty.url(), {.schema = empty.schema()});
   EXPECT_TRUE(eventually([&] { return status_of(group, "empty").failures == 0; }));
   enqueue(group, "empty", 1);
@@ -335,7 +335,7 @@ TEST_P(GroupContract, ADatabaseThatIsRemovedIsDrained) {
   EXPECT_THROW(static_cast<void>(group["a"]), InvalidOperation);
   EXPECT_THAT(group.keys(), ElementsAre("b", "c"));
   EXPECT_EQ(status_of(group, "a").state, GroupDatabaseState::leaving);
-  kept->outbox().enqueue({.topic = "slow"});  // nobody claims it
+  kept->outbox().enqueue({.topic = "slow"});  // it is not claimed
   go = true;
   EXPECT_TRUE(eventually([&] { return group.status().databases.size() == 2; }));
   EXPECT_EQ(running, 1);
@@ -362,7 +362,7 @@ TEST_P(GroupContract, StopWaitsForHandlersOfAllDatabases) {
   EXPECT_THAT(group["a"].instances().list(), IsEmpty());
 }
 
-// --- crossing over
+// --- forwarding
 
 TEST_P(GroupContract, ForwardMovesMessagesIntoAnotherDatabasesInboxOnce) {
   PlatformGroup group(options());

@@ -129,7 +129,7 @@ TEST_P(GroupDiscoveryContract, ABadEntryDoesNotSpoilTheOthers) {
   start(group);
   ASSERT_TRUE(has(group, {"a", "b"}));
   const auto a = group.find("a");
-  // Twice the same key with different addresses, a URL of no engine, and a good new one.
+  // The same key with two addresses, a URL of no engine, and a good new entry.
   list.set({entry("a", backend),
             entry("a", second),
             entry("b", second),
@@ -179,7 +179,7 @@ TEST_P(GroupDiscoveryContract, AChangedUrlUnderLoadLosesNoMessages) {
           .outbox()
           .enqueue({.topic = "t", .payload = std::to_string(sent)});
     }
-    // The keys change places.
+    // The two databases exchange their keys.
     list.set(i % 2 == 0 ? std::vector{entry("a", second), entry("b", backend)}
                         : std::vector{entry("a", backend), entry("b", second)});
     const auto asked = list.calls.load();

@@ -1,4 +1,4 @@
-// The lives of a group's databases: waking up, leaving, and ending at odd moments.
+// The life of the databases of a group: waking up, leaving, and ending at unusual moments.
 #include <atomic>
 #include <future>
 
@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Round robin that lets nobody claim while it is closed.
+/// Round robin that allows no claim while it is closed.
 class Gate final : public SelectionStrategy {
  public:
   std::optional<std::size_t> next(std::span<const SelectableStore> stores,
@@ -67,7 +67,7 @@ TEST_P(GroupLifeContract, ADatabaseDoesNotSleepBeforeItsTurnHasCome) {
   gate->open = false;
   enqueue(group, "a", 1);
   ASSERT_TRUE(is(group, "a", GroupDatabaseState::working));
-  // Longer than a database without work keeps its dispatchers: they ask four times a second.
+  // Wait longer than an idle database keeps its dispatchers: they ask four times a second.
   const int before = gate->asked;
   ASSERT_TRUE(eventually([&] { return gate->asked > before + 30; }));
   EXPECT_EQ(status_of(group, "a").state, GroupDatabaseState::working);
@@ -173,7 +173,7 @@ TEST_P(GroupLifeContract, AStopWhileADatabaseLeavesEndsItOnce) {
   enqueue(group, "a", 1, "slow");
   ASSERT_TRUE(eventually([&] { return running == 1; }));
   EXPECT_TRUE(group.remove("a"));
-  group.add("a", second.url(), second.schema());  // another database of the same key
+  group.add("a", second.url(), second.schema());  // another database with the same key
   EXPECT_EQ(group.status().databases.size(), 4U);
   auto stopped = std::async(std::launch::async, [&] { return group.stop(seconds{60}); });
   go = true;
@@ -181,7 +181,7 @@ TEST_P(GroupLifeContract, AStopWhileADatabaseLeavesEndsItOnce) {
   EXPECT_EQ(kept->outbox().counts().done, 1) << "its result was stored";
 }
 
-/// Handlers, their options and the function of a fan-out outlive the database's place in the list.
+/// Handlers, their options and the function of a fan-out outlive the entry of their database.
 TEST_P(GroupLifeContract, HandlersOfARemovedDatabaseKeepWhatTheyNeed) {
   PlatformGroup group(options());
   add_three(group);

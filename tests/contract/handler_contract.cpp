@@ -1,4 +1,4 @@
-// Handlers and the service that feeds them.
+// Handlers, and the service that calls them.
 #include <condition_variable>
 #include <set>
 #include <thread>
@@ -30,7 +30,7 @@ class HandlerContract : public OutboxTest {
                       .idle_poll_interval = milliseconds{50}};
     worker.emplace(Platform::open(backend.url(), options));
   }
-  /// A worker of its own options.
+  /// Opens the worker again with other options.
   void reopen(const std::function<void(PlatformOptions&)>& change) {
     auto options = backend.options();
     options.log_sink = log;
@@ -268,7 +268,7 @@ TEST_P(HandlerContract, AHandlersConcurrencyIsItsLimitAndNobodyElses) {
   outbox.enqueue_many(std::vector<EnqueueRequest>(50, {.topic = "quick"}));
   worker->start();
   EXPECT_TRUE(eventually([&] {
-    backend.advance(milliseconds{100});  // what was put off for a while comes back
+    backend.advance(milliseconds{100});  // snoozed messages become ready again
     return with_status(MessageStatus::done) == 350;
   }));
   EXPECT_EQ(most, 2);
@@ -421,7 +421,7 @@ TEST_P(HandlerContract, WhatAHandlerWroteWithoutALeaseIsRolledBack) {
   std::atomic<bool> asleep{false};
   worker->on("order", [&](const Message&, HandlerContext& context) {
     if (++calls == 1) {
-      backend.advance(seconds{60});  // the lease is over before the transaction begins
+      backend.advance(seconds{60});  // the lease expires before the transaction begins
       asleep = true;
     }
     context.transaction().execute("insert into " + backend.table("effects") +
@@ -429,8 +429,8 @@ TEST_P(HandlerContract, WhatAHandlerWroteWithoutALeaseIsRolledBack) {
   });
   const auto id = outbox.enqueue({.topic = "order"});
   worker->start();
-  // It may be claimed anew while its first handler still runs; then it is put off for a moment of
-  // the database's time.
+  // The message may be claimed again while its first handler still runs. Then it is snoozed for a
+  // short time by the clock of the database.
   ASSERT_TRUE(eventually([&] {
     if (asleep) backend.advance(milliseconds{10});
     return with_status(MessageStatus::done) == 1;
@@ -470,7 +470,7 @@ TEST_P(HandlerContract, ALongHandlerKeepsItsLease) {
   std::atomic<int> calls{0};
   worker->on("t", [&](const Message&, HandlerContext& context) {
     ++calls;
-    // Time passes for the database only as the test lets it: in steps that a renewal survives.
+    // The test moves the time of the database, in steps shorter than the renewal interval.
     for (int i = 0; i < 50; ++i) {
       std::this_thread::sleep_for(milliseconds{100});
       if (!backend.is_postgres()) backend.advance(milliseconds{100});
@@ -489,14 +489,14 @@ TEST_P(HandlerContract, AHandlerIsToldWhenItsLeaseIsLost) {
   std::atomic<int> calls{0};
   worker->on("t", [&](const Message&, HandlerContext& context) {
     if (++calls > 1) return;
-    backend.advance(seconds{10});  // as if this process had been asleep
+    backend.advance(seconds{10});  // as if this process had been suspended
     told = eventually([&] { return context.stop_token().stop_requested(); });
     throw std::runtime_error("stopped");
   });
   outbox.enqueue({.topic = "t"});
   worker->start();
   ASSERT_TRUE(eventually([&] { return told.load(); }));
-  backend.advance(seconds{5});  // past the delay of the next try
+  backend.advance(seconds{5});  // past the delay of the next attempt
   ASSERT_TRUE(all_done(1));
   EXPECT_THAT(log->all(), Contains(HasSubstr("outbox.lease_lost")));
 }
@@ -629,7 +629,7 @@ TEST_P(HandlerContract, StoppingEndsAtItsDeadlineWhateverHandlersDo) {
 
 TEST_P(HandlerContract, AnEnqueueWakesAnIdleWorkerAtOnce) {
   reopen([](PlatformOptions& options) {
-    options.worker.poll_interval = std::chrono::minutes{10};  // polling alone would never get there
+    options.worker.poll_interval = std::chrono::minutes{10};  // polling alone would never find it
     options.worker.idle_poll_interval = std::chrono::minutes{10};
   });
   worker->on("t", [&](const Message& message, HandlerContext&) { note(message.payload); });
@@ -671,8 +671,8 @@ TEST_P(HandlerContract, AScheduledMessageIsHandledWhenItsTimeComes) {
   worker->on("t", [&](const Message& message, HandlerContext&) { note(message.payload); });
   outbox.enqueue({.topic = "t", .due_at = backend.now() + milliseconds{300}});
   worker->start();
-  // The real wait is the database's distance to the due time; SQLite's clock is the test's to move
-  // meanwhile.
+  // The worker waits in real time until the message is due by the clock of the database. The test
+  // moves that clock on SQLite.
   if (!backend.is_postgres()) backend.advance(milliseconds{300});
   EXPECT_TRUE(eventually([&] { return noted().size() == 1; }));
 }
@@ -857,8 +857,8 @@ TEST_P(HandlerContract, CountersAndTimingsReachTheSink) {
   const auto before = numbers->of("outbox.round_trip");
   worker->start();
   ASSERT_TRUE(eventually([&] { return numbers->of("outbox.settled") == 3'005U; }));
-  // 60 batches; a loaded machine settles smaller ones. One trip for each claim and each ack would
-  // be 6,000.
+  // There are 60 batches; on a loaded machine they are smaller. One round trip for each claim and
+  // each ack would be 6,000 round trips.
   EXPECT_LT(numbers->of("outbox.round_trip") - before, 1'500U);
 }
 

@@ -1,4 +1,4 @@
-// The inbox as a guard: who may process a message, and what is remembered of it.
+// The inbox as a guard: which caller may process a message, and what the inbox remembers.
 #include <atomic>
 #include <set>
 #include <thread>
@@ -494,7 +494,7 @@ TEST_P(InboxContract, AStartedPlatformForgetsAndWarnsOfStuckOnes) {
   auto options = backend.options();
   options.log_sink = log;
   options.inbox.remember = hours{2};
-  options.worker.lease = seconds{1};  // and housekeeping as often
+  options.worker.lease = seconds{1};  // and the interval of housekeeping
   inbox.mark_processed("s", "old");
   (void)inbox.try_begin("s", "stuck", {.lease = seconds{10}});
   backend.advance(hours{3});

@@ -1,4 +1,5 @@
-// The inbox's queue: stored once, handled like the outbox's messages, remembered by the guard.
+// The queue of the inbox: it stores a message once and handles it like a message of the outbox,
+// and the guard remembers it.
 #include <atomic>
 #include <thread>
 
@@ -228,7 +229,7 @@ TEST_P(InboxQueueContract, WhatAHandlerWritesCommitsWithTheMark) {
                   {.backoff = [](int) { return milliseconds{1}; }});
   worker.start();
   put("m");
-  // The database's clock stands still on SQLite: what waits for its next try needs a push.
+  // On SQLite the test moves the clock, so that messages that wait for a retry become due.
   EXPECT_TRUE(eventually([&] {
     backend.advance(milliseconds{10});
     return status_of("m") == InboxStatus::processed;

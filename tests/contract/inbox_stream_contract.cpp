@@ -26,7 +26,7 @@ TEST_P(InboxStreamContract, MessagesOfAStreamAreHandledInTheOrderOfTheirArrival)
                                  Message{.payload = message.payload, .stream = message.stream});
     ++handled;
   });
-  // Their ids are in another order than the messages.
+  // The order of the ids differs from the order of the messages.
   std::vector<InboxRequest> requests;
   for (int i = 1; i <= 30; ++i) {
     for (const auto* stream : {"a", "b"}) {

@@ -1,4 +1,4 @@
-// The table of instances, and topics that nobody handles.
+// The table of instances, and topics that no instance handles.
 #include <unistd.h>
 
 #include <atomic>
@@ -212,7 +212,7 @@ TEST_P(InstanceContract, LeavingDoesNotWaitForADatabaseThatDoesNotAnswer) {
                     ? "begin; lock table " + backend.table("instance") + " in access exclusive mode"
                     : "begin immediate");
   instance->request_stop();
-  instance->stop(MonoTime{});  // the lock is held until it has returned
+  instance->stop(MonoTime{});  // returns although the lock is held
   other.execute("rollback");
 }
 
@@ -226,7 +226,7 @@ TEST_P(InstanceContract, HandlersThatHoldAllConnectionsDoNotDelayHeartbeats) {
   EXPECT_TRUE(eventually([&] { return listed() == 1; }));
 }
 
-// --- topics that nobody handles
+// --- topics that no instance handles
 
 TEST_P(InstanceContract, ATopicThatNoLiveInstanceHandlesIsFoundAfterAMinute) {
   outbox.enqueue({.topic = "t"});

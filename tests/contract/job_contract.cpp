@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 class JobContract : public BackendTest {
  protected:
-  /// Every minute, as many at a time as there are.
+  /// A job that runs every minute, without a limit of concurrent runs.
   static JobRequest minutely(const std::string& name = "j") {
     return {.name = name,
             .topic = "work",
@@ -407,7 +407,7 @@ TEST_P(JobContract, AJobThatCannotBeUnderstoodDoesNotKeepOthersFromRunning) {
   jobs.create_or_update(minutely("b"));
   backend.sql("update " + backend.table("job") +
               " set time_zone = 'Mars/Olympus' where name = 'a'");
-  // Another process may understand it: its next look stays as it is.
+  // Another process may know the time zone, so the time of the next check does not change.
   backend.advance(minutes{1});
   EXPECT_EQ(other.jobs().schedule_due(), 1U);
   EXPECT_EQ(log->count("jobs.broken"), 1);
@@ -416,7 +416,7 @@ TEST_P(JobContract, AJobThatCannotBeUnderstoodDoesNotKeepOthersFromRunning) {
   EXPECT_EQ(log->count("jobs.broken"), 1) << "once";
   backend.sql("update " + backend.table("job") +
               " set time_zone = 'UTC', cron = 'nonsense' where name = 'a'");
-  jobs.create_or_update(minutely("a"));  // mends it
+  jobs.create_or_update(minutely("a"));  // repairs it
   EXPECT_EQ(pass(minutes{2}), 2U);
 }
 
@@ -506,7 +506,7 @@ TEST_P(JobContract, AStartedPlatformRunsJobsAndNotesStartAndOutput) {
   EXPECT_GE(*run.started_at, run.scheduled_time);
 }
 
-// --- PostgreSQL alone: SQLite has one writer, so that there is no "while"
+// --- PostgreSQL only: SQLite has one writer, so transactions are never concurrent
 
 class PostgresJobContract : public JobContract {};
 INSTANTIATE_TEST_SUITE_P(Engines, PostgresJobContract, ::testing::Values(BackendKind::postgres),
@@ -519,8 +519,8 @@ TEST_P(PostgresJobContract, ARunThatWaitsIsStartedThoughItWasAddedWhileTheOneBef
   ASSERT_TRUE(jobs.trigger("j"));
   const auto claimed = claim();
   ASSERT_THAT(claimed, SizeIs(1));
-  // Somebody holds the job, as a scheduler that adds a run does, and has not committed when the run
-  // ends.
+  // Another transaction locks the job, like a scheduler that adds a run, and has not committed when
+  // the run ends.
   UserConnection scheduler(backend);
   scheduler.execute("begin");
   scheduler.execute("select from " + backend.table("job") + " where name = 'j' for no key update");

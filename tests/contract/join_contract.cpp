@@ -1,4 +1,4 @@
-// Joins and their steps: how they are created, attached, counted, ended and looked at.
+// Joins and their steps: how they are created, attached, counted, ended and read.
 #include <algorithm>
 #include <thread>
 
@@ -138,7 +138,7 @@ TEST_P(JoinContract, JOIN_012_WhatDoesNotExistIsRefused) {
   EXPECT_THROW(joins.attach(JoinId{}, message), std::invalid_argument);
   EXPECT_THROW(joins.attach(started(1), MessageId{}), std::invalid_argument);
   EXPECT_THROW(joins.report_step_completed(join, message), InvalidOperation);
-  EXPECT_THROW(joins.report_step_failed(started(1), message), InvalidOperation);  // no step of it
+  EXPECT_THROW(joins.report_step_failed(started(1), message), InvalidOperation);  // not a step
   EXPECT_THROW(joins.cancel(join), InvalidOperation);
   EXPECT_THROW(joins.enqueue_wait(join, {.on_complete_topic = "next"}), InvalidOperation);
   EXPECT_THROW(outbox.enqueue({.topic = "t", .joins = {join}}), InvalidOperation);
@@ -147,7 +147,7 @@ TEST_P(JoinContract, JOIN_012_WhatDoesNotExistIsRefused) {
   EXPECT_THROW(
       outbox.enqueue(transaction, {.topic = "t", .joins = {started_in(transaction), join}}),
       InvalidOperation);
-  transaction.commit();  // nothing had been written for the refused one
+  transaction.commit();  // the refused call has written nothing
   EXPECT_EQ(stored(), 1);
   EXPECT_FALSE(joins.get(join));
 }
@@ -279,22 +279,22 @@ TEST_P(JoinContract, JOIN_031_OBX_046_AFailureForGoodCountsAFailedStep) {
 
 TEST_P(JoinContract, EveryWayToADeadLetterCountsAFailedStep) {
   const auto join = started(5);
-  // Abandoned for the last time.
+  // The last attempt is abandoned.
   step(join);
   EXPECT_EQ(outbox.abandon(owner, claimed(1), {.error = "no", .max_attempts = 1}), 1U);
   EXPECT_EQ(state(join), "0/1 of 5, pending");
-  // Expired, found by a claim.
+  // The message expires, and a claim finds it.
   outbox.enqueue({.topic = "t", .expires_at = backend.now() + seconds{1}, .joins = {join}});
   backend.advance(seconds{2});
   EXPECT_THAT(claim(), IsEmpty());
   EXPECT_EQ(state(join), "0/2 of 5, pending");
-  // Its workers died of it, found by the reaper.
+  // The message kills its workers, and the reaper finds it.
   step(join);
   (void)claimed(1);
   backend.advance(seconds{31});
   EXPECT_EQ(outbox.reap_expired({.max_attempts = 1}), 1U);
   EXPECT_EQ(state(join), "0/3 of 5, pending");
-  // The same, found by a claim.
+  // The same, and a claim finds it.
   step(join);
   (void)claimed(1);
   auto options = backend.options();
@@ -303,7 +303,7 @@ TEST_P(JoinContract, EveryWayToADeadLetterCountsAFailedStep) {
   backend.advance(seconds{31});
   EXPECT_THAT(strict.outbox().claim({.owner = owner}), IsEmpty());
   EXPECT_EQ(state(join), "0/4 of 5, pending");
-  // A handler's verdict, by the worker's own step.
+  // A handler throws PermanentFailure.
   step(join);
   strict.on("step", [](const Message&, HandlerContext&) { throw PermanentFailure("never"); });
   strict.start();
@@ -334,7 +334,7 @@ TEST_P(JoinContract, JOIN_032_OBX_034_OBX_047_CountingCommitsWithTheAckOrNotAtAl
   }
   EXPECT_EQ(state(join), "0/0 of 1, pending");
   EXPECT_EQ(with_status(MessageStatus::in_progress), 1);
-  // A join that cannot be counted keeps its message from ending.
+  // If the join cannot be counted, the message cannot end.
   const auto refuse =
       backend.is_postgres()
           ? "create function " + backend.table("refuse") +
@@ -373,7 +373,7 @@ TEST_P(JoinContract, ABatchCountsAllItsSteps) {
   outbox.enqueue_many(requests);
   auto claims = claimed(190);
   std::vector<Claim> lost(claims.begin(), claims.begin() + 7);
-  EXPECT_EQ(outbox.snooze(owner, lost), 7U);  // those are not ours any more: one of each join
+  EXPECT_EQ(outbox.snooze(owner, lost), 7U);  // these claims are no longer valid: one of each join
   EXPECT_EQ(outbox.ack(owner, claims), 183U);
   for (const auto join : all) EXPECT_EQ(state(join), "19/0 of 20, pending");
   EXPECT_EQ(outbox.ack(owner, claimed(7)), 7U);
@@ -412,7 +412,7 @@ TEST_P(JoinContract, AttachingWhatHasEndedCountsItAtOnce) {
   EXPECT_EQ(state(join), "1/0 of 2, pending");
   joins.attach(join, failed);
   EXPECT_EQ(state(join), "1/1 of 2, failed");
-  EXPECT_EQ(outbox.replay(std::vector{failed}), 1U);  // its second life changes nothing
+  EXPECT_EQ(outbox.replay(std::vector{failed}), 1U);  // the replay changes nothing
   EXPECT_EQ(outbox.ack(owner, claimed(1)), 1U);
   EXPECT_EQ(state(join), "1/1 of 2, failed");
 }
@@ -503,7 +503,7 @@ TEST_P(JoinContract, AJoinPastItsDeadlineFailsOnceWithItsOwnReason) {
   EXPECT_EQ(state(later), "0/0 of 2, pending");
 }
 
-// --- looking, and cleaning up
+// --- reading and purging
 
 TEST_P(JoinContract, JOIN_082_JoinsAreListedByGroupStatusAndAge) {
   std::vector<JoinId> mine;

@@ -1,4 +1,4 @@
-// What waits for a join, and what follows when it has ended.
+// Messages that wait for a join, and their continuations.
 #include <atomic>
 #include <mutex>
 #include <set>
@@ -25,7 +25,7 @@ class JoinWaitContract : public JoinTest {
  protected:
   JoinWaitContract() { reopen({}); }
 
-  /// A worker whose waiting messages look by themselves only after `poll`.
+  /// Opens a worker with changed options.
   void reopen(const std::function<void(PlatformOptions&)>& change) {
     auto options = backend.options();
     options.log_sink = log;
@@ -61,7 +61,7 @@ class JoinWaitContract : public JoinTest {
   bool ended(MessageId message, MessageStatus status) {
     return eventually([&] { return found(message).status == status; });
   }
-  /// Waits until the waiting message has looked at its join and found it pending.
+  /// Waits until the waiting message has checked its join and found it pending.
   bool waits(MessageId message) {
     return eventually([&] {
       return backend.number("select count(*) from " + backend.table("outbox_join_waiter")) > 0 &&
@@ -151,7 +151,7 @@ TEST_P(JoinWaitContract, LostLeasesDoNotAddUpToTheDeathOfAWait) {
   const auto join = started(1);
   const auto wait = joins.enqueue_wait(join, both_paths(true));
   for (int round = 0; round < 3; ++round) {
-    for (int lost = 0; lost < 8; ++lost) {  // by workers that die, of at most ten attempts
+    for (int lost = 0; lost < 8; ++lost) {  // by workers that die; ten attempts are allowed
       ASSERT_EQ(outbox.claim({.owner = OwnerToken::generate(), .lease = seconds{1}}).size(), 1U)
           << round;
       backend.advance(seconds{2});
@@ -227,10 +227,10 @@ TEST_P(JoinWaitContract, JOIN_057_AReportACancelAndADeadlineWakeItAsWellWhatever
   ASSERT_TRUE(ended(wait_cancelled, MessageStatus::done));
   ASSERT_TRUE(eventually([&] { return noted().size() == 1; }));
   EXPECT_THAT(noted(), ElementsAre("done:yes"));
-  // Acked as well: with the time jumping, it would come again.
+  // Wait for the ack, too: the jump of the time would expire the lease.
   ASSERT_TRUE(eventually([&] { return with_status(MessageStatus::done) == 3; }));
   backend.advance(hours{11});
-  joins.fail_overdue();  // or the message itself was faster
+  joins.fail_overdue();  // unless the message itself has done it
   ASSERT_TRUE(ended(wait_late, MessageStatus::done));
   ASSERT_TRUE(eventually([&] { return noted().size() == 2; }));
   EXPECT_THAT(noted(), ElementsAre("done:yes", "failed:no"))
@@ -361,7 +361,7 @@ TEST_P(JoinWaitContract, AWaitThatOthersHadBeforeMakesOneContinuation) {
     if (MessageId{claim.id.uuid()} == *fan.wait) continue;
     EXPECT_EQ(outbox.ack(owner, {&claim, 1}), 1U);
   }
-  backend.advance(seconds{31});  // our lease of the wait is over, and we never did anything with it
+  backend.advance(seconds{31});  // our lease of the waiting message expires
   std::vector<Platform> others;
   for (int i = 0; i < 3; ++i) {
     auto options = backend.options();
@@ -419,7 +419,7 @@ TEST_P(JoinWaitContract, JOIN_072_JOIN_073_DecisionsAreLoggedWithTheCounts) {
   step(join);
   outbox.enqueue({.topic = "step", .payload = "fail", .joins = {join}});
   ASSERT_TRUE(ended(wait, MessageStatus::done));
-  // The lines follow the commit.
+  // The lines are logged after the commit.
   ASSERT_TRUE(eventually([&] { return log->count("join.failure_continued") == 1; }));
   EXPECT_THAT(log->all(),
               Contains(AllOf(StartsWith("debug join.waiting"), HasSubstr(join.to_string()))));
@@ -433,7 +433,7 @@ TEST_P(JoinWaitContract, JOIN_072_JOIN_073_DecisionsAreLoggedWithTheCounts) {
 TEST_P(JoinWaitContract, JOIN_072_AJoinThatEndsWithoutAWaitIsLoggedOnce) {
   reopen([](PlatformOptions& options) {
     options.worker.lease = seconds{1};
-  });  // and housekeeping as often
+  });  // and the interval of housekeeping
   const auto counted = started(1);
   outbox.enqueue({.topic = "step", .payload = "fail", .joins = {counted}});
   const auto late = joins.start({.expected_steps = 1, .deadline = backend.now() - seconds{1}});
@@ -456,7 +456,7 @@ TEST_P(JoinWaitContract, JOIN_072_AJoinThatEndsWithoutAWaitIsLoggedOnce) {
 }
 
 TEST_P(JoinWaitContract, PurgeLeavesAJoinWhoseWaitIsStillToCome) {
-  // Nobody has looked at the waits yet.
+  // The waiting messages have not been handled yet.
   std::vector<MessageId> waits;
   std::vector<JoinId> all{started(1), started(1)};
   waits.push_back(joins.enqueue_wait(all[0], both_paths(true)));
@@ -506,7 +506,7 @@ TEST_P(JoinWaitContract, TheTopicOfWaitsIsTakenAndMayBeAnother) {
   EXPECT_THROW(Platform::open(backend.url(), options), std::out_of_range);
 }
 
-// --- what handlers may do with it themselves
+// --- commit_and_snooze() in handlers
 
 TEST_P(JoinWaitContract, CommitAndSnoozeKeepsWhatAHandlerWrote) {
   backend.sql(backend.is_postgres()

@@ -215,7 +215,7 @@ TEST_P(LeaseContract, ManyWhoTryAtOnceGetAsManySlotsAsThereAre) {
   EXPECT_THAT(slots, ElementsAre(1, 2, 3));
 }
 
-// --- runners: by a clock that the test moves
+// --- runners, with a clock that the test moves
 
 class LeaseRenewalContract : public BackendTest {
  protected:
@@ -241,7 +241,7 @@ class LeaseRenewalContract : public BackendTest {
     ASSERT_TRUE(runner);
     ASSERT_TRUE(sleeps());
   }
-  /// The renewing and the watching thread have nothing to do.
+  /// Waits until the renewing and the watching thread sleep.
   bool sleeps() {
     return eventually([&] { return backend.clock().sleepers() == 2; });
   }
@@ -274,7 +274,7 @@ TEST_P(LeaseRenewalContract, AFailedRenewalByHandLeavesTheAutomaticOneWhereItWas
   const auto table = backend.table("lease");
   const auto moved = table + "_moved";
   const auto rename = [&](const std::string& from, const std::string& to) {
-    // PostgreSQL wants the new name without the schema.
+    // PostgreSQL requires the new name without the schema.
     backend.sql("alter table " + from + " rename to " + to.substr(to.find('.') + 1));
   };
   rename(table, moved);
@@ -294,13 +294,13 @@ TEST_P(LeaseRenewalContract, ARunnerIsLostBeforeItsLeaseEndsWithoutARenewal) {
   EXPECT_FALSE(runner->try_renew_now());
 }
 
-// --- runners: by the real clock
+// --- runners, with the real clock
 
 class LeaseRunnerContract : public BackendTest {
  protected:
   LeaseRunnerContract() {
     auto options = backend.options();
-    options.clock = nullptr;  // time passes by itself
+    options.clock = nullptr;  // real time
     platform.emplace(Platform::open(backend.url(), options));
   }
   Leases& leases() { return platform->leases(); }
@@ -316,7 +316,7 @@ TEST_P(LeaseRunnerContract, ARunnerKeepsItsLeaseAndGivesItBack) {
     EXPECT_EQ(runner->lease().owner, "me");
     EXPECT_FALSE(LeaseRunner::try_start(leases(), "job"));
     std::this_thread::sleep_for(
-        milliseconds{1'000});  // more than three times as long as it would last
+        milliseconds{1'000});  // more than three times as long as its duration
     EXPECT_FALSE(runner->is_lost());
     EXPECT_NO_THROW(runner->throw_if_lost());
     EXPECT_FALSE(runner->stop_token().stop_requested());
@@ -335,7 +335,7 @@ TEST_P(LeaseRunnerContract, ARunnerKeepsItsLeaseAndGivesItBack) {
 TEST_P(LeaseRunnerContract, ARunnerIsToldWhenItsLeaseIsTaken) {
   auto runner = LeaseRunner::try_start(leases(), "job", {.duration = milliseconds{400}});
   ASSERT_TRUE(runner);
-  leases().release(runner->lease());  // as somebody with the power to do so
+  leases().release(runner->lease());  // as an operator does
   const auto other = leases().try_acquire("job", "other", seconds{30});
   ASSERT_TRUE(other);
   EXPECT_TRUE(eventually([&] { return runner->stop_token().stop_requested(); }));
@@ -350,7 +350,7 @@ TEST_P(LeaseRunnerContract, ARunnerThatCannotConfirmItsLeaseIsLostBeforeItEnds) 
   auto runner = LeaseRunner::try_start(leases(), "job", {.duration = milliseconds{600}});
   ASSERT_TRUE(runner);
   const auto granted = std::chrono::steady_clock::now();
-  // Whoever holds the row, or the file, keeps every renewal waiting.
+  // A transaction that locks the row, or the file, blocks every renewal.
   UserConnection other(backend);
   other.execute(backend.is_postgres() ? "begin" : "begin immediate");
   other.execute("update " + backend.table("lease") + " set renewed_at = renewed_at");
@@ -405,12 +405,12 @@ TEST_P(LeaseRunnerContract, OneLeadsAndAnotherFollows) {
                            tokens.push_back(runner.token());
                          }
                          std::this_thread::sleep_for(milliseconds{50});
-                         --leading;  // and back to the others: it returns by itself
+                         --leading;  // it returns, and another candidate may lead
                        },
                        {.duration = milliseconds{500}, .stop = source.get_token()});
     });
   }
-  candidates.clear();  // each led once
+  candidates.clear();  // each has led once
   EXPECT_FALSE(together);
   ASSERT_THAT(tokens, SizeIs(3));
   EXPECT_TRUE(std::ranges::is_sorted(tokens));

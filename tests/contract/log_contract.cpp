@@ -1,4 +1,4 @@
-// What is logged, and what never is, on both engines.
+// The contents of log lines, and secrets that they never contain, on both engines.
 #include "support/backend.hpp"
 #include "support/recorded_lines.hpp"
 

@@ -1,4 +1,4 @@
-// What a Platform measures when the user brings no sink, on both engines.
+// The metrics of a Platform without a sink of the user, on both engines.
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
 

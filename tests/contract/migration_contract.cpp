@@ -1,4 +1,4 @@
-// The schema's life, on both engines.
+// Migrations of the schema, on both engines.
 #include "postgres/sql.hpp"
 #include "sqlite/sql.hpp"
 #include "storage/migrator.hpp"
@@ -145,7 +145,7 @@ TEST_P(MigrationContract, TwoSchemasOfOneDatabaseDoNotMeet) {
   EXPECT_THAT(second.outbox().claim({.owner = OwnerToken::generate()}), IsEmpty());
   EXPECT_THAT(first.outbox().claim({.owner = OwnerToken::generate()}), SizeIs(1));
 
-  // Also when one transaction serves both.
+  // The same with one transaction for both.
   auto transaction = first.begin();
   second.outbox().enqueue(transaction, {.topic = "b"});
   first.outbox().enqueue(transaction, {.topic = "a"});
@@ -201,7 +201,7 @@ TEST_P(MigrationContract, AKilledMigrationLeavesNothingHalfDone) {
                 backend.open_database()->store<storage::MigrationStore>().known().size()));
 }
 
-/// The names of a result's columns, as Statement::columns writes them.
+/// The names of the columns of a result, in the form of Statement::columns.
 template <class Name>
 std::string joined(int count, const Name& name) {
   std::string names;
@@ -209,8 +209,8 @@ std::string joined(int count, const Name& name) {
   return names;
 }
 
-// Each statement is prepared as it stands, on a database that was just migrated. It returns the
-// columns that its block declares.
+// Each statement can be prepared on a migrated database, and returns the columns that its block
+// declares.
 TEST_P(MigrationContract, EveryStatementPreparesOnAFreshSchema) {
   auto platform = backend.open();
   if (backend.is_postgres()) {

@@ -1,4 +1,4 @@
-// The outbox's promises, on both engines.
+// The guarantees of the outbox, on both engines.
 #include <algorithm>
 #include <set>
 #include <thread>

@@ -1,5 +1,5 @@
-// What may become of a claimed message: abandon, fail, snooze, renew, reap; and what keeps one from
-// being claimed.
+// Settlements of claimed messages (abandon, fail, snooze, renew, reap), and conditions that prevent
+// a claim.
 #include <random>
 #include <thread>
 
@@ -18,7 +18,7 @@ using ::testing::SizeIs;
 
 class SettleContract : public OutboxTest {
  protected:
-  /// Every way to settle a claim, by what it answers.
+  /// Settles the claims in every way, and returns the number of claims that took effect.
   std::size_t settle_all(OwnerToken who, const std::vector<Claim>& claims) {
     return outbox.ack(who, claims) + outbox.abandon(who, claims) + outbox.fail(who, claims, "no") +
            outbox.snooze(who, claims) + outbox.renew(who, claims, seconds{60});
@@ -130,7 +130,7 @@ TEST_P(SettleContract, LongErrorsAreCutAtACharacter) {
   EXPECT_EQ(kept.back(), error.back());
 }
 
-// --- who may settle
+// --- which owner may settle
 
 TEST_P(SettleContract, OBX_038_OBX_039_OBX_044_OBX_045_OnlyTheOwnerOfALiveClaimSettlesIt) {
   const auto claims = claimed_one();
@@ -399,7 +399,7 @@ TEST_P(SettleContract, OBX_097_ABatchIsSettledAsAWhole) {
   outbox.enqueue_many(std::vector<EnqueueRequest>(200, {.topic = "t"}));
   const auto claims = claims_of(claim(200));
   ASSERT_THAT(claims, SizeIs(200));
-  // A rule of the database that refuses one of them refuses the batch.
+  // A constraint that rejects one of the messages rejects the batch.
   const auto victim = claims[150].id.to_string();
   if (backend.is_postgres()) {
     backend.sql("alter table " + backend.table("outbox_archive") +
@@ -423,7 +423,7 @@ TEST_P(SettleContract, OfManyAcksOnlyThoseOfALiveClaimTakeEffect) {
     outbox.enqueue_many(std::vector<EnqueueRequest>(50, {.topic = "t"}));
     auto claims = claims_of(claim(50));
     ASSERT_THAT(claims, SizeIs(50));
-    // Some were given back and claimed anew, so that epochs differ; some are another owner's by
+    // Some messages were snoozed and claimed again, so that epochs differ. Some have another owner
     // now.
     const std::vector<Claim> second(claims.begin() + 10, claims.begin() + 20);
     const std::vector<Claim> foreign(claims.begin() + 20, claims.begin() + 30);
@@ -433,9 +433,9 @@ TEST_P(SettleContract, OfManyAcksOnlyThoseOfALiveClaimTakeEffect) {
     EXPECT_THAT(claim_as(OwnerToken::generate()), SizeIs(10));
     const std::vector<Claim> stale(claims.begin() + 15, claims.begin() + 20);
     for (auto i = 15; i < 20; ++i)
-      ++claims[static_cast<std::size_t>(i)].epoch;  // the others' epochs are old
+      ++claims[static_cast<std::size_t>(i)].epoch;  // the other epochs are old
     claims.insert(claims.begin(), stale.begin(),
-                  stale.end());   // beside the live claims of the same messages
+                  stale.end());   // with the live claims of the same messages
     claims.push_back(claims[0]);  // twice
     claims.push_back({MessageId::generate(), 1});
     EXPECT_EQ(acking.outbox().ack(owner, claims), 35U);
@@ -463,7 +463,7 @@ TEST_P(SettleContract, WhereAClaimsRowIsSaidToBeDecidesNothing) {
     for (auto& each : unplaced) each.hint = {};
     std::shuffle(unplaced.begin(), unplaced.end(), std::mt19937{7});
     EXPECT_EQ(acking.outbox().ack(owner, unplaced), 10U);
-    std::vector misplaced(claims.begin() + 10, claims.begin() + 20);  // each at another's row
+    std::vector misplaced(claims.begin() + 10, claims.begin() + 20);  // each at the wrong row
     for (auto& each : misplaced)
       each.hint = claims[static_cast<std::size_t>(&each - misplaced.data()) + 11].hint;
     EXPECT_EQ(acking.outbox().ack(owner, misplaced), 10U);
@@ -504,7 +504,7 @@ TEST_P(SettleContract, OBX_098_OBX_099_SixteenSessionsThatSettleTheSameClaimsDoN
         auto& box = wide.outbox();
         std::mt19937 random{i};
         for (int round = 0; round < 12; ++round) {
-          std::ranges::shuffle(mine, random);  // everybody's claims, in everybody's own order
+          std::ranges::shuffle(mine, random);  // each thread has its own order of the claims
           const auto some = std::span{mine}.first(60);
           switch ((i + static_cast<unsigned>(round)) % 5) {
             case 0:
@@ -521,8 +521,8 @@ TEST_P(SettleContract, OBX_098_OBX_099_SixteenSessionsThatSettleTheSameClaimsDoN
               break;
             default:
               box.purge_dead_letters(DeadLetterFilter{.topic = "nothing"});
-              if (backend.is_postgres()) {  // past the component, which sorts: the function must do
-                                            // it too
+              if (backend.is_postgres()) {  // without the component, which sorts: the function must
+                                            // sort, too
                 std::string ids;
                 std::string epochs;
                 for (const auto& each : some) {

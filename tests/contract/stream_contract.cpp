@@ -31,13 +31,13 @@ class StreamContract : public OutboxTest {
     for (const auto& each : claimed) payloads.push_back(each.message.payload);
     return payloads;
   }
-  /// The claims without hints, as a caller in another language has them.
+  /// The claims without hints, as callers in other languages have them.
   static std::vector<Claim> bare(const std::vector<ClaimedMessage>& claimed) {
     std::vector<Claim> claims;
     for (const auto& each : claimed) claims.push_back({each.claim.id, each.claim.epoch});
     return claims;
   }
-  /// Claims and acks until nothing is left; the payloads in their order.
+  /// Claims and acks all messages, and returns their payloads in order.
   std::vector<std::string> drain() {
     std::vector<std::string> all;
     for (;;) {
@@ -266,7 +266,7 @@ TEST_P(StreamContract, AnExpiredLeaseIsChargedToTheFirstMessageAlone) {
   const auto lost = claim_streams(owner, 100, seconds{10});
   backend.advance(seconds{11});
   auto claimed = claim_streams(other);
-  // The first message may have killed its worker: it comes alone.
+  // The first message may have killed its worker: the claim returns only this message.
   EXPECT_THAT(payloads_of(claimed), ElementsAre("1"));
   EXPECT_EQ(claimed[0].message.attempts, 1);
   EXPECT_GT(claimed[0].claim.epoch, lost[0].claim.epoch);

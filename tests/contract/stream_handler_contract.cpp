@@ -18,7 +18,7 @@ class StreamHandlerContract : public OutboxTest {
  protected:
   [[nodiscard]] PlatformOptions worker_options() const {
     auto options = backend.options();
-    options.clock = nullptr;  // delays pass by themselves
+    options.clock = nullptr;  // real time
     options.worker = {.threads = 6,
                       .batch_size = 20,
                       .poll_interval = milliseconds{20},
@@ -26,7 +26,7 @@ class StreamHandlerContract : public OutboxTest {
     return options;
   }
   Platform open_worker() { return Platform::open(backend.url(), worker_options()); }
-  /// Messages 1 to `last` of each stream, in turns.
+  /// Enqueues messages 1 to `last` of each stream, alternating between the streams.
   void put_all(int streams, int last, const std::string& topic = "t") {
     std::vector<EnqueueRequest> requests;
     for (int i = 1; i <= last; ++i) {

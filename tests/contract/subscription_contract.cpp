@@ -1,4 +1,4 @@
-// Which messages a worker takes: topics, room, bytes, and whose limit of attempts counts.
+// Which messages a worker claims: topics, room, bytes, and which limit of attempts applies.
 #include <mutex>
 #include <thread>
 
@@ -162,7 +162,7 @@ TEST_P(SubscriptionContract, TwoServicesShareAQueueAndLoseNothing) {
 }
 
 TEST_P(SubscriptionContract, AMessageThatComesBackIsTakenAgainByItsWorker) {
-  // What is given back goes to its old place, in front of where the worker looks.
+  // A released message returns to its old position, before the position of the next claim.
   enqueue(2'000, "foreign");
   outbox.enqueue({.topic = "mine", .payload = "old"});
   const auto held = claim_topics({"mine"});
@@ -199,7 +199,7 @@ TEST_P(SubscriptionContract, HasWorkLooksAtItsTopicsOnly) {
   EXPECT_THROW(static_cast<void>(has_work({""})), std::invalid_argument);
 }
 
-// --- whose attempts
+// --- which limit of attempts
 
 TEST_P(SubscriptionContract, AReaperGivesBackAndTheNextClaimLetsTheMessageDie) {
   const auto id = outbox.enqueue({.topic = "t"});
@@ -247,7 +247,7 @@ TEST_P(SubscriptionContract, AnOwnerThatComesBackAbsolvesItsMessages) {
   worker.start();
   for (int losses = 1; losses <= 3; ++losses) {
     ASSERT_TRUE(eventually([&] { return calls == losses; }));
-    backend.advance(std::chrono::hours{2});  // as an outage would let the lease expire
+    backend.advance(std::chrono::hours{2});  // the lease expires, as in an outage
     go_on = true;
   }
   ASSERT_TRUE(all_done(1));
@@ -382,8 +382,8 @@ TEST_P(SubscriptionContract, AWorkerHoldsNoMoreBytesThanItMay) {
   enqueue(40, "t", std::string(1'000, 'x'));
   worker.start();
   ASSERT_TRUE(eventually([&] { return calls == 9; }));
-  // Nothing tells that no further claim comes; but a worker that ignored the budget would hold all
-  // of them by now.
+  // No event shows that no further claim follows. But a worker that ignored the budget would hold
+  // all messages by now.
   std::this_thread::sleep_for(milliseconds{300});
   EXPECT_LE(with_status(MessageStatus::in_progress), 8)
       << "two claims of half the budget each, and one message";

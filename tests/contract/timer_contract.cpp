@@ -235,7 +235,7 @@ TEST_P(TimerContract, APlatformThatLeavesThemToOthersFiresNone) {
   const auto timer = worker.timers().schedule({.topic = "t", .due_at = WallTime{}});
   worker.jobs().create_or_update({.name = "each second", .topic = "job", .cron = "* * * * * *"});
   worker.start();
-  // Whoever makes runs of jobs has looked at timers before, if it ever does.
+  // A scheduler that fires timers fires them before it creates runs of jobs.
   EXPECT_TRUE(eventually([&] { return runs > 0; }));
   EXPECT_EQ(worker.timers().get(timer)->status, MessageStatus::ready);
 
@@ -262,7 +262,7 @@ TEST_P(TimerContract, AStartedPlatformFiresThemAndIsWokenByAnEarlierOne) {
   const auto now =
       std::chrono::time_point_cast<WallTime::duration>(std::chrono::system_clock::now());
   worker.timers().schedule({.topic = "t", .payload = "far", .due_at = now + hours{1}});
-  std::this_thread::sleep_for(milliseconds{200});  // it sleeps now
+  std::this_thread::sleep_for(milliseconds{200});  // the scheduler sleeps now
   worker.timers().schedule({.topic = "t", .payload = "near", .due_at = now + milliseconds{500}});
   EXPECT_TRUE(eventually(
       [&] {
@@ -297,7 +297,7 @@ TEST_P(TimerContract, EnqueuedMessagesDoNotMakeTheSchedulerLook) {
   const auto before = looks();
   for (int i = 0; i < burst; ++i) worker.outbox().enqueue({.topic = "t"});
   EXPECT_TRUE(eventually([&] { return handled == burst + 1; }));
-  // Those that the timer, and the listener's first words, may still have caused.
+  // The timer and the start of the listener may still cause some checks.
   EXPECT_LE(looks() - before, 4U);
   worker.timers().schedule({.topic = "t", .delay = milliseconds{0}});
   EXPECT_TRUE(eventually([&] { return handled == burst + 2; })) << "but a timer does";
@@ -326,7 +326,7 @@ TEST_P(TimerContract, ACrowdThatIsDueAtOnceFiresOnceEachWhileOtherMessagesAreHan
 class DelayContract : public BackendTest {
  protected:
   DelayContract() {
-    // PostgreSQL's time is its server's: the clock of this client is off by years.
+    // PostgreSQL uses the clock of its server. The clock of this client differs by years.
     auto options = backend.options();
     options.clock = {std::shared_ptr<void>{}, &backend.clock()};
     platform.emplace(Platform::open(backend.url(), options));

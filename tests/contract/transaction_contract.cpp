@@ -1,4 +1,4 @@
-// Transactions and the values that go through them, on both engines.
+// Transactions, and the values of their statements, on both engines.
 #include <limits>
 #include <thread>
 

@@ -1,4 +1,4 @@
-// Wake-ups: a commit wakes the workers of the queues that it has messages for, and no others.
+// Wake-ups: a commit wakes only the workers of the queues that it has messages for.
 #include <atomic>
 #include <thread>
 
@@ -103,7 +103,7 @@ TEST_P(WakeContract, AnEnqueueIntoTheOutboxDoesNotWakeTheInbox) {
   worker.on_inbox("t", [](const InboxMessage&, HandlerContext&) {});
   worker.start();
   ASSERT_TRUE(eventually([&] { return lines->count("inbox.claimed") > 0; }));
-  std::this_thread::sleep_for(milliseconds{300});  // until the start's looks are over
+  std::this_thread::sleep_for(milliseconds{300});  // until the claims of the start have ended
   const auto before = lines->count("inbox.claimed");
   for (int i = 1; i <= 20; ++i) {
     worker.outbox().enqueue({.topic = "t"});

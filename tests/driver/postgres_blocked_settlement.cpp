@@ -1,4 +1,4 @@
-// A settlement that needs a lock of somebody else holds nobody up.
+// A settlement that waits for a lock of another transaction does not delay other messages.
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
 
@@ -52,7 +52,7 @@ TEST_F(PostgresBlockedSettlement, AJoinThatIsLockedStopsOnlyItsSteps) {
   user.execute("select from " + backend.table("outbox_join") + " for update");
   start_worker();
   ASSERT_TRUE(eventually([&] { return steps == 3; }));
-  // Longer than a lease, which goes on being renewed.
+  // Wait longer than a lease, which is renewed meanwhile.
   const auto lease = "select (extract(epoch from min(locked_until)) * 1000)::bigint from " +
                      backend.table("outbox_messages") + " where topic = 'step'";
   const auto first = backend.number(lease);

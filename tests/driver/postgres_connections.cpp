@@ -1,4 +1,4 @@
-// How many connections a started Platform holds.
+// The number of connections of a started Platform.
 #include <atomic>
 
 #include "support/backend.hpp"
@@ -41,9 +41,9 @@ TEST_F(PostgresConnections, AStartedPlatformHoldsNoMoreThanDocumented) {
     most = std::max(most, open_connections());
     return handled >= 2 * messages;
   }));
-  // max_connections for callers and handlers; fetchers, renewals and housekeeping of two queues;
-  // two notifiers, the scheduler, joins, the heartbeat, the starts of job runs; the listener. See
-  // docs/operations.md.
+  // The sum is: max_connections for callers and handlers; fetchers, renewals and housekeeping of
+  // two queues; two notifiers, the scheduler, joins, the heartbeat and the starts of job runs; the
+  // listener. See docs/operations.md.
   EXPECT_LE(most, 8 + 2 * (2 + 2) + 6 + 1);
   EXPECT_GT(most, 6) << "nothing was going on: the test proves nothing";
   platform.stop();
@@ -61,7 +61,7 @@ TEST_F(PostgresConnections, DatabasesShareTheConnectionsOfABudget) {
   first->read(look);
   first->read(look, {.service = true});
   second->read(look);
-  third->read(look);  // an idle connection of another database was closed for it
+  third->read(look);  // closes an idle connection of another database
   const auto held = first->begin();
   const auto also_held = second->begin();
   EXPECT_NO_THROW(third->read(look, {.service = true}));
@@ -72,7 +72,7 @@ TEST_F(PostgresConnections, DatabasesShareTheConnectionsOfABudget) {
     EXPECT_EQ(error.kind(), ErrorKind::transient);
     EXPECT_THAT(error.what(), ::testing::HasSubstr("all 3 connections of the group are in use"));
   }
-  // The first connection of a database, too, is a service's when a service asks for it.
+  // A service may use a reserved connection as the first connection of a database, too.
   EXPECT_NO_THROW(backend.open_database(options)->read(look, {.service = true}));
 }
 

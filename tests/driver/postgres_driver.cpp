@@ -1,4 +1,4 @@
-// What the PostgreSQL driver does with libpq, against a real server.
+// The PostgreSQL driver with a real server.
 #include <thread>
 
 #include "postgres/connection.hpp"

@@ -1,4 +1,4 @@
-// Fan-outs by SQL alone: the public functions and views of the schema.
+// Fan-outs in plain SQL: the public functions and views of the schema.
 #include "support/backend.hpp"
 #include "support/postgres_session.hpp"
 #include "support/process.hpp"

@@ -1,4 +1,4 @@
-// The rights that `dovetail grants` names are enough, and those of a producer are not more.
+// The rights that `dovetail grants` prints are sufficient, and a producer gets no others.
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
 
@@ -20,7 +20,7 @@ class PostgresGrants : public ::testing::Test {
   void grant(RolePurpose purpose) {
     backend.sql(Platform::grants(backend.url(), role, purpose, backend.options()));
   }
-  /// Everything runs as the role, which cannot log in by itself.
+  /// All statements run as the role, which cannot log in itself.
   [[nodiscard]] std::string url() const { return backend.url() + "?options=-c%20role%3D" + role; }
   [[nodiscard]] Platform open_as_role() const {
     auto options = backend.options();

@@ -1,4 +1,4 @@
-// Callers that share a transaction on PostgreSQL, and connections that break under it.
+// Callers that share a transaction on PostgreSQL, and connections that break during it.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -42,7 +42,7 @@ class PostgresGroupCommit : public ::testing::Test {
                   std::to_string(gate) + ")");
   }
 
-  /// Callers that wait behind two that are under way, and so form a group when gate 1 opens.
+  /// Starts callers that wait for two running transactions. They form a group when gate 1 opens.
   template <class Request>
   std::vector<std::jthread> gather(Platform& platform, const Request& request) {
     std::vector<std::jthread> threads;
@@ -56,7 +56,7 @@ class PostgresGroupCommit : public ::testing::Test {
     }
     return threads;
   }
-  /// No more transactions than callers lead.
+  /// As many connections as leading callers.
   [[nodiscard]] PlatformOptions options() const {
     auto options = backend.options();
     options.max_connections = leaders;
@@ -115,7 +115,7 @@ TEST_F(PostgresGroupCommit, AGroupWhoseCommitIsInDoubtIsStoredOnceAndEachCallerI
 
 TEST_F(PostgresGroupCommit, AGroupWhoseConnectionIsEndedBeforeItsCommitIsStoredOnce) {
   auto platform = Platform::open(backend.url(), options());
-  // The message at gate 2 holds up the group that it is in.
+  // The message at gate 2 delays its group.
   auto threads = gather(platform, [](int i) { return i == 20 ? gated(2, i) : plain(i); });
   open_gate(1);
   await_waiting(1);

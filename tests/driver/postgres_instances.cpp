@@ -1,4 +1,4 @@
-// Instances in PostgreSQL: the public view, and what the look for topics that nobody handles reads.
+// Instances in PostgreSQL: the public view, and the rows that the check for unhandled topics reads.
 #include <algorithm>
 #include <limits>
 
@@ -61,8 +61,8 @@ TEST_F(PostgresInstances, TheLookForUnhandledTopicsReadsOnlyTheFrontOfTheQueue) 
       psql(look + "; insert into " + infra + ".outbox (id, topic, payload) select " + infra +
            ".uuid_v7(), 't', repeat('x', 100) from generate_series(1, 20000); " +
            repeated("explain (analyze, buffers, format json) " + look + "; ", 5));
-  // Other tests change the catalog meanwhile, which is then read anew: the smallest of several
-  // counts is the look's own.
+  // Other tests change the catalog meanwhile, and sessions read it again. The smallest of several
+  // counts is the count of the check itself.
   const std::string key = "\"Shared Hit Blocks\": ";
   int fewest = std::numeric_limits<int>::max();
   for (auto at = plan.find("\"Plan\": {"); at != std::string::npos;

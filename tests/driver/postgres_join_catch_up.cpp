@@ -1,6 +1,6 @@
-// What a join's end and an ack have to leave undone on PostgreSQL is done within a second or so, by
-// a started Platform. All tests have the default wait_poll: the waiting message itself would look a
-// minute later.
+// On PostgreSQL, the end of a join and an ack must leave some work undone. A started Platform does
+// it about a second later. All tests have the default wait_poll: the waiting message itself would
+// check its join a minute later.
 #include <atomic>
 #include <functional>
 
@@ -26,8 +26,8 @@ class RetryWatch final : public LogSink {
 
 class PostgresJoinCatchUp : public ::testing::Test {
  protected:
-  /// A join of one step, which this test has claimed, and a worker whose waiting message has looked
-  /// at it.
+  /// Creates a join with one step, which this test claims, and a worker whose waiting message has
+  /// checked the join.
   void wait_for_a_step() {
     join = joins.start({.expected_steps = 1});
     step = platform.outbox().enqueue({.topic = "t", .joins = {join}});
@@ -121,7 +121,7 @@ TEST_F(PostgresJoinCatchUp, AnAckWithAnOldSnapshotIsCountedSoonAfter) {
   for (const auto* level : {"repeatable read", "serializable"}) {
     continued = 0;
     worker.reset();
-    // The snapshot is older than the join and its step's membership.
+    // The snapshot is older than the join and than the attach of its step.
     step = platform.outbox().enqueue({.topic = "t"});
     claims = claims_of(platform.outbox().claim({.owner = owner, .lease = std::chrono::hours{1}}));
     ASSERT_EQ(claims.size(), 1U);
@@ -190,9 +190,9 @@ TEST_F(PostgresJoinCatchUp, StepsOfALockedJoinAreCountedLater) {
   EXPECT_EQ(joins.get(join)->status, JoinStatus::completed);
 }
 
-// --- answers of runs that were rolled back
+// --- results of attempts that were rolled back
 
-/// Lets the first commit that changed rows of `table` fail as a deadlock's victim would.
+/// Makes the first commit that changed rows of `table` fail with a deadlock.
 class PostgresRetriedAnswers : public PostgresJoinCatchUp {
  protected:
   void fail_first_commit(const std::string& table, const std::string& event) {

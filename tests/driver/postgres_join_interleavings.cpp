@@ -1,6 +1,6 @@
-// Attach and the end of a message at the same time: every order of the two ends in the right count.
-// And the ways of writing it that look right and are not: each is put in place of the real one, and
-// the same tests must notice.
+// Attach and the end of a message at the same time: every order of the two leads to the right
+// count. Also wrong implementations that look right: each one replaces the real one, and the same
+// tests must detect it.
 #include <future>
 #include <thread>
 
@@ -19,7 +19,7 @@ using Session = PostgresSession;
 
 class PostgresJoinInterleavings : public ::testing::TestWithParam<bool> {
  protected:
-  /// One step, claimed and not attached yet, of a join of one.
+  /// Creates a join of one step, and a claimed message that is not attached yet.
   void SetUp() override {
     join = platform.joins().start({.expected_steps = 1}).to_string();
     message = platform.outbox().enqueue({.topic = "t"}).to_string();
@@ -28,7 +28,7 @@ class PostgresJoinInterleavings : public ::testing::TestWithParam<bool> {
   std::string attach() const {
     return "select " + infra + ".outbox_join_attach('" + join + "', '" + message + "')";
   }
-  /// Its ack, or (by the parameter) its failure.
+  /// Ends the message: by its ack or by its failure, depending on the parameter.
   std::string end() const {
     const auto claim =
         "'" + owner.to_string() + "', array['" + message + "'::uuid], array[1::bigint]";
@@ -45,12 +45,12 @@ class PostgresJoinInterleavings : public ::testing::TestWithParam<bool> {
         },
         std::chrono::seconds{2});
   }
-  /// Steps that the join has counted.
+  /// The number of steps that the join has counted.
   std::int64_t counted() const {
     return backend.number("select completed_steps + failed_steps from " + infra + ".outbox_joins");
   }
 
-  // The orders. Each leaves one message that has ended and is attached, whatever the count says.
+  // The orders. After each of them, one message has ended and is attached.
 
   void attach_then_end() {
     Session attaching(backend);
@@ -90,7 +90,7 @@ class PostgresJoinInterleavings : public ::testing::TestWithParam<bool> {
     attached.get();
     attaching.run("commit");
   }
-  /// The attach comes while the end waits for a lock on the message that a third has.
+  /// The attach begins while the end waits for a lock of a third session on the message.
   void attach_while_the_end_waits() {
     Session third(backend);
     Session attaching(backend);
@@ -99,7 +99,7 @@ class PostgresJoinInterleavings : public ::testing::TestWithParam<bool> {
     auto ended = ending.start(end());
     waits_for_a_lock(ending);
     auto attached = attaching.start(attach() + "; commit");
-    waits_for_a_lock(attaching);  // or it is done already: both are fine
+    waits_for_a_lock(attaching);  // or it has already ended: both are correct
     third.run("commit");
     ended.get();
     ending.run("commit");
@@ -166,7 +166,7 @@ TEST_P(PostgresJoinInterleavings, AnEndThatIsRolledBackWasNone) {
 }
 
 TEST_P(PostgresJoinInterleavings, AReplayDuringAnAttachIsNoticed) {
-  if (!GetParam()) {  // only what failed is replayed
+  if (!GetParam()) {  // only a failed message can be replayed
     end_then_attach();
     EXPECT_EQ(counted(), 1);
     return;
@@ -185,8 +185,8 @@ TEST_P(PostgresJoinInterleavings, AReplayDuringAnAttachIsNoticed) {
   EXPECT_EQ(counted(), 1);
 }
 
-/// An end whose snapshot is older than the attach cannot see it. Whoever waits for the join finds
-/// it.
+/// An end whose snapshot is older than the attach cannot see the attach. The next check of a
+/// waiting message counts the step.
 TEST_P(PostgresJoinInterleavings, AnEndWithAnOldSnapshotIsCountedByTheNextLook) {
   Session ending(backend);
   ending.run("commit; begin isolation level repeatable read");
@@ -207,8 +207,7 @@ TEST_P(PostgresJoinInterleavings, AnEndWithAnOldSnapshotIsCountedByTheNextLook) 
   EXPECT_EQ(counted(), 1);
 }
 
-/// A message that is attached before it is stored, and whose whole life passes before the attach
-/// commits.
+/// A message that is attached before it is stored, and that ends before the attach commits.
 TEST_P(PostgresJoinInterleavings, AWholeLifeDuringAnAttachIsCountedByTheNextLook) {
   const auto id = MessageId::generate();
   Session attaching(backend);
@@ -226,9 +225,9 @@ TEST_P(PostgresJoinInterleavings, AWholeLifeDuringAnAttachIsCountedByTheNextLook
   EXPECT_EQ(counted(), 1);
 }
 
-// --- the known-wrong ways
+// --- known wrong implementations
 
-/// Attach that does not lock its message: it neither waits for an end under way nor makes one wait.
+/// Attach without a lock on the message: it does not wait for a concurrent end, and vice versa.
 TEST_P(PostgresJoinInterleavings, WrongAttachWithoutALockIsNoticed) {
   backend.sql("create or replace function " + infra +
               ".outbox_join_attach(join_id uuid, message_id uuid) returns boolean language plpgsql "
@@ -242,7 +241,7 @@ TEST_P(PostgresJoinInterleavings, WrongAttachWithoutALockIsNoticed) {
   EXPECT_NE(counted(), 1);
 }
 
-/// Attach that counts nothing, as the specification's letter has it: the join waits for ever.
+/// Attach that counts nothing, as the text of the specification says: the join waits forever.
 TEST_P(PostgresJoinInterleavings, WrongAttachThatDoesNotLookIntoTheArchiveIsNoticed) {
   backend.sql("create or replace function " + infra +
               ".outbox_join_attach(join_id uuid, message_id uuid) returns boolean language plpgsql "
@@ -256,7 +255,7 @@ TEST_P(PostgresJoinInterleavings, WrongAttachThatDoesNotLookIntoTheArchiveIsNoti
   EXPECT_NE(counted(), 1);
 }
 
-/// Ack and count as one statement: its snapshot is older than the lock it had to wait for.
+/// Ack and count in one statement: its snapshot is older than the lock that it waited for.
 TEST_P(PostgresJoinInterleavings, WrongEndInOneStatementIsNoticed) {
   const auto wrong = [&](const std::string& name, const std::string& arguments, int status) {
     return "create or replace function " + infra + "." + name + "(" + arguments +
@@ -310,7 +309,7 @@ TEST_P(PostgresJoinInterleavings, WrongCountOfCallsIsNoticed) {
   EXPECT_NE(counted(), 1);
 }
 
-/// Counters that are read, added to in the caller's head, and written: one of two is lost.
+/// The caller reads the counter, adds one, and writes it: one of two updates is lost.
 TEST_P(PostgresJoinInterleavings, WrongReadAndWriteIsNoticed) {
   backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
   backend.sql(
@@ -340,7 +339,7 @@ TEST_P(PostgresJoinInterleavings, WrongReadAndWriteIsNoticed) {
   EXPECT_NE(counted(), 2);
 }
 
-/// The real one, under the same two reports.
+/// The real implementation with the same two reports.
 TEST_P(PostgresJoinInterleavings, TwoReportsAtTheSameTimeCountTwice) {
   backend.sql("update " + infra + ".outbox_join set expected_steps = 5");
   const auto other =
@@ -392,7 +391,7 @@ TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
     });
   }
   workers.clear();
-  // By our own log: other tests make deadlocks on this server meanwhile.
+  // Use the log of this test: other tests cause deadlocks on this server meanwhile.
   EXPECT_THAT(log->all(), ::testing::Each(::testing::Not(::testing::HasSubstr("kind=deadlock"))));
   EXPECT_EQ(backend.number("select count(*) from " + infra +
                            ".outbox_joins where completed_steps + failed_steps = " +
@@ -400,8 +399,8 @@ TEST_P(PostgresJoinInterleavings, MixedSettlementsOfManyJoinsDoNotDeadlock) {
             6);
 }
 
-/// Whoever takes the locks in another order makes a deadlock; the ack that the server picks is made
-/// again.
+/// A transaction that takes the locks in another order causes a deadlock. If the server ends the
+/// ack, the ack is retried.
 TEST_P(PostgresJoinInterleavings, JOIN_062_AnEndThatADeadlockUndidIsMadeAgain) {
   platform.joins().attach(*JoinId::parse(join), *MessageId::parse(message));
   const std::vector claims{Claim{*MessageId::parse(message), 1}};
@@ -411,7 +410,7 @@ TEST_P(PostgresJoinInterleavings, JOIN_062_AnEndThatADeadlockUndidIsMadeAgain) {
     return GetParam() ? platform.outbox().fail(owner, claims, "broken")
                       : platform.outbox().ack(owner, claims);
   });
-  ASSERT_TRUE(eventually([&] {  // it has the message, and waits for the join
+  ASSERT_TRUE(eventually([&] {  // it has locked the message, and waits for the join
     return backend.number(
                "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and "
                "application_name = "
@@ -423,14 +422,14 @@ TEST_P(PostgresJoinInterleavings, JOIN_062_AnEndThatADeadlockUndidIsMadeAgain) {
   other.run("commit");
   EXPECT_EQ(ended.get(), 1U);
   EXPECT_EQ(counted(), 1);
-  EXPECT_TRUE(eventually([&] {  // statistics come late
+  EXPECT_TRUE(eventually([&] {  // statistics are delayed
     return backend.number(
                "select deadlocks from pg_stat_database where datname = current_database()") >
            before;
   }));
 }
 
-/// A claim never waits: not for an attach, not for a join.
+/// A claim never waits, neither for an attach nor for a join.
 TEST_P(PostgresJoinInterleavings, AClaimWaitsForNobody) {
   const auto expires =
       platform.outbox().enqueue({.topic = "t",
@@ -452,8 +451,8 @@ TEST_P(PostgresJoinInterleavings, AClaimWaitsForNobody) {
   EXPECT_EQ(platform.outbox().find(expires)->status, MessageStatus::failed);
 }
 
-/// Steps that cannot be failed at this moment, because their join is locked, do not stand in the
-/// others' way.
+/// Steps that cannot fail at this moment, because their join is locked, do not block other
+/// messages.
 TEST_P(PostgresJoinInterleavings, ALockedJoinStarvesNobody) {
   std::vector<EnqueueRequest> steps(50, {.topic = "t",
                                          .expires_at = backend.now() + std::chrono::seconds{1},
@@ -468,8 +467,8 @@ TEST_P(PostgresJoinInterleavings, ALockedJoinStarvesNobody) {
   EXPECT_EQ(claimed[0].message.message_id, fresh);
 }
 
-/// A wait whose join is locked by somebody for long looks again later, instead of waiting for the
-/// lock.
+/// If another transaction locks a join for long, its waiting message checks again later instead of
+/// waiting for the lock.
 TEST_P(PostgresJoinInterleavings, AWaitDoesNotWaitForALockForEver) {
   Session holding(backend);
   holding.run("select from " + infra + ".outbox_join for update");

@@ -1,4 +1,4 @@
-// A renewal and an acquire at the moment when a lease ends: never both.
+// A renewal and an acquire at the moment when a lease expires: at most one of them succeeds.
 #include <future>
 
 #include "support/backend.hpp"
@@ -17,7 +17,7 @@ TEST(PostgresLeaseInterleavings, AnAcquireWaitsForARenewalThatIsNotCommitted) {
   renewing.execute("begin");
   renewing.execute("select " + backend.schema() + ".lease_renew('job', 'a', " +
                    std::to_string(lease->token) + ", '1 hour')");
-  backend.advance(std::chrono::seconds{31});  // without the renewal, it has ended
+  backend.advance(std::chrono::seconds{31});  // without the renewal, it has expired
   auto other = std::async(std::launch::async,
                           [&] { return leases.try_acquire("job", "b", std::chrono::seconds{30}); });
   EXPECT_EQ(other.wait_for(std::chrono::milliseconds{300}), std::future_status::timeout);

@@ -1,5 +1,5 @@
-// Servers that are down, frozen, locked or refuse: calls and stop() end in their time, with the
-// reason.
+// Servers that are down, frozen, locked, or refuse connections: calls and stop() end within their
+// time limits, and errors name the reason.
 #include <future>
 
 #include "support/backend.hpp"
@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Steady = std::chrono::steady_clock;
 
-/// Far more than a loaded machine needs, and less than the 58 s that such calls once took.
+/// Much longer than a loaded machine needs, and shorter than the 58 s of an earlier defect.
 constexpr auto soon = 20s;
 
 class PostgresOutage : public ::testing::Test {
@@ -171,7 +171,7 @@ class PostgresStop : public PostgresOutage {
     platform->outbox().enqueue({.topic = "t"});
     begun.get_future().wait();
   }
-  /// Stops with the handler's message still to be settled.
+  /// Stops while the message of the handler is not settled yet.
   void expect_quick_stop() {
     const auto from = Steady::now();
     may_end.set_value();
@@ -224,7 +224,7 @@ TEST_F(PostgresOutage, AStatementThatTheFrozenServerDoesNotCancelIsGivenUp) {
   const auto error =
       failure_of([&] { platform.outbox().reap_expired({.stop = source.get_token()}); });
   EXPECT_TRUE(error.is_in_doubt())
-      << error.what();  // a statement by itself: it took effect, or not
+      << error.what();  // a statement outside a transaction: it may have taken effect
   proxy.thaw();
   EXPECT_NO_THROW(platform.outbox().enqueue({.topic = "t"})) << "on a new connection";
 }

@@ -1,4 +1,4 @@
-// The SQL contract of PostgreSQL, called by plain psql as any language would.
+// The SQL contract of PostgreSQL, called with psql, as from any language.
 #include <algorithm>
 #include <fstream>
 
@@ -44,8 +44,7 @@ TEST_F(PostgresSql, AMessageIsEnqueuedClaimedAndAckedByPlainSql) {
 }
 
 TEST_F(PostgresSql, AnAckWalksNoQueueWhateverTheStatisticsSay) {
-  // One message at the end of a long empty table: so few rows, and so many pages, is what misleads
-  // a planner.
+  // One message at the end of a long empty table: few rows in many pages mislead the planner.
   answer("insert into " + infra + ".outbox (id, topic, payload) select " + infra +
          ".uuid_v7(), 't', repeat('x', 100) from generate_series(1, 5000);");
   answer("delete from " + infra + ".outbox where ready_at < (select max(ready_at) from " + infra +
@@ -202,7 +201,7 @@ TEST_F(PostgresSql, IdsOfTheDatabaseAreVersionSevenAndOrdered) {
   EXPECT_LT(first, answer("select " + infra + ".uuid_v7();"));
 }
 
-// --- the rest of the family
+// --- the other functions
 
 TEST_F(PostgresSql, OBX_112_OBX_120_EveryStepOfAMessagesLifeIsAFunction) {
   const auto owner = "'" + OwnerToken::generate().to_string() + "'::uuid";
@@ -352,7 +351,7 @@ TEST_F(PostgresSql, OBX_123_OBX_124_AUserNeedsTheTablesAndTheFunctionsAndNothing
 }
 
 TEST_F(PostgresSql, OBX_126_EncryptionIsTheConnectionStringsToAskFor) {
-  // The tests' server speaks plain text only: who insists on encryption is refused, and told why.
+  // The server of the tests has no encryption: a client that requires it gets an error.
   try {
     (void)Platform::open(backend.url() + "?sslmode=require&connect_timeout=2", backend.options());
     FAIL() << "sslmode was ignored";
@@ -385,7 +384,7 @@ TEST_F(PostgresSql, AnOpenResumeDoesNotHoldUpClaims) {
 
 // --- plans
 
-// What a claim reads does not depend on how much waits, nor on how much is finished.
+// The rows that a claim reads depend neither on the number of waiting messages nor on history.
 TEST_F(PostgresSql, OBX_119_TheCostOfAClaimDependsNeitherOnTheQueueNorOnHistory) {
   const auto fill = [&](int count) {
     answer("insert into " + infra +
@@ -414,8 +413,8 @@ TEST_F(PostgresSql, OBX_119_TheCostOfAClaimDependsNeitherOnTheQueueNorOnHistory)
   answer("insert into " + infra +
          ".outbox (id, topic, payload, ready_at) select gen_random_uuid(), 't', 'p', now() + "
          "interval '1 day' from generate_series(1, 20000);");
-  // Each call reads the catalog anew, which varies with what other tests create meanwhile. The
-  // 60,000 messages fill more than 1,500 pages.
+  // Each call reads the catalog, whose size varies with the objects of other tests. The 60,000
+  // messages fill more than 1,500 pages.
   (void)pages();
   EXPECT_LE(std::min({pages(), pages(), pages()}), small + 500) << small << " with a short queue";
 }
@@ -432,7 +431,7 @@ TEST_F(PostgresSql, WhenTheNextComesDueIsFoundAtOnceHoweverManyAreDue) {
   EXPECT_LT(std::stol(plan.substr(plan.find(key) + key.size())), 200) << plan;
 }
 
-// Plans are made once per session, when the table may be small: they must do when it has grown.
+// A plan is made once per session, often for a small table. It must also suit a large table.
 TEST_F(PostgresSql, APlanMadeForASmallTableServesALargeOne) {
   const auto owner = "'" + OwnerToken::generate().to_string() + "'::uuid";
   const auto claim =
@@ -485,8 +484,8 @@ TEST_F(PostgresSql, APlanMadeForASmallTableServesALargeOne) {
   EXPECT_EQ(looked_at, 3) << measured;
 }
 
-// An old snapshot does not see that a message is done: enqueued anew, it must not stand in the way
-// of the others.
+// An old snapshot does not see that a message is done. If it enqueues the message again, the
+// message must not block the others.
 TEST_F(PostgresSql, AMessageEnqueuedTwiceUnderAnOldSnapshotIsSettledLikeAnyOther) {
   auto& outbox = platform.outbox();
   const auto owner = OwnerToken::generate();
@@ -512,7 +511,7 @@ TEST_F(PostgresSql, AMessageEnqueuedTwiceUnderAnOldSnapshotIsSettledLikeAnyOther
   EXPECT_EQ(outbox.counts().done, 2);
 }
 
-// A claim with misled statistics and forbidden plans still leases what it returns and not one more.
+// With wrong statistics and disabled plans, a claim still leases exactly the messages it returns.
 TEST_F(PostgresSql, OBX_017_OBX_026_NoPlanMakesAClaimExceedItsBatch) {
   platform.outbox().enqueue_many(std::vector<EnqueueRequest>(500, {.topic = "t"}));
   const std::vector<std::string> settings{"plan_cache_mode = force_generic_plan",
@@ -526,7 +525,7 @@ TEST_F(PostgresSql, OBX_017_OBX_026_NoPlanMakesAClaimExceedItsBatch) {
                                           "enable_material = off",
                                           "enable_memoize = off",
                                           "default_statistics_target = 1"};
-  // Statistics of a table that was empty once: the planner believes in one row.
+  // Statistics of an empty table: the planner expects one row.
   backend.sql("update pg_class set reltuples = 1, relpages = 1 where oid = '" + infra +
               ".outbox'::regclass");
   int expected = 0;

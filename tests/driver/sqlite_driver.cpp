@@ -1,5 +1,4 @@
-// What the SQLite driver does: the single writer, group commit, checkpoints, several processes on
-// one file.
+// The SQLite driver: the single writer, group commit, checkpoints, several processes on one file.
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -36,8 +35,8 @@ class SqliteDriver : public ::testing::Test {
     });
     return writer;
   }
-  /// Many at once, each in a submission of its own; half of them are refused, and take nobody else
-  /// along.
+  /// Writes many keys at the same time, each in its own submission. Half of them are refused, and
+  /// do not affect the others.
   void write_every_key_twice(const std::function<void(Connection&, int)>& write) const {
     auto writer = open_writer();
     std::atomic<int> failures{0};
@@ -100,14 +99,14 @@ TEST_F(SqliteDriver, CallersThatWaitTogetherShareCommits) {
   EXPECT_EQ(number("select count(*) from t"), 800);
   EXPECT_LT(
       commits,
-      800);  // far fewer on a disk; a file system in memory leaves little time to wait together
+      800);  // far fewer on a disk; a file system in memory leaves little time to form large groups
 }
 
 TEST_F(SqliteDriver, AFailingSubmissionDoesNotTouchItsNeighbours) {
   write_every_key_twice([](Connection& connection, int id) { insert(connection, id); });
 }
 
-/// Rows that wait for others.
+/// Rows that wait for other rows of their transaction.
 struct GatheredRows final : Connection::Gathered {
   void write(Connection& connection) override {
     for (const int id : std::exchange(ids, {})) {

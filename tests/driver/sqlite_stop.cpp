@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A lock that would end long after the test: it lets go only if the test waits for it in vain.
+/// A lock that is held longer than the test should run. It is released if the test waits for it.
 class LongLock {
  public:
   LongLock(const std::function<void()>& take, std::function<void()> let_go)
@@ -63,21 +63,21 @@ class SqliteStop : public ::testing::Test {
     platform->outbox().enqueue({.topic = "t"});
     begun.get_future().wait();
   }
-  /// As another process that commits with Dovetail would hold it.
+  /// The lock of another process that commits with Dovetail.
   std::unique_ptr<LongLock> lock_of_another_process() {
     auto side = std::make_shared<sqlite::FileLock>(path + "-lock");
     return std::make_unique<LongLock>(
         [&] { EXPECT_TRUE(side->try_lock_for(10s, [] { return false; })); },
         [side] { side->unlock(); });
   }
-  /// As the sqlite3 shell would hold it.
+  /// The lock of the sqlite3 shell.
   std::unique_ptr<LongLock> lock_of_another_program() {
     std::shared_ptr<sqlite::Connection> other =
         sqlite::Connection::open(path, sqlite::Connection::Mode::read_write, 10s);
     return std::make_unique<LongLock>([&] { other->script("begin", "begin immediate"); },
                                       [other] { other->script("rollback", "rollback"); });
   }
-  /// Stops with the handler's message still to be settled.
+  /// Stops while the message of the handler is not settled yet.
   void expect_stop_before(const LongLock& lock) {
     may_end.set_value();
     platform->stop(100ms);

@@ -1,4 +1,4 @@
-// What is gathered on its way to a write-ahead log is there when anybody looks.
+// Frames that the VFS collects for the write-ahead log are visible to every reader of the log.
 #include "sqlite/wal_vfs.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using testing::FullDisk;
 using testing::TemporaryDirectory;
 
-/// A connection without any of the driver's settings.
+/// A connection without the settings of the driver.
 class Plain {
  public:
   Plain(const std::string& path, const char* vfs) {
@@ -74,7 +74,7 @@ TEST_F(SqliteWalVfs, WhatWasRolledBackDoesNotReachTheFileAfterOthersHaveWritten)
       Writer::Hold hold(writer);
       hold.connection().script("test",
                                "pragma cache_size = 10; update t set fill = randomblob(1000)");
-    }  // rolled back, after more than the cache holds
+    }  // rolls back more pages than the cache holds
     other.run("insert into other select randomblob(3000) from t");
     write("update t set fill = fill where id = 1");
     ASSERT_EQ(other.answer("select count(*) from t where fill = zeroblob(1000)"), "500");

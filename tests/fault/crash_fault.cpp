@@ -1,4 +1,4 @@
-// Crashes: what was acknowledged is there, whatever happened to the process or the server.
+// Crashes: an acknowledged message survives every crash of the process or of the server.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ class CrashFault : public BackendTest {
   }
   PlatformOptions child_options() const {
     PlatformOptions options{.schema = backend.schema(), .log_sink = null_log_sink()};
-    options.outbox.max_attempts = 1'000;  // deaths of its workers are not the message's fault here
+    options.outbox.max_attempts = 1'000;  // killed workers must not make a message a dead letter
     return options;
   }
   std::mt19937 random{20261115};
@@ -58,7 +58,7 @@ TEST_P(CrashFault, AnAcknowledgedEnqueueSurvivesTheDeathOfItsProcess) {
         });
       }
     });
-    // Killed while it works, however long it took to start.
+    // The child is killed while it works, independent of its start time.
     const auto enough = acknowledged.size() + 5;
     for (int waited = 0; acknowledged.size() < enough && waited < 5'000; ++waited) {
       ::usleep(1'000);
@@ -72,7 +72,7 @@ TEST_P(CrashFault, AnAcknowledgedEnqueueSurvivesTheDeathOfItsProcess) {
   EXPECT_GT(acknowledged.size(), 100U);
   const auto stored = all_with_status(0);
   EXPECT_TRUE(std::ranges::includes(stored, acknowledged)) << "an acknowledged message is lost";
-  // Each kill may leave the four calls that were under way: stored, and not yet acknowledged.
+  // Each kill may interrupt four calls whose messages are stored and not yet acknowledged.
   EXPECT_LE(stored.size() - acknowledged.size(), 25U * 4U);
   expect_sound_file();
 }
@@ -116,7 +116,7 @@ TEST_P(CrashFault, KilledWorkersNeverLoseAMessageAndNoClaimIsAckedTwice) {
   expect_sound_file();
 }
 
-// --- PostgreSQL alone
+// --- PostgreSQL only
 
 TEST(PostgresFault, EnqueuesGoOnWhileConnectionsAreTerminated) {
   Backend backend(BackendKind::postgres);

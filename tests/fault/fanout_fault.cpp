@@ -29,7 +29,7 @@ class FanoutFault : public BackendTest {
   [[nodiscard]] std::string table() const {
     return backend.is_postgres() ? backend.schema() + ".effects" : "effects";
   }
-  /// A child that works until it is killed.
+  /// A child process that works until it is killed.
   ChildProcess worker(const std::function<void(Platform&)>& prepare) const {
     return ChildProcess([&] {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -76,13 +76,13 @@ TEST_P(FanoutFault, ARoundWhoseCoordinatorIsKilledIsFinishedByAnother) {
             count);
 }
 
-/// Processes that stand still. On SQLite they may hold the write lock: nobody can take over.
+/// Stopped processes. On SQLite they may hold the write lock, and no process can take over.
 class StoppedFanoutFault : public FanoutFault {};
 INSTANTIATE_TEST_SUITE_P(Engines, StoppedFanoutFault, ::testing::Values(BackendKind::postgres),
                          backend_name);
 
-/// A coordinator that stands still for longer than its lease, in the middle of its round. Another
-/// one takes over. Then the first one goes on.
+/// A coordinator is stopped for longer than its lease, in the middle of its round. Another one
+/// takes over. Then the first one continues.
 TEST_P(StoppedFanoutFault, ACoordinatorBeyondItsLeaseEnqueuesNothingTwice) {
   constexpr int count = 20'000;
   Platform::migrate(backend.url(), options());

@@ -1,8 +1,8 @@
-// Groups of databases under fire: processes that are killed between the two commits of a forward,
-// databases that hang, and many files.
+// Faults of groups: processes that are killed between the two commits of a forward, databases that
+// hang, and many files.
 //
-// DOVETAIL_FORWARD_KILLS says how many processes are killed, DOVETAIL_GROUP_FILES how many files
-// there are; a few by default.
+// DOVETAIL_FORWARD_KILLS is the number of killed processes, DOVETAIL_GROUP_FILES the number of
+// files. The defaults are small.
 #include <signal.h>
 #include <unistd.h>
 
@@ -55,7 +55,7 @@ class GroupFault : public GroupTest {
   [[nodiscard]] std::string effects() const {
     return second.is_postgres() ? second.schema() + ".effects" : "effects";
   }
-  /// Forwards from the first database to the second, where each message has an effect.
+  /// Forwards messages from the first database to the second, where each message has one effect.
   void run(PlatformGroup& group) const {
     group.add("a", backend.url(), backend.schema());
     group.add("b", second.url(), second.schema());
@@ -101,7 +101,7 @@ TEST_P(GroupFault, AForwardHasOneEffectThoughProcessesAreKilledBetweenItsCommits
   EXPECT_LE(sent, messages);
 }
 
-/// A database of either engine that hangs when the test says so.
+/// A database of either engine. The test decides when it hangs.
 class Hanging {
  public:
   explicit Hanging(const Backend& backend) : backend_(backend) {
@@ -170,7 +170,7 @@ TEST_P(GroupFault, AStopDoesNotWaitForADatabaseThatHangs) {
   hanging.hang();
   const auto start = std::chrono::steady_clock::now();
   EXPECT_TRUE(group.stop(seconds{1}));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{60});  // not for ever
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds{60});  // not forever
   hanging.go_on();
 }
 
@@ -197,8 +197,9 @@ TEST_P(GroupFault, ARemovedDatabaseThatHangsLeaves) {
   hanging.go_on();
 }
 
-/// Many databases on one server that does not answer, and two that do. The budget is smaller than
-/// the number of databases that hang. All time limits of calls are longer than the test.
+/// Many databases on one server that does not answer, and two databases that work. The connection
+/// budget is smaller than the number of databases that hang. All time limits of calls are longer
+/// than the test.
 class GroupOfAFrozenServer : public GroupFault {
  protected:
   static constexpr int frozen_databases = 20;
@@ -221,7 +222,7 @@ class GroupOfAFrozenServer : public GroupFault {
     group.add("b", second.url(), second.schema());
     group.add("c", third.url(), third.schema());
   }
-  /// Messages of this process, and of another one, which are found by looks.
+  /// Messages of this process, and of another process, which the checks of the group find.
   void expect_healthy(PlatformGroup& group) {
     auto other = Platform::open(second.url(), {.schema = second.schema()});
     const auto before = calls.count();
@@ -281,7 +282,7 @@ TEST_P(GroupOfAFrozenServer, DatabasesThatWorkWhenItFreezesDoNotTakeTheConnectio
   EXPECT_TRUE(group.stop(seconds{1})) << "no handler is under way";
 }
 
-/// Only PostgreSQL tells that a migration waits.
+/// Only PostgreSQL shows that a migration waits.
 class GroupMigrationFault : public GroupFault {
  protected:
   [[nodiscard]] static std::string lock_of(const Backend& database) {

@@ -1,8 +1,7 @@
-// The inbox under fire: sixteen threads deliver messages of which a third are duplicates, while
-// connections are cut inside COMMIT and processes are killed. Whatever way a message takes, it has
-// exactly one effect.
+// Faults of the inbox: sixteen threads deliver messages, a third of them duplicates, while
+// connections are cut inside COMMIT and processes are killed. Each message has exactly one effect.
 //
-// DOVETAIL_CHAOS_MESSAGES says how many messages; a few by default.
+// DOVETAIL_CHAOS_MESSAGES is the number of messages. The default is small.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -53,7 +52,7 @@ class InboxFault : public BackendTest {
   void effect(Transaction& transaction, const std::string& id) const {
     transaction.execute("insert into " + table() + " (message) values ($1)", id);
   }
-  /// Each message is 30 % likely to be followed by one that came before.
+  /// With a probability of 30 %, a message is followed by a duplicate of an earlier one.
   static std::vector<int> deliveries(int messages, unsigned seed) {
     std::mt19937 dice(seed);
     std::vector<int> order;
@@ -63,8 +62,7 @@ class InboxFault : public BackendTest {
     }
     return order;
   }
-  /// Delivers one message in the way that is its own; answers false when it must be delivered
-  /// again.
+  /// Delivers one message; its number decides how. Returns false when it must be delivered again.
   bool deliver(Platform& platform, int number) const {
     const auto id = std::to_string(number);
     auto& inbox = platform.inbox();
@@ -86,7 +84,7 @@ class InboxFault : public BackendTest {
       transaction.commit();
       return true;
     } catch (const Error&) {
-      return false;  // of the world: like a broker, we deliver it again
+      return false;  // a failure of the environment: like a broker, deliver it again
     }
   }
   void handle(Platform& platform) const {
@@ -97,7 +95,7 @@ class InboxFault : public BackendTest {
                       {.backoff = [](int) { return milliseconds{10}; }});
     platform.start();
   }
-  /// All messages, from sixteen threads, each again until it has arrived.
+  /// Delivers all messages from sixteen threads, and repeats each one until it is accepted.
   void deliver_all(Platform& platform, int messages, unsigned seed) const {
     const auto order = deliveries(messages, seed);
     std::atomic<std::size_t> next{0};
@@ -171,7 +169,7 @@ TEST_P(InboxFault, AMessageThatKillsItsProcessIsDeadAfterItsLastAttempt) {
     return victim.wait();
   };
   for (int attempt = 0; attempt < 3; ++attempt) {
-    // A call that finds the try of a process that has died waits for the end of its lease.
+    // A call that finds the attempt of a dead process waits until its lease expires.
     EXPECT_EQ(child([&](Inbox& inbox) { (void)inbox.process("s", "in process", die); }), -SIGKILL);
     EXPECT_EQ(child([&](Inbox& inbox) {
                 EXPECT_TRUE(eventually([&] { return inbox.try_begin("s", "begun").started(); }));
@@ -189,7 +187,7 @@ TEST_P(InboxFault, AMessageThatKillsItsProcessIsDeadAfterItsLastAttempt) {
   EXPECT_EQ(inbox.find("s", "begun")->attempts, 3);
 }
 
-// --- PostgreSQL alone: an embedded engine has no connection to cut
+// --- PostgreSQL only: an embedded engine has no connection to cut
 
 class PostgresInboxFault : public InboxFault {};
 INSTANTIATE_TEST_SUITE_P(Engines, PostgresInboxFault, ::testing::Values(BackendKind::postgres),

@@ -1,9 +1,9 @@
-// Joins under fire: steps are attached before, while and after they end, and handled by processes
-// that are killed and start over; some fail, some are tried again, some outlive their lease, some
-// are reported twice, some joins are cancelled. In the end every counter is the truth, every join
-// has ended, and each has exactly the continuation it should have.
+// Faults of joins: steps are attached before, while and after they end. They are handled by
+// processes that are killed and restarted. Some steps fail, some are retried, some outlive their
+// lease, some are reported twice, and some joins are cancelled. In the end every counter is
+// correct, every join has ended, and each has exactly one continuation, the right one.
 //
-// DOVETAIL_CHAOS_JOINS says how many joins; a few by default.
+// DOVETAIL_CHAOS_JOINS is the number of joins. The default is small.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -67,13 +67,14 @@ class JoinFault : public BackendTest {
     return options;
   }
 
-  /// A worker as a process: most steps are done, the others are what a bad day brings. `calm`: none
-  /// outlives its lease.
+  /// The worker of a process. It completes most steps, and the others fail in different ways.
+  /// `calm`: no handler outlives its lease.
   void work(Platform& platform, bool calm) const {
     platform.on(
         "step",
         [calm](const Message& message, HandlerContext& context) {
-          // Decided by the message and its attempt, so that a later try has a chance.
+          // The outcome depends on the message and its attempt, so that a later attempt may
+          // succeed.
           std::mt19937 dice(static_cast<unsigned>(std::hash<Uuid>{}(message.message_id.uuid()) +
                                                   static_cast<std::size_t>(message.attempts)));
           const auto roll = dice() % 100;
@@ -108,8 +109,8 @@ DOVETAIL_CONTRACT(JoinFault);
 TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
   const int total = wanted_joins();
   Platform::migrate(backend.url(), options());
-  // Workers that are killed again and again, from the beginning: the doing of another process, so
-  // that this one has no threads when it forks.
+  // Workers are killed repeatedly from the beginning. Another process does it, so that this process
+  // has no threads when it forks.
   const SharedCounter kills;
   ChildProcess killer([&] {
     std::mt19937 dice(4711);
@@ -128,7 +129,7 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
   });
   auto platform = Platform::open(backend.url(), options());
   std::vector<Plan> plans;
-  std::vector<std::pair<JoinId, MessageId>> late;  // to be attached by and by
+  std::vector<std::pair<JoinId, MessageId>> late;  // to be attached later
   std::set<MessageId> reported;
 
   for (int i = 0; i < total; ++i) {
@@ -161,7 +162,7 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
       if (!waits_first) platform.joins().enqueue_wait(plan.join, continuation);
     }
     plans.push_back(std::move(plan));
-    // Reports that nobody asked for, and cancels.
+    // Unexpected reports, and cancels.
     if (random() % 4 == 0) {
       const auto& victim = plans[random() % plans.size()];
       const auto step = victim.steps[random() % victim.steps.size()];
@@ -182,14 +183,14 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
       victim.cancelled = platform.joins().cancel(victim.join) || victim.cancelled;
     }
   }
-  // The late ones: many of their messages have ended by now. Some twice.
+  // Attach the late steps. Many of their messages have ended by now. Some are attached twice.
   std::shuffle(late.begin(), late.end(), random);
   for (const auto& [join, message] : late) {
     platform.joins().attach(join, message);
     if (random() % 10 == 0) platform.joins().attach(join, message);
   }
 
-  // One who is left alone, to the end.
+  // One worker that is not killed handles the rest.
   auto last = Platform::open(backend.url(), options());
   work(last, true);
   const auto unfinished = [&] {
@@ -229,7 +230,7 @@ TEST_P(JoinFault, JOIN_060_CountersAreTheTruthWhateverHappens) {
     EXPECT_EQ(join->status, join->failed_steps > 0 ? JoinStatus::failed : JoinStatus::completed)
         << id;
   }
-  // Each member says what its message says, unless somebody had reported otherwise.
+  // The status of each member equals that of its message, unless a report was different.
   for (const auto& plan : plans) {
     for (const auto& member : platform.joins().members(plan.join)) {
       if (reported.contains(member.message)) continue;

@@ -1,7 +1,8 @@
-// Contenders for one lease, killed and stopped at random: by the database's clock it never has two
-// holders, tokens grow, and nobody believes to hold what is another's.
+// Contenders for one lease are killed and stopped at random. By the clock of the database the lease
+// never has two holders, tokens increase, and no contender believes that it holds the lease of
+// another.
 //
-// DOVETAIL_LEASE_ROUNDS says how many grants; a few by default.
+// DOVETAIL_LEASE_ROUNDS is the number of grants. The default is small.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -28,13 +29,13 @@ int wanted_grants() {
   return text != nullptr ? std::max(1, std::atoi(text)) : 20;
 }
 
-/// What a contender says, through a pipe that survives it. The monotonic clock is one for all
-/// processes of a machine.
+/// A report of a contender. It is in a pipe, which survives the contender. All processes of a
+/// machine have the same monotonic clock.
 struct Word {
   enum class Kind : std::int64_t { granted, holds } kind;
   std::int64_t token;
-  std::int64_t at;  // of the monotonic clock: granted: when the answer had come; holds: just before
-                    // it looked
+  std::int64_t at;  // by the monotonic clock. granted: after the answer; holds: just before the
+                    // check
 };
 
 class LeaseFault : public BackendTest {
@@ -75,7 +76,7 @@ class LeaseFault : public BackendTest {
     return static_cast<std::size_t>(std::ranges::count_if(
         words, [](const Word& word) { return word.kind == Word::Kind::granted; }));
   }
-  /// Everything that ever became of the lease, by the database's own clock.
+  /// Records every change of the lease, with the time of the database.
   void keep_history() {
     if (backend.is_postgres()) {
       backend.sql("create table " + backend.table("history") +
@@ -154,7 +155,7 @@ TEST_P(LeaseFault, KilledAndStoppedContendersNeverShareALease) {
   listen();
   EXPECT_GE(grants(), wanted) << "the lease got stuck";
 
-  // By the database: a grant follows the release of the one before, or its end.
+  // In the database, each grant follows the release or the expiry of the previous one.
   std::int64_t token = 0;
   std::optional<std::int64_t> until;
   for (const auto& row : backend.sql("select token, coalesce(until_us, 0), at_us from " +
@@ -171,7 +172,7 @@ TEST_P(LeaseFault, KilledAndStoppedContendersNeverShareALease) {
   }
   EXPECT_GT(token, 0);
 
-  // By themselves: nobody believes to hold it once another has been granted it.
+  // No contender believes that it holds the lease after another contender has acquired it.
   std::map<std::int64_t, std::int64_t> granted_at;
   for (const auto& word : words) {
     if (word.kind == Word::Kind::granted) granted_at[word.token] = word.at;

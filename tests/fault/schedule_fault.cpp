@@ -1,7 +1,7 @@
-// Schedulers that are killed again and again: every time of every job has exactly one run, and
+// Schedulers are killed repeatedly: every scheduled time of every job has exactly one run, and
 // every timer fires exactly once.
 //
-// DOVETAIL_SCHEDULER_KILLS says how often; a few times by default.
+// DOVETAIL_SCHEDULER_KILLS is the number of kills. The default is small.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -52,9 +52,9 @@ DOVETAIL_CONTRACT(ScheduleFault);
 TEST_P(ScheduleFault, NoRunIsMissedOrDoneTwiceThoughSchedulersAreKilled) {
   Platform::migrate(backend.url(), options());
   backend.sql("create table " + table() +
-              " (message text)");  // without a key: a second effect would be seen
+              " (message text)");  // without a key: a second effect is visible
   const int kills = wanted_kills();
-  // Two that live and one that does not, each a process, and started before this one has threads.
+  // Two schedulers that live and one that is killed. They are started before threads exist here.
   const auto scheduler = [&] {
     return ChildProcess([&] {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,4 +1,4 @@
-// Bad days of streams. After each, every effect is there once, and in order.
+// Faults of streams. After each of them, every effect exists once and in order.
 #include <signal.h>
 
 #include <list>
@@ -32,7 +32,7 @@ class StreamFault : public BackendTest {
     return options;
   }
   Platform open() const { return Platform::open(backend.url(), options()); }
-  /// The place of an effect is the order in which it was written.
+  /// The column `place` shows the order in which effects were written.
   void prepare() {
     Platform::migrate(backend.url(), options());
     const std::string place = backend.is_postgres() ? "bigserial" : "integer primary key";
@@ -66,7 +66,7 @@ class StreamFault : public BackendTest {
     });
   }
   std::int64_t done() const { return backend.number("select count(*) from " + effects()); }
-  /// Streams with an effect that is missing, doubled, or out of order.
+  /// Streams with an effect that is missing, duplicated or out of order.
   std::vector<std::string> wrong_streams(int last) const {
     std::map<std::string, std::vector<std::int64_t>> numbers;
     for (const auto& row :

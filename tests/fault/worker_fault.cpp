@@ -1,5 +1,5 @@
-// Bad days of workers. After each, a ledger: what was enqueued has been handled and acked, its
-// effects are there exactly once, and nothing is stuck.
+// Faults of workers. After each of them, every message has been handled and acked, its effects
+// exist exactly once, and no message is stuck.
 #include <signal.h>
 
 #include <list>
@@ -28,7 +28,7 @@ bool eventually(const std::function<bool()>& condition, seconds patience = secon
   return true;
 }
 
-/// Workers in real time on a database of their own.
+/// Workers in real time on a separate database.
 class WorkerFault : public BackendTest {
  protected:
   PlatformOptions options(milliseconds lease = milliseconds{400}) const {
@@ -48,7 +48,7 @@ class WorkerFault : public BackendTest {
     Platform::migrate(backend.url(), options());
     backend.sql("create table " + backend.table("effects") + " (message text)");
   }
-  /// A handler whose effect happens exactly once, or it is not exactly once.
+  /// A handler that writes its effect through ctx.transaction().
   HandlerFunction writes_effect() const {
     return [table = backend.table("effects")](const Message& message, HandlerContext& context) {
       context.transaction().execute("insert into " + table + " (message) values ($1)",
@@ -65,7 +65,7 @@ class WorkerFault : public BackendTest {
     return backend.number("select count(*) from " + backend.table("outbox_messages") +
                           " where status = " + std::to_string(status));
   }
-  /// The ledger's last line: `count` messages are done, and each has had its effect once.
+  /// Expects that `count` messages are done, and that each has had its effect once.
   void expect_exactly_once(int count) const {
     EXPECT_EQ(with_status(2), count) << "lost or stuck";
     EXPECT_EQ(backend.number("select count(*) from " + backend.table("effects")), count)
@@ -229,14 +229,14 @@ TEST_P(WorkerFault, APoisonMessageDoesNotTakeItsBatchAlong) {
     auto requests = numbered(30);
     requests.insert(requests.begin() + 10, {.topic = "crash"});
     platform.outbox().enqueue_many(requests);
-    // All of them have been claimed together before, by a worker that died of it.
+    // A worker has claimed all of them together, and died.
     ASSERT_THAT(
         platform.outbox().claim({.owner = OwnerToken::generate(), .lease = milliseconds{1}}),
         SizeIs(31));
   }
   int crashes = 0;
   for (int round = 0; round < 60 && (with_status(2) < 30 || with_status(3) < 1); ++round) {
-    // The leases have all ended when the next worker comes, so that it could claim them together
+    // All leases have expired when the next worker starts, so that it could claim them together
     // again.
     std::this_thread::sleep_for(milliseconds{250});
     ChildProcess worker([&] {
@@ -278,7 +278,7 @@ TEST_P(WorkerFault, TwoThousandPoisonMessagesDoNotHoldUpTheHealthyOnes) {
   EXPECT_EQ(platform.outbox().replay(DeadLetterFilter{.topic = "throws"}), 1'000U);
 }
 
-// --- PostgreSQL alone
+// --- PostgreSQL only
 
 class PostgresWorkerFault : public WorkerFault {};
 INSTANTIATE_TEST_SUITE_P(Engines, PostgresWorkerFault, ::testing::Values(BackendKind::postgres),
@@ -405,7 +405,7 @@ TEST(PostgresRestartFault, WorkersComeBackAfterTheServerWasRestarted) {
       messages);
 }
 
-// --- SQLite alone
+// --- SQLite only
 
 class SqliteWorkerFault : public WorkerFault {};
 INSTANTIATE_TEST_SUITE_P(Engines, SqliteWorkerFault, ::testing::Values(BackendKind::sqlite),

@@ -1,5 +1,5 @@
-// What users see and scripts rely on, word for word. DOVETAIL_UPDATE_GOLDEN=1 writes the files
-// anew.
+// The texts that users see and scripts rely on, word for word. DOVETAIL_UPDATE_GOLDEN=1 writes the
+// files again.
 #include "golden/golden_file.hpp"
 #include "postgres/migration_store.hpp"
 #include "sqlite/migration_store.hpp"
@@ -84,7 +84,7 @@ TEST(Golden, HelpOfEveryCommand) {
   expect_golden("help.txt", help);
 }
 
-// A migration that was published never changes: a line of this file is only ever added.
+// A published migration never changes: lines of this file are only added.
 TEST(Golden, MigrationsAreAppendOnly) {
   std::string list;
   const auto add = [&](const std::string& engine, std::span<const storage::Migration> migrations) {

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
-/// Calls the command on an SQLite file, and writes down the form of the answers.
+/// Calls the command on an SQLite file, and records the structure of the output.
 class JsonForms {
  public:
   ordered_json ask(Words words) {

@@ -31,7 +31,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-/// The names that an argument stands for: `event("acked")`, `queue + ".look"`, `"join.started"`.
+/// The names that an argument means: `event("acked")`, `queue + ".look"`, `"join.started"`.
 Names names_in(const std::string& argument, bool is_suffix) {
   Names names;
   for (const auto& literal : literals_in(argument)) {
@@ -46,7 +46,7 @@ Names names_in(const std::string& argument, bool is_suffix) {
   return names;
 }
 
-/// The suffixes that stand in the body of a function, beside the names of fields.
+/// The suffixes in the body of a function, without the names of fields.
 Names suffixes_in_body(const FoundCall& call) {
   const auto fields = fields_in(call.enclosing_body);
   Names names;
@@ -56,8 +56,8 @@ Names suffixes_in_body(const FoundCall& call) {
   return names;
 }
 
-/// Of a helper whose parameter is the name: the names that its callers give it, or that stand in
-/// their bodies. Without a caller that names any: the names that stand in the helper itself.
+/// The names of a helper whose parameter is the name: the arguments of its callers, or the names in
+/// their bodies. If no caller has a name, the names in the helper itself.
 Names names_given_to(const FoundCall& inner, const std::string& argument,
                      const std::vector<FoundCall>& calls) {
   const bool is_suffix = argument.find("event(") != std::string::npos;
@@ -136,7 +136,7 @@ Names documented(const std::string& section) {
   return names;
 }
 
-/// The page lists the names of all queues under the outbox's, and says so.
+/// The page lists the names of all queues under those of the outbox, and says so.
 void expect_documented(const std::string& section, const Names& names) {
   Names expected;
   for (const auto& name : names) {

@@ -8,7 +8,7 @@
 namespace dovetail::testing {
 namespace {
 
-/// Blanks comments, so that positions stay.
+/// Replaces comments with blanks, so that positions do not change.
 std::string without_comments(std::string text) {
   bool quoted = false;
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
@@ -23,7 +23,7 @@ std::string without_comments(std::string text) {
 
 struct Arguments {
   std::vector<std::string> texts{1};
-  std::size_t end = 0;  ///< Behind the closing parenthesis.
+  std::size_t end = 0;  ///< The position after the closing parenthesis.
 };
 
 /// The arguments of the call whose parenthesis opens at `open`.

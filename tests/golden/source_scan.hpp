@@ -1,4 +1,4 @@
-// Finds calls in the library's sources, well enough to list what it logs and measures.
+// Finds calls in the sources of the library, to list its log events and metrics.
 #pragma once
 
 #include <set>
@@ -12,11 +12,11 @@ struct FoundCall {
   std::string object{};    ///< `log_`; empty when there is none.
   std::string function{};  ///< `write`
   std::vector<std::string> arguments{};
-  std::string enclosing{};       ///< The name of the function whose definition it is in.
+  std::string enclosing{};       ///< The name of the function that contains the call.
   std::string enclosing_body{};  ///< The text of that definition.
 };
 
-/// All calls in src, but for those of the command and of src/json.
+/// All calls in src, except those of the command and of src/json.
 [[nodiscard]] const std::vector<FoundCall>& calls_in_library();
 
 /// The literals of a text that may be names or parts of names: `"join.started"`, `"acked"`.

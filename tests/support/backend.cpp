@@ -62,7 +62,7 @@ Value sqlite_value(sqlite3_stmt* statement, int column) {
   return std::string(text, text + sqlite3_column_bytes(statement, column));
 }
 
-/// Text results; integers become integers, so that both engines answer alike.
+/// Converts a text result. Integers become integers, so that both engines return the same values.
 Value postgres_value(const PGresult* result, int row, int column) {
   if (PQgetisnull(result, row, column) != 0) return nullptr;
   const std::string text = PQgetvalue(result, row, column);

@@ -1,8 +1,8 @@
-// A fresh database of either engine for one test, with a time that the test moves.
+// A new database of one of the engines for one test. The test controls its time.
 //
-// PostgreSQL: a schema of its own in the cluster that DOVETAIL_TEST_POSTGRES names
-// (tools/pg-cluster run); its clock() function is replaced to shift the time. SQLite: a file in a
-// temporary directory, and a SteppedClock.
+// PostgreSQL: an own schema in the cluster that DOVETAIL_TEST_POSTGRES names (tools/pg-cluster
+// run). Its clock() function is replaced to shift the time. SQLite: a file in a temporary
+// directory, and a SteppedClock.
 #pragma once
 
 #include <libpq-fe.h>
@@ -22,7 +22,7 @@ enum class BackendKind { postgres, sqlite };
 void PrintTo(BackendKind kind,
              std::ostream* out);  // NOLINT(readability-identifier-naming): GoogleTest's name
 
-/// A directory that is removed with the object.
+/// A temporary directory. The destructor deletes it.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -46,10 +46,10 @@ class Backend {
   [[nodiscard]] bool is_postgres() const { return kind_ == BackendKind::postgres; }
   [[nodiscard]] const std::string& url() const { return url_; }
   [[nodiscard]] const std::string& schema() const { return schema_; }
-  /// A table of ours by its name, as SQL of this engine writes it.
+  /// The qualified name of a table of Dovetail in the SQL of this engine.
   [[nodiscard]] std::string table(const std::string& name) const;
 
-  /// Options that lead to this backend: its schema, its clock, deployment on.
+  /// Options to open this backend: its schema, its clock, and deploy_schema.
   [[nodiscard]] PlatformOptions options() const;
   [[nodiscard]] Platform open() const { return Platform::open(url_, options()); }
   [[nodiscard]] std::unique_ptr<storage::Database> open_database(
@@ -59,10 +59,10 @@ class Backend {
   [[nodiscard]] WallTime now() const;
   /// Moves the database's time.
   void advance(std::chrono::milliseconds by);
-  /// Moved by advance(), on both engines. Waits of threads that use it end only then.
+  /// advance() moves it, on both engines. Threads that wait on it wake only then.
   [[nodiscard]] ManualClock& clock() { return *manual_; }
 
-  /// Runs SQL past Dovetail, on a connection of its own.
+  /// Runs SQL on a separate connection, without Dovetail.
   Rows sql(const std::string& text) const;
   [[nodiscard]] std::int64_t number(const std::string& query) const {
     return sql(query).at(0).get<std::int64_t>(0);
@@ -86,7 +86,7 @@ class BackendTest : public ::testing::TestWithParam<BackendKind> {
 
 std::string backend_name(const ::testing::TestParamInfo<BackendKind>& info);
 
-/// The user's own connection, with a transaction open on it, and that transaction lent to Dovetail.
+/// A connection of the user with an open transaction, which Dovetail borrows.
 class UserConnection {
  public:
   explicit UserConnection(const Backend& backend);

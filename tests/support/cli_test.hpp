@@ -1,4 +1,4 @@
-// The base of contracts about the command: calls it on a backend.
+// The base of contracts about the command: it calls the command on a backend.
 #pragma once
 
 #include <unistd.h>
@@ -30,7 +30,7 @@ class CliTest : public BackendTest {
     return run_command(call(arguments), input);
   }
 
-  /// The answer in JSON.
+  /// The output as JSON.
   nlohmann::json ask(Words arguments, const std::string& input = {}) {
     arguments.emplace_back("--json");
     const auto result = dovetail(arguments, input);
@@ -38,7 +38,7 @@ class CliTest : public BackendTest {
     return nlohmann::json::parse(result.out, nullptr, false);
   }
 
-  /// Enqueues a message and answers its id.
+  /// Enqueues a message and returns its id.
   std::string enqueue(const std::string& topic, const std::string& payload = "") {
     return ask({"enqueue", topic, "--payload-file", "-"}, payload)["message_id"];
   }
@@ -50,7 +50,7 @@ class CliTest : public BackendTest {
     std::string owner;
     std::string claim;
   };
-  /// Claims the one message that is due.
+  /// Claims the only due message.
   Claimed claim_one(const std::string& lease = "60") {
     const auto answer = ask({"claim", "--lease", lease});
     if (answer["messages"].size() != 1) {
@@ -62,7 +62,7 @@ class CliTest : public BackendTest {
             message["id"].get<std::string>() + ":" + std::to_string(message["epoch"].get<int>())};
   }
 
-  /// A dead letter of `topic`; answers its id.
+  /// Creates a dead letter of `topic` and returns its id.
   std::string dead_letter(const std::string& topic, const std::string& error = "broken") {
     const auto id = enqueue(topic, "payload of " + topic);
     const auto [owner, claim] = claim_one();
@@ -76,7 +76,7 @@ class CliTest : public BackendTest {
     return dovetail(arguments);
   }
 
-  /// A worker that runs while the test goes on. What it prints is lost.
+  /// A worker that runs in the background during the test. Its output is discarded.
   [[nodiscard]] ChildProcess work_in_background(const std::string& command,
                                                 const Words& more = {}) const {
     Words arguments{"work", "--exec", command};

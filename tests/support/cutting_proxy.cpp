@@ -95,7 +95,8 @@ void CuttingProxy::serve(int client) {
       if (fds[side].revents == 0) continue;
       const auto got = ::recv(fds[side].fd, buffer.data(), buffer.size(), 0);
       if (side == 1 && got > 0 && cut) {
-        ++cuts_;  // the server has answered, so it is done; nobody will hear of it
+        ++cuts_;  // the server has answered: the statement took effect, but the client gets no
+                  // answer
         open = false;
         continue;
       }

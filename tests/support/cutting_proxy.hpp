@@ -1,5 +1,5 @@
 // A TCP proxy in front of PostgreSQL that cuts a connection at the worst moment: the server has
-// executed what was sent and has answered, and the answer never arrives.
+// executed the statement and answered, but the answer never arrives.
 #pragma once
 
 #include <atomic>
@@ -25,11 +25,10 @@ class CuttingProxy {
   void cut_answer_to(const std::string& text);
   [[nodiscard]] int cuts() const { return cuts_; }
 
-  /// Forwards nothing any more, neither on old connections nor on new ones, like a server that was
-  /// frozen.
+  /// Forwards no more data, neither on old connections nor on new ones, like a frozen server.
   void freeze() { frozen_ = true; }
   void thaw() { frozen_ = false; }
-  /// True once the frozen proxy has kept something from a client or the server.
+  /// True once the frozen proxy has held back data of a client or of the server.
   [[nodiscard]] bool holds_something_back() const { return holds_back_; }
 
  private:

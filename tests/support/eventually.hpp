@@ -1,4 +1,4 @@
-// Waiting for what happens on other threads.
+// Waits for events on other threads.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace dovetail::testing {
 
-/// Waits until `condition`, for as long as a slow machine may need.
+/// Waits until `condition` is true. The time limit is long enough for a slow machine.
 inline bool eventually(const std::function<bool()>& condition,
                        std::chrono::seconds patience = std::chrono::seconds{30}) {
   const auto give_up_at = std::chrono::steady_clock::now() + patience;

@@ -13,7 +13,7 @@ std::atomic<bool> is_full{false};
 std::atomic<int> write_count{0};
 sqlite3_vfs* real = nullptr;
 
-/// A file of ours, followed in memory by the file of the real system.
+/// A file of this VFS. The file of the real VFS follows it in memory.
 struct File {
   sqlite3_file base;
 };

@@ -1,11 +1,10 @@
-// A disk that is full when the test says so: SQLite's own way to the file system, with writes that
-// fail.
+// Simulates a full disk: a SQLite VFS whose writes fail while the test wants it.
 #pragma once
 
 namespace dovetail::testing {
 
-/// While it exists, SQLite files opened by this process answer "disk full" whenever fill(true) was
-/// called last.
+/// While it exists, writes to SQLite files of this process fail with "disk full" after fill(true),
+/// until fill(false).
 class FullDisk {
  public:
   FullDisk();
@@ -14,7 +13,7 @@ class FullDisk {
   FullDisk& operator=(const FullDisk&) = delete;
 
   void fill(bool full);
-  /// How often files have been written to.
+  /// The number of writes to files.
   [[nodiscard]] int writes() const;
 };
 

@@ -1,4 +1,4 @@
-// The base of tests about groups: three databases, of which the third is of the other engine.
+// The base of tests about groups: three databases. The third one uses the other engine.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 namespace dovetail::testing {
 
-/// The calls of handlers, in their order: "key topic payload".
+/// The calls of handlers in order: "key topic payload".
 class Calls {
  public:
   void add(const Message& message, const HandlerContext& context) {

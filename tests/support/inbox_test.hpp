@@ -11,7 +11,7 @@
 
 namespace dovetail::testing {
 
-/// A hash that tells contents apart.
+/// A hash that differs for different contents.
 inline std::array<std::byte, 32> hash_of(char content) {
   std::array<std::byte, 32> hash{};
   hash.fill(static_cast<std::byte>(content));
@@ -41,13 +41,13 @@ class InboxTest : public BackendTest {
     for (const auto& each : claim(batch_size)) result.push_back(each.claim);
     return result;
   }
-  /// A dead letter of the queue.
+  /// Creates a dead letter of the queue.
   void kill(const std::string& id, const std::string& topic = "t",
             const std::string& error = "broken") {
     put(id, topic);
     EXPECT_EQ(inbox.queue().fail(owner, claims(), error), 1U);
   }
-  /// A table for what handlers do.
+  /// Creates a table for the effects of handlers.
   std::string effects_table() {
     const auto table = backend.is_postgres() ? backend.schema() + ".effects" : "effects";
     backend.sql("create table " + table + " (effect text)");

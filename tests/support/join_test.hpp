@@ -15,7 +15,7 @@ class JoinTest : public OutboxTest {
   MessageId step(JoinId join, const std::string& topic = "step") {
     return outbox.enqueue({.topic = topic, .joins = {join}});
   }
-  /// Claims these messages, which must be due, and nothing else.
+  /// Claims these messages, which must be due, and no others.
   std::vector<Claim> claimed(std::size_t count) {
     auto claims = claims_of(claim(static_cast<int>(count)));
     EXPECT_EQ(claims.size(), count);

@@ -10,7 +10,7 @@
 
 namespace dovetail::testing {
 
-/// The ids that children acknowledged, through a pipe that survives them.
+/// The ids that child processes acknowledged. They are in a pipe, which survives the children.
 class Ledger {
  public:
   Ledger() { EXPECT_EQ(::pipe2(ends_, O_CLOEXEC | O_NONBLOCK), 0); }

@@ -1,5 +1,5 @@
-// main() of every test program. With DOVETAIL_STATEMENTS_RUN set it leaves a note there of the
-// statements that ran.
+// main() of every test program. If DOVETAIL_STATEMENTS_RUN names a directory, main() writes the
+// names of the statements that ran to a file in it.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,4 @@
-// The base of contracts about the outbox: a platform, an owner, and what the tests ask again and
-// again.
+// The base of contracts about the outbox: a platform, an owner, and common calls of the tests.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A connection to PostgreSQL past Dovetail.
+// A connection to PostgreSQL without Dovetail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace dovetail::testing {
 
-/// A session of its own, with a transaction that the test drives.
+/// A separate session, whose transaction the test controls.
 class PostgresSession {
  public:
   explicit PostgresSession(const Backend& backend)
@@ -32,7 +32,7 @@ class PostgresSession {
     PQclear(result);
     return answer;
   }
-  /// The SQLSTATE of what must fail.
+  /// Runs a statement that must fail, and returns its SQLSTATE.
   std::string error_of(const std::string& sql) {
     PGresult* result = PQexec(connection_, sql.c_str());
     const char* code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -40,7 +40,7 @@ class PostgresSession {
     PQclear(result);
     return answer;
   }
-  /// On another thread: it may have to wait for a lock.
+  /// Runs a statement on another thread, because it may have to wait for a lock.
   std::future<std::string> start(const std::string& sql) {
     return std::async(std::launch::async, [this, sql] { return run(sql); });
   }

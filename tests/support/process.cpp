@@ -45,7 +45,7 @@ ChildProcess::~ChildProcess() {
 }
 
 void ChildProcess::signal(int number) const {
-  if (pid_ <= 0) return;  // kill() would take -1 for every process
+  if (pid_ <= 0) return;  // kill(-1) would signal every process
   ::kill(pid_, number);
 }
 

@@ -1,4 +1,4 @@
-// Processes of a test's own: started, killed and waited for by their ids.
+// Child processes of a test, which are started, killed and waited for by their ids.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 
 namespace dovetail::testing {
 
-/// Runs `body` in a forked child, which ends without returning to the test; the code is 0 unless
-/// `body` throws. Fork before opening any database in the parent, or let `body` exec.
+/// Runs `body` in a forked child, which ends without returning to the test. The exit code is 0
+/// unless `body` throws. Fork before the parent opens a database, or let `body` call exec.
 class ChildProcess {
  public:
   explicit ChildProcess(const std::function<void()>& body);

@@ -35,7 +35,7 @@ class RecordedLines final : public LogSink {
     std::lock_guard lock(mutex_);
     return lines_;
   }
-  /// How many are of this event.
+  /// The number of lines of this event.
   [[nodiscard]] std::ptrdiff_t count(const std::string& event) {
     const auto lines = all();
     return std::ranges::count_if(lines, [&](const std::string& line) {

@@ -43,7 +43,7 @@ class RefusingServer {
   RefusingServer& operator=(const RefusingServer&) = delete;
 
   [[nodiscard]] const std::string& url() const { return url_; }
-  /// How many startup packets it has refused.
+  /// The number of refused startup packets.
   [[nodiscard]] int refusals() const { return refusals_; }
 
  private:

@@ -1,4 +1,4 @@
-// Threads that wait, for tests of the order in which they go on.
+// Threads that wait, for tests of the order in which they continue.
 #pragma once
 
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@
 
 namespace dovetail::testing {
 
-/// Starts a thread that runs `body`, and returns once that thread waits inside it.
+/// Starts a thread that runs `body`, and returns once that thread waits inside `body`.
 inline std::jthread start_waiting(std::function<void()> body) {
   std::promise<long> started;
   auto id = started.get_future();

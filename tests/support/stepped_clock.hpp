@@ -1,5 +1,5 @@
-// The wall clock of a ManualClock beside the system's monotonic clock: the database's time is the
-// test's, and threads wait as they do in production.
+// The wall clock of a ManualClock with the monotonic clock of the system: the test controls the
+// time of the database, and threads wait as they do in production.
 #pragma once
 
 #include <memory>

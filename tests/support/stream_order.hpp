@@ -1,4 +1,4 @@
-// Records in which order the messages of streams are handled, and notices two at once.
+// Records the order in which messages of streams are handled, and detects concurrent ones.
 #pragma once
 
 #include <map>
@@ -29,7 +29,7 @@ class StreamOrder {
     std::string stream_;
   };
 
-  /// Messages that were handled while another one of the same stream was.
+  /// The number of messages that were handled at the same time as another one of their stream.
   [[nodiscard]] int overlaps() const {
     const std::lock_guard lock(mutex_);
     return overlaps_;

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::eventually;
 
-/// The time stands still unless a test moves it.
+/// The time advances only when a test moves it.
 class AgendaTest : public ::testing::Test {
  protected:
   /// Moves the time until `condition` holds.
@@ -72,7 +72,7 @@ TEST_F(AgendaTest, StepsThatHangDoNotDelayTheOthers) {
   for (const auto& task : tasks) agenda.remove(task);
 }
 
-/// A step that ends when it is told to stop.
+/// A step that ends when its stop is requested.
 MonoTime until_stopped(const std::stop_token& stop) {
   eventually([&] { return stop.stop_requested(); });
   return MonoTime{};

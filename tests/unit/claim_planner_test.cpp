@@ -1,4 +1,4 @@
-// When a dispatcher makes a round trip, how many messages it claims, and when it looks again.
+// When a dispatcher makes a round trip, how many messages it claims, and when it claims again.
 #include "runtime/claim_planner.hpp"
 
 #include <gmock/gmock.h>

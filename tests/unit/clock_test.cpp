@@ -88,7 +88,7 @@ TEST(ManualClock, JumpWallWakesNobody) {
   EXPECT_FALSE(sleeper.get());
 }
 
-/// What every clock promises about waiting.
+/// The guarantees of every clock about waiting.
 class SleepUntil : public ::testing::TestWithParam<std::string> {
  protected:
   ManualClock manual;

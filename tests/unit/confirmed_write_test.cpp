@@ -10,11 +10,11 @@ namespace {
 
 using namespace dovetail;
 
-/// Runs a body again after each of the given errors, as Database::write does.
+/// Retries a body after each of the given errors, as Database::write does.
 class Flaky {
  public:
   struct Run {
-    std::optional<ErrorKind> fails{};  ///< After the body, as a commit does.
+    std::optional<ErrorKind> fails{};  ///< The error after the body, as of a commit.
   };
   explicit Flaky(std::deque<Run> runs) : runs_(std::move(runs)) {}
 
@@ -39,7 +39,7 @@ class Flaky {
   std::deque<Run> runs_;
 };
 
-/// Answers of the runs, one after the other.
+/// The result of a confirmed write whose attempts return `answers`, one after the other.
 bool answered(std::deque<Flaky::Run> failures, std::deque<bool> answers, bool confirmed = true) {
   Flaky database(std::move(failures));
   return storage::confirmed_write(
@@ -73,7 +73,7 @@ TEST(ConfirmedWrite, KeepsARunThatMayHaveCommittedIfItsEffectIsThere) {
       answered({{ErrorKind::deadlock}, {ErrorKind::commit_in_doubt}}, {true, false, false}));
 }
 
-/// The answer of a run is its number if it changed anything.
+/// The result of a confirmed write. An attempt returns its number if it changed anything.
 std::optional<int> answer_of(std::deque<Flaky::Run> failures, std::deque<bool> changes) {
   Flaky database(std::move(failures));
   return storage::confirmed_answer<int>(

@@ -168,7 +168,7 @@ TEST_F(ConnectionBudgetTest, ServicePoolsHaveTheirPermitsWhileOthersHoldAllOfThe
   const auto third = handlers->acquire();
   EXPECT_EQ(failure_of(*handlers).kind(), ErrorKind::transient);
   { const auto lease = service->acquire(); }
-  // The idle connection of the service does not help the handlers: it stays.
+  // The idle connection of the service stays: handlers may not use it.
   EXPECT_EQ(failure_of(*handlers).kind(), ErrorKind::transient);
   EXPECT_EQ(all.alive, 4);
 }
@@ -260,7 +260,7 @@ TEST_F(ConnectionBudgetTest, APoolMayEndWhileOthersCloseItsIdleConnections) {
 
 // --- databases that fail
 
-/// A database that answers when the test says so.
+/// A database that answers when the test allows it.
 class Server {
  public:
   Server(std::shared_ptr<ConnectionBudget> budget, OpenConnections& all,
@@ -306,7 +306,7 @@ TEST_F(ConnectionBudgetTest, FailingDatabasesShareAQuarterOfTheBudget) {
   const auto first = a.start_hanging();
   const auto second = b.start_hanging();
   EXPECT_THAT(failure_of(c.pool).what(), HasSubstr("the database fails"));
-  // The others have the rest: six permits, of which two are reserved.
+  // The other databases have the rest: six permits, of which two are reserved.
   const auto healthy = pool(0ms);
   std::vector<CountedPool::Lease> leases;
   for (int i = 0; i < 4; ++i) leases.push_back(healthy->acquire());
@@ -363,7 +363,7 @@ TEST_F(ConnectionBudgetTest, AServiceOfAFailingDatabaseDoesNotWaitForOthersThatF
   b.fail_once();
   const auto first = a.start_hanging();
   try {
-    static_cast<void>(b.pool.acquire());  // not for an hour
+    static_cast<void>(b.pool.acquire());  // must not wait for an hour
     ADD_FAILURE() << "there was a connection";
   } catch (const ProbeUnavailable& error) {
     EXPECT_FALSE(error.is_transient()) << "it would be tried again at once";

@@ -160,7 +160,7 @@ TEST(CronExpression, KnowsLastDaysWorkingDaysAndNthWeekdays) {
        "2026-07-02 00:00:00",
        {"2026-08-03 00:00:00", "2026-09-01 00:00:00", "2026-10-01 00:00:00",
         "2026-11-02 00:00:00"}},
-      // So do Saturday the 31st and Sunday the 31st.
+      // Saturday the 31st and Sunday the 31st also stay in their months.
       {"0 0 31W * *",
        "2026-01-31 00:00:00",
        {"2026-03-31 00:00:00", "2026-05-29 00:00:00", "2026-07-31 00:00:00", "2026-08-31 00:00:00",
@@ -269,7 +269,7 @@ TEST(CronExpression, RunsTheExamplesOfTheSpecification) {
        thursday,
        {"2026-01-01 08:00:00", "2026-01-02 08:00:00", "2026-01-05 08:00:00"}},
       {"*/10 * * * *", thursday, {"2026-01-01 00:10:00", "2026-01-01 00:20:00"}},
-      // Every 4 minutes, whatever the comment next to it says.
+      // Every 4 minutes, independent of its comment in the specification.
       {"0 */4 * * * *", thursday, {"2026-01-01 00:04:00", "2026-01-01 00:08:00"}},
   };
   for (const auto& row : rows) expect_occurrences(row);
@@ -410,7 +410,7 @@ TEST(CronExpression, RefusesAtOnceWhatNeverOccurs) {
                            "0 0 L-30 2 *", "0 0 L-30 4 *", "0 0 L-29W 2 *", "0 0 30,31 FEB *"}) {
     expect_refused({text, 5, "never"});
   }
-  // Within the 28 days that all have, or in leap years at least.
+  // These occur, some of them only in leap years.
   for (const auto* text : {"0 0 29 2 *", "0 0 29W 2 *", "0 0 * 2 MON#5", "0 0 L-28 2 *",
                            "0 0 30 2 MON", "0 0 29 2 */7", "0 0 31 4,5 *"}) {
     EXPECT_NO_THROW((void)cron(text)) << text;
@@ -463,7 +463,7 @@ TEST(CronOccurrence, OfSeveralTimesInOneGapIsOne) {
             (Runs{"2026-03-29 01:00:00"}));
   EXPECT_EQ(runs("*/5 2 * * *", berlin, "2026-03-29 00:00:00", "2026-03-30 00:00:00"),
             (Runs{"2026-03-29 01:00:00"}));
-  // 03:00 is a time of its own, and still there is one run.
+  // 03:00 is also a time of the job, and still there is one run.
   EXPECT_EQ(runs("0,30 2-3 * * *", berlin, "2026-03-29 00:00:00", "2026-03-30 00:00:00"),
             (Runs{"2026-03-29 01:00:00", "2026-03-29 01:30:00"}));
   EXPECT_EQ(runs("0 0-23 * * *", berlin, "2026-03-28 23:00:00", "2026-03-29 03:00:00"),
@@ -499,7 +499,7 @@ TEST(CronOccurrence, OfEveryHourGoesByElapsedTime) {
   EXPECT_EQ(runs("30 * * * *", berlin, "2026-10-24 23:00:00", "2026-10-25 03:00:00"),
             (Runs{"2026-10-24 23:30:00", "2026-10-25 00:30:00", "2026-10-25 01:30:00",
                   "2026-10-25 02:30:00"}));
-  // A gap skips 02:00, which every second hour has; an overlap has it twice.
+  // 02:00 matches `*/2`. A gap skips it, and in an overlap it occurs twice.
   EXPECT_EQ(runs("0 */2 * * *", berlin, "2026-03-28 22:00:00", "2026-03-29 06:00:00"),
             (Runs{"2026-03-28 23:00:00", "2026-03-29 02:00:00", "2026-03-29 04:00:00"}));
   EXPECT_EQ(runs("0 */2 * * *", berlin, "2026-10-24 22:00:00", "2026-10-25 04:00:00"),

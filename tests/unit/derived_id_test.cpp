@@ -12,7 +12,7 @@ TEST(DerivedId, IsTheSameForTheSameAndAnotherForAllElse) {
   EXPECT_EQ(derived_id(source, Derived::wait_of_join), derived_id(source, Derived::wait_of_join));
   std::set<Uuid> seen;
   for (int i = 0; i < 1'000; ++i) {
-    const auto each = Uuid::v7();  // neighbours differ in few bits
+    const auto each = Uuid::v7();  // consecutive ids differ in few bits
     seen.insert(each);
     for (const auto purpose :
          {Derived::wait_of_join, Derived::continuation_of_wait, Derived::step_of_join}) {

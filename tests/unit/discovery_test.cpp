@@ -111,7 +111,7 @@ TEST_F(FileDiscoveryTest, AChangeOfTheFileIsNoticedOnce) {
   std::filesystem::last_write_time(path, time + std::chrono::seconds{1});
   EXPECT_TRUE(discovery->has_changed());
   (void)find();
-  // Replaced by a file of the same size and time, as deployments do.
+  // The file is replaced by one of the same size and time, as in deployments.
   const auto before = inode();
   std::filesystem::copy_file(path, path + ".new");
   std::filesystem::last_write_time(path + ".new", time + std::chrono::seconds{1});

@@ -1,4 +1,4 @@
-// Every ErrorKind there is, and its word where a failed test shows it.
+// Every ErrorKind, and its name in the output of a failed test.
 #pragma once
 
 #include <ostream>

@@ -77,7 +77,7 @@ TEST(Error, WithoutNativeCodeSaysNoEmptyBrackets) {
   EXPECT_THAT(error.what(), Not(HasSubstr("[")));
 }
 
-/// Native codes, and the kind that each of them means wherever it comes up.
+/// Native codes, and the kind of each. The kind does not depend on the statement.
 template <class Code>
 using Meanings = std::map<ErrorKind, std::vector<Code>>;
 
@@ -111,7 +111,7 @@ TEST(PostgresClassify, KnowsWhatASqlstateMeans) {
 }
 
 TEST(PostgresClassify, ABrokenConnectionIsLostBeforeCommitAndInDoubtAtIt) {
-  // Nothing said, connection exceptions, and the server's ways of ending a session.
+  // No SQLSTATE, connection exceptions, and codes with which the server ends a session.
   for (const auto* code : {"", "08000", "08001", "08003", "08006", "08P01", "57P01", "57P02",
                            "57P03", "57P04", "57P05"}) {
     EXPECT_EQ(postgres::classify(code, !decides), ErrorKind::connection_lost) << code;
@@ -143,8 +143,8 @@ TEST(SqliteClassify, KnowsWhatAResultCodeMeans) {
        {ErrorKind::invalid, {SQLITE_TOOBIG, SQLITE_MISMATCH, SQLITE_RANGE}},
        {ErrorKind::corrupt,
         {SQLITE_CORRUPT, SQLITE_CORRUPT_INDEX, SQLITE_CORRUPT_VTAB, SQLITE_NOTADB}},
-       // A missing table is SQLITE_ERROR too: no code tells it from a typing error, so `schema` has
-       // none.
+       // A missing table is SQLITE_ERROR, like a syntax error. No code distinguishes them, so
+       // `schema` has no code.
        {ErrorKind::other, {SQLITE_ERROR, SQLITE_MISUSE, SQLITE_INTERNAL, SQLITE_CANTOPEN, 0xFF}}});
 }
 

@@ -33,7 +33,7 @@ class NoSession final : public storage::WriteSession {
   std::size_t execute(std::string_view, std::span<const Parameter>) override { return 0; }
 };
 
-/// Writes that wait until the test lets them go on, one after the other.
+/// Writes that wait until the test lets them continue, one after the other.
 class GatedDatabase final : public storage::Database {
  public:
   explicit GatedDatabase(storage::GroupCommitOptions options) : options_(options) {}

@@ -67,7 +67,7 @@ TEST(Uuid, VersionSevenCarriesVersionAndVariant) {
 }
 
 TEST(Uuid, VersionSevenGrowsStrictly) {
-  // More than the 4096 steps that one millisecond's counter has.
+  // More than the 4096 values of the counter of one millisecond.
   EXPECT_TRUE(grows_strictly(draw_ordered(100'000)));
 }
 
@@ -104,13 +104,13 @@ TEST(Uuid, VersionSevenOfOneThreadIsFollowedByGreaterOnesOfAnother) {
 TEST(Uuid, VersionSevenStartsWithTheUnixTimeInMilliseconds) {
   const auto before = unix_time();
   const auto time = time_of(Uuid::v7());
-  // A busy process may have counted ahead of the clock, by milliseconds.
+  // The counter of a busy process may be some milliseconds ahead of the clock.
   EXPECT_GE(time, before);
   EXPECT_LE(time, unix_time() + std::chrono::minutes{1});
 }
 
 TEST(Uuid, VersionSevenDrawsItsTailAnewForEveryId) {
-  // A forked child counts on from its parent's prefix: only the tail keeps their ids apart.
+  // A forked child continues with the prefix of its parent. Only the tails of their ids differ.
   std::unordered_set<std::uint64_t> tails;
   for (const auto& id : draw_ordered(1'000)) {
     std::uint64_t tail = 0;
@@ -134,7 +134,7 @@ TEST(Uuid, RandomOnesDiffer) {
   EXPECT_EQ(seen.size(), 1'000U);
 }
 
-/// What a forked child draws, sent home through a pipe that holds all of it.
+/// Returns the ids that a forked child generates. The pipe is large enough for all of them.
 std::vector<Uuid> draw_in_child(std::size_t count, const std::function<void()>& meanwhile) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) throw std::runtime_error("pipe failed");
@@ -280,7 +280,7 @@ constexpr bool explicit_all(std::type_identity<std::tuple<Ids...>>) {
   return (wraps_uuid_explicitly<Ids> && ...);
 }
 
-/// How many of the types are at peace with `A`: all but itself.
+/// The number of types that do not convert to or from `A`: all except `A` itself.
 template <class A, class... Ids>
 constexpr std::size_t strangers_of(std::type_identity<std::tuple<Ids...>>) {
   return (std::size_t{0} + ... + std::size_t{strangers<A, Ids>});

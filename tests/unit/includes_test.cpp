@@ -1,5 +1,5 @@
-// The direction of dependencies: which folder of src may include which. docs/architecture.md says
-// the same in words.
+// The direction of dependencies: which folder of src may include which. docs/architecture.md
+// describes the same rules.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -26,7 +26,7 @@ std::vector<std::string> components() {
   return names;
 }
 
-/// The folders that each folder may include, beside itself and the public headers. A component may
+/// The folders that each folder may include, besides itself and the public headers. A component may
 /// include the components that are registered before it.
 std::map<std::string, Folders> make_table() {
   std::map<std::string, Folders> table{
@@ -58,8 +58,8 @@ const std::map<std::string, Folders>& allowed() {
 
 struct Include {
   std::string file;    ///< Relative to the root.
-  std::string folder;  ///< That it is in: `core`.
-  std::string header;  ///< That it includes: `core/text.hpp`, `libpq-fe.h`.
+  std::string folder;  ///< The folder of the file: `core`.
+  std::string header;  ///< The included header: `core/text.hpp`, `libpq-fe.h`.
 };
 
 void add_includes_of(const std::filesystem::path& path, const std::string& folder,
@@ -77,7 +77,7 @@ bool is_code(const std::string& name) {
   return name.ends_with(".hpp") || name.ends_with(".cpp") || name.ends_with(".in");
 }
 
-/// Of all files below `root`; their folder is the first part of the path.
+/// The includes of all files below `root`. Their folder is the first part of the path.
 std::vector<Include> includes_below(const std::filesystem::path& root) {
   std::vector<Include> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {

@@ -1,4 +1,4 @@
-// Who handles what: the rules, without a database.
+// Which instance handles which topic: the rules, without a database.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -40,7 +40,7 @@ void PrintTo(const Wire& wire, std::ostream* out) {
        << ::testing::PrintToString(wire.value);
 }
 
-/// What libpq is told about parameter `index`.
+/// The values that libpq gets for parameter `index`.
 Wire wire_of(const Params& params, std::size_t index) {
   const auto arrays = params.arrays();
   const auto* value = arrays.values.at(index);
@@ -152,7 +152,7 @@ TEST(Params, KeepTheirOrderAndDoNotTouchEachOther) {
   EXPECT_EQ(wire_of(params, 104), wire_of(std::int64_t{99}));
 }
 
-/// One dimension, no NULLs, the element's type, the size, counted from 1.
+/// The header of an array: one dimension, no NULLs, the element type, the size, lower bound 1.
 std::string array_header(const std::string& element_type, const std::string& size) {
   return "\0\0\0\x01"s + "\0\0\0\0"s + element_type + size + "\0\0\0\x01"s;
 }

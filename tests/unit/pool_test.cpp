@@ -33,7 +33,7 @@ using ::testing::SizeIs;
 
 constexpr FullJitterBackoff no_pause{.initial = 0ms, .cap = 0ms};
 
-/// Counts how many of its kind are alive, and how many were at most.
+/// Counts the objects that are alive, and their maximum.
 struct Census {
   std::atomic<int> opened = 0;
   std::atomic<int> alive = 0;

@@ -1,4 +1,4 @@
-// A log sink that keeps what it is given, for tests to look at.
+// A log sink that keeps its records for tests.
 #pragma once
 
 #include <map>

@@ -182,7 +182,7 @@ TEST_F(Retry, StopEndsThePauseBetweenTries) {
 
 TEST_F(Retry, PausesOnTheClockWithinTheBackoff) {
   policy.patience =
-      24h * 365 * 50;  // the loop below may move the clock often before the sleeper has woken
+      24h * 365 * 50;  // the loop below may move the clock many times before the sleeper has woken
   policy.backoff = {.initial = 1h, .cap = 1h};
   const auto start = clock.mono();
   auto running = std::async(std::launch::async, [&] { run(failing(ErrorKind::deadlock, 4)); });

@@ -110,7 +110,7 @@ TEST(SelectionTest, FairPrefersTheDatabaseThatWaitsLongestAmongEquals) {
   EXPECT_EQ(fair()->next(stores, std::nullopt), 1U) << "and the first one of those";
 }
 
-/// Selects so many times from stores that all have messages; returns who was selected how often.
+/// Selects repeatedly from stores that all have messages. Returns how often each was selected.
 std::map<std::string, int> turns(SelectionStrategy& strategy, const std::string& due, int times,
                                  const std::map<std::string, std::size_t>& batches) {
   std::map<std::string, int> count;

@@ -46,8 +46,8 @@ std::set<std::string_view> names_of(Statements statements) {
   return names;
 }
 
-/// Without the steps (`outbox_claim_step_park`) that an engine takes for a statement of the same
-/// beginning.
+/// The names without the suffix of steps. An engine may divide a statement into steps
+/// (`outbox_claim_step_park`).
 std::set<std::string_view> main_names_of(Statements statements) {
   std::set<std::string_view> names;
   for (const auto name : names_of(statements)) names.insert(name.substr(0, name.find("_step_")));

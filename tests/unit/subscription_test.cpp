@@ -1,4 +1,4 @@
-// When, how many and from which place a dispatcher claims.
+// When, how many and from which position a dispatcher claims.
 #include "runtime/subscription.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ std::optional<WallTime> mark_of(const PlannedClaim& claim) {
 class SubscriptionTest : public ::testing::Test {
  protected:
   PlannedClaim begin() { return shared.begin_claim(10, ++trips, now); }
-  /// A claim because a message may have come.
+  /// A claim because a message may have arrived.
   PlannedClaim rung() {
     shared.ring();
     return begin();
@@ -113,7 +113,7 @@ TEST_F(SubscriptionTest, AClaimBesideOneThatWasCutShortDoesNotMoveTheMarkPastIts
     const auto cut = rung();
     const auto beside = rung();
     auto few = claimed_at({5});
-    few.cut = true;  // it had locked the messages from 6 to 19 too
+    few.cut = true;  // it had also locked the messages 6 to 19
     if (cut_ends_first) end(cut, few);
     end(beside, claimed_at({20}));
     if (!cut_ends_first) end(cut, few);
@@ -229,7 +229,7 @@ TEST(SubscriptionRoom, ALimitedHandlerIsClaimedForAsItHasRoom) {
   EXPECT_EQ(limited.room(50), 48U) << "a batch ahead at most";
 }
 
-/// What each subscription takes of these topics.
+/// The topics that each subscription claims.
 std::vector<std::string> taken(const std::deque<Subscription>& subscriptions) {
   std::vector<std::string> all;
   for (const auto& each : subscriptions) {

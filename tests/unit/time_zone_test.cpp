@@ -51,7 +51,7 @@ TEST(TimeZone, TellsThePeriodBetweenTwoClockChanges) {
 TEST(TimeZone, ReadsTheLocalClockToTheSecond) {
   EXPECT_EQ(berlin().to_local(spring - 1us), local_days{year{2026} / 3 / 29} + 1h + 59min + 59s);
   EXPECT_EQ(berlin().to_local(spring), local_days{year{2026} / 3 / 29} + 3h);
-  // Also before 1970, where cutting off is not rounding towards zero.
+  // The same before 1970, where rounding down is not rounding towards zero.
   EXPECT_EQ(TimeZone::utc().to_local(WallTime{-1us}), local_days{year{1969} / 12 / 31} + 86'399s);
 }
 

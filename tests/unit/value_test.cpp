@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 using namespace std::string_literals;
 using ::testing::HasSubstr;
 
-/// What a parameter made from `value` holds; fails to compile into another alternative by accident.
+/// The value in a parameter. Throws if the parameter holds another alternative.
 template <class Held>
 Held held(const Parameter& parameter) {
   return std::get<Held>(parameter.get());

@@ -2,7 +2,7 @@
 //
 // Guarantees
 //   * `advance` moves wall and monotonic time together and wakes every sleeper whose deadline has
-//     come.
+//     passed.
 //   * `jump_wall` moves the wall clock alone, in either direction, like an administrator or NTP.
 //
 // Threads: a ManualClock may be shared between threads.
