@@ -36,6 +36,7 @@ void list(const Globals& globals, const StreamArguments& arguments) {
     return;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(streams.size());
   for (const auto& each : streams) {
     rows.push_back({each.stream, std::string{to_string(each.state)}, at_most(each.messages),
                     each.head_topic, std::to_string(each.head_attempts),

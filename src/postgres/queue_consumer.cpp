@@ -203,10 +203,10 @@ storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
 /// messages of streams.
 void QueueConsumer::add_acks(Calls& calls, const storage::WorkOrder& order,
                              std::vector<Claim> acks) const {
-  const auto streams = std::ranges::stable_partition(
-      acks, [](const Claim& claim) { return !storage::is_of_stream(claim); });
-  std::vector<Claim> of_streams(streams.begin(), streams.end());
-  acks.resize(acks.size() - of_streams.size());
+  const auto streams = std::stable_partition(
+      acks.begin(), acks.end(), [](const Claim& claim) { return !storage::is_of_stream(claim); });
+  std::vector<Claim> of_streams(streams, acks.end());
+  acks.erase(streams, acks.end());
   if (!of_streams.empty()) add_stream_acks(calls, order, std::move(of_streams));
   if (acks.empty()) return;
   const bool mixed = acks.size() < order.settlements.size();

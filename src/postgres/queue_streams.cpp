@@ -41,6 +41,7 @@ std::vector<StreamInfo> QueueOperator::streams(storage::ReadSession& session,
   params.add(core::view_of(page.after)).add(page.only_blocked).add(std::int64_t{page.size});
   const auto result = ReadSession::of(session).run(texts_, sql_.streams, params);
   std::vector<StreamInfo> found;
+  found.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) found.push_back(read_stream(result, row));
   return found;
 }

@@ -211,6 +211,7 @@ std::vector<QueueClaim::DueRow> QueueClaim::due_rows_far_away(Place& place, std:
   const auto bound = leap_bound(place);
   const auto found = leap(place, bound, most);
   std::vector<std::int64_t> seqs;
+  seqs.reserve(found.size());
   for (const auto& each : found) seqs.push_back(each.seq);
   std::vector<DueRow> rows;
   rows.reserve(seqs.size());
