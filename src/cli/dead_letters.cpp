@@ -242,7 +242,8 @@ std::vector<MessageId> DeadLetterArguments::selected_ids() const {
   const int ways =
       static_cast<int>(!ids.empty()) + static_cast<int>(has_filter()) + static_cast<int>(all);
   if (ways == 0)
-    throw std::invalid_argument("select the dead letters: IDs, --topic, --after, --before, or --all");
+    throw std::invalid_argument(
+        "select the dead letters: IDs, --topic, --after, --before, or --all");
   if (ways > 1) {
     throw std::invalid_argument("give either IDs, or --topic, --after and --before, or --all");
   }

@@ -26,7 +26,8 @@ constexpr seconds open_time{5};
 void wait_until(const std::function<bool()>& condition, seconds patience) {
   const auto start = Steady::now();
   while (!condition()) {
-    if (Steady::now() - start > patience) throw std::runtime_error("the group has not finished in time");
+    if (Steady::now() - start > patience)
+      throw std::runtime_error("the group has not finished in time");
     std::this_thread::sleep_for(milliseconds{2});
   }
 }
