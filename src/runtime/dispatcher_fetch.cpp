@@ -188,6 +188,9 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
   const std::lock_guard lock(ledger_.mutex);
   state_.health.failures = 0;
   planner_.note_settled(settled, trip.plan.ran_dry);
+  const bool claimed_streams = std::ranges::any_of(trip.plan.claims, [](const TripClaim& claim) {
+    return claim.subscription->claims_streams();
+  });
   for (const auto& each : trip.finished) {
     ledger_.note_settled(each);
     const auto& [kind, claim, error, delay, max_attempts, charge, policy] = each.settlement;
@@ -195,6 +198,8 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
     // The other messages prove nothing about their handlers.
     const bool begun = kind != Kind::snooze || delay;
     if (lost > 0 && begun) ledger_.absolved.push_back(claim.id);
+    // The next message of the stream may be ready.
+    if (!each.stream.empty() && !claimed_streams) each.subscription->comes_due(clock().mono());
     if (kind == Kind::ack || kind == Kind::fail) continue;
     if (!begun) each.subscription->came_back(each.priority, each.place);
     const auto in = std::min<std::chrono::microseconds>(

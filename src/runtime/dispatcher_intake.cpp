@@ -47,6 +47,7 @@ void Dispatcher::take_in(const TripClaim& claim, storage::Claimed claimed, MonoT
   for (const auto& delivery : arrivals.deliveries) {
     const auto stream = delivery->claimed.message.stream.value_or("");
     if (!stream.empty() && stream == halted) {
+      planner_.release(delivery->claimed.claim.id);
       give_back(*delivery);
     } else if (!hold(delivery, sent_at, held)) {
       halted = stream;

@@ -27,11 +27,13 @@ void Dispatcher::give_back_waiting() {
 void Dispatcher::return_unstarted(const DeliveryPtr& delivery) {
   if (ledger_.find(delivery->claimed.claim) != delivery) return;  // given back with another one
   // If it is neither in the pool nor behind another one, a thread is about to begin it.
-  if (!lines_.is_behind(*delivery) && !pool_.withdraw(*this, delivery)) return;
+  const bool behind = lines_.is_behind(*delivery);
+  if (!behind && !pool_.withdraw(*this, delivery)) return;
   give_back_behind(*delivery);
   drop(delivery);
   give_back(*delivery);
-  planner_.shrink(ledger_.running, clock().mono());
+  // A message that waits for its predecessor does not show that too many messages are held.
+  if (!behind) planner_.shrink(ledger_.running, clock().mono());
 }
 
 // --- streams
@@ -44,7 +46,12 @@ void Dispatcher::give_back_behind(const Delivery& delivery) {
 }
 
 void Dispatcher::submit_next(const Delivery& delivery) {
-  if (auto next = lines_.advance(delivery)) pool_.submit(*this, {std::move(next)});
+  if (auto next = lines_.advance(delivery)) {
+    pool_.submit(*this, {std::move(next)});
+  } else if (delivery.acked && delivery.claimed.message.stream) {
+    // Its own transaction has settled it: no round trip follows that would find the next message.
+    delivery.subscription->comes_due(clock().mono());
+  }
 }
 
 /// A message that its handler's transaction settles must not be settled before its predecessors:

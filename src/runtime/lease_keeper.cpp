@@ -121,7 +121,8 @@ void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vecto
     if (std::ranges::binary_search(sorted, claim.id)) {
       delivery->lease_end = std::max(delivery->lease_end, sent_at + MonoDuration{lease_});
       delivery->renewed = true;
-    } else if (!delivery->committing) {
+    } else if (!delivery->committing && !storage::is_of_stream(claim)) {
+      // A stream is skipped while its row is locked for a moment. The next renewal follows soon.
       note_lost(*delivery, sent_at);
     }
   }

@@ -91,11 +91,12 @@ bool QueueStreamClaim::take(const Ticket& ticket) {
       entry.ready_at = cursor.time(Column::ready_at);
       entry.lost_leases = static_cast<int>(cursor.integer(Column::lost_leases));
       verdict = judge(entry.claimed.message, entry.ready_at, entry.lost_leases);
-      if (verdict != Next::taken) break;
+      // A message that may have killed its worker is handled alone.
+      const bool alone = entry.lost_leases > 0;
+      if (verdict != Next::taken || (alone && entries.size() > first)) break;
       entry.claimed.message.stream = ticket.stream;
       bytes_ += size;
       run_to = cursor.integer(Column::seq);
-      const bool alone = entry.lost_leases > 0;  // it may have killed its worker
       entries.push_back(std::move(entry));
       if (alone) break;
     }

@@ -48,6 +48,10 @@ bool QueueStreams::settle(OwnerToken owner, const storage::Settlement& settlemen
     const auto ready_at = settlement.delay ? std::optional{now_ + *settlement.delay} : std::nullopt;
     context_.run(connection_, context_.sql.snooze).bind(row->seq).bind(ready_at).run();
   }
+  context_.run(connection_, context_.sql.ack_step_mark_settled)
+      .bind(row->seq)
+      .bind(settlement.claim.epoch)
+      .run();
   settled(row->stream, 1);
   return true;
 }

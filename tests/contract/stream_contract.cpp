@@ -318,6 +318,46 @@ TEST_P(StreamContract, ReapingReturnsStreamsWhoseLeasesExpired) {
   EXPECT_THAT(claim_streams(other), SizeIs(1));
 }
 
+TEST_P(StreamContract, ASecondSettlementOfTheSameClaimChangesNothing) {
+  put_all("s", {"1", "2", "3"});
+  const auto claimed = claim_streams();
+  const std::vector behind{claimed[1].claim, claimed[2].claim};
+  EXPECT_EQ(outbox.snooze(owner, behind), 2U);
+  EXPECT_EQ(outbox.snooze(owner, behind), 0U);
+  EXPECT_EQ(outbox.ack(owner, behind), 0U);
+  EXPECT_EQ(outbox.abandon(owner, behind), 0U);
+  EXPECT_THAT(claim_streams(other), IsEmpty()) << "the first message is still with its owner";
+  EXPECT_EQ(outbox.ack(owner, std::vector{claimed[0].claim}), 1U);
+  EXPECT_THAT(payloads_of(claim_streams(other)), ElementsAre("2", "3"));
+}
+
+TEST_P(StreamContract, AMessageThatIsSettledOutOfOrderIsNotForgotten) {
+  put_all("s", {"1", "2"});
+  const auto claimed = claim_streams();
+  EXPECT_EQ(outbox.abandon(owner, std::vector{claimed[0].claim}, {.delay = seconds{0}}), 1U);
+  EXPECT_EQ(outbox.ack(owner, std::vector{claimed[1].claim}), 1U);
+  EXPECT_THAT(drain(), ElementsAre("1"));
+}
+
+TEST_P(StreamContract, AMessageThatLostItsLeaseDoesNotFollowAnotherOne) {
+  put_all("s", {"1", "2"});
+  auto claimed = claim_streams();
+  outbox.ack(owner, std::vector{claimed[0].claim});
+  backend.advance(seconds{31});
+  EXPECT_EQ(outbox.reap_expired(), 1U);
+  EXPECT_THAT(payloads_of(claim_streams(other)), ElementsAre("2"));
+}
+
+TEST_P(StreamContract, AClaimNeverReturnsMoreThanItsBatch) {
+  for (int i = 0; i < 300; ++i) put("s" + std::to_string(i), "1");
+  EXPECT_THAT(claim_streams(owner, 250), SizeIs(250));
+  for (int i = 0; i < 250; ++i) {
+    outbox.enqueue(
+        {.topic = "t", .payload = "2", .priority = 5, .stream = "s" + std::to_string(i)});
+  }
+  EXPECT_THAT(claim_streams(other, 20), SizeIs(20));
+}
+
 // --- times, pauses, expiry
 
 TEST_P(StreamContract, AMessageThatIsNotDueYetDelaysItsSuccessors) {

@@ -184,6 +184,36 @@ TEST_P(PostgresStreamFault, AMessageThatIsCommittedLateIsHandledAndNothingHangs)
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_stream")), 0);
 }
 
+TEST_P(PostgresStreamFault, AMessageThatIsCommittedLateWhileItsStreamIsLeasedIsNotForgotten) {
+  prepare();
+  auto platform = open();
+  auto& outbox = platform.outbox();
+  auto late = platform.begin();
+  outbox.enqueue(late, {.topic = "effect", .payload = "1", .stream = "s"});
+  outbox.enqueue({.topic = "effect", .payload = "2", .stream = "s"});
+  const auto owner = OwnerToken::generate();
+  const auto claimed = outbox.claim_streams({.owner = owner});
+  ASSERT_EQ(claimed.size(), 1U);
+  late.commit();
+  // This claim reads the ticket of the late message while the stream is leased.
+  EXPECT_THAT(outbox.claim_streams({.owner = OwnerToken::generate()}), IsEmpty());
+  EXPECT_EQ(outbox.ack(owner, std::vector{claimed[0].claim}), 1U);
+  EXPECT_EQ(outbox.claim_streams({.owner = owner}).size(), 1U);
+}
+
+TEST_P(PostgresStreamFault, AStreamThatIsResumedWithAnOldSnapshotIsNotForgotten) {
+  prepare();
+  auto platform = open();
+  auto& outbox = platform.outbox();
+  outbox.enqueue({.topic = "effect", .payload = "1", .stream = "s"});
+  const auto owner = OwnerToken::generate();
+  const auto claimed = outbox.claim_streams({.owner = owner});
+  outbox.fail(owner, std::vector{claimed[0].claim}, "broken");
+  backend.sql("begin isolation level repeatable read; select " + backend.schema() +
+              ".outbox_stream_resume('s'); commit");
+  EXPECT_EQ(outbox.claim_streams({.owner = owner}).size(), 1U);
+}
+
 TEST_P(PostgresStreamFault, WritersOfManyStreamsInRandomOrderDoNotDeadlock) {
   prepare();
   auto platform = open();

@@ -100,7 +100,10 @@ select {schema}._{queue}_ack_streams(owner_token => $1::uuid, ids => $2::uuid[],
 -- and then the rows that their ends change.
 select cardinality({schema}._{queue}_lock_claims(owner_token => $1::uuid, ids => $2::uuid[],
                                                  epochs => $3::bigint[])),
-       cardinality({schema}._{queue}_lock_ends(ids => $2::uuid[], wait => true));
+       cardinality({schema}._{queue}_lock_stream_claims(owner_token => $1::uuid,
+                                                        ids => $2::uuid[], epochs => $3::bigint[])),
+       cardinality({schema}._{queue}_lock_ends(ids => $2::uuid[], wait => true)),
+       {schema}._{queue}_lock_streams_of(ids => $2::uuid[]);
 
 -- name: {queue}_ack_step_lock_timeout
 -- The time limit for locks of this transaction.
@@ -140,16 +143,14 @@ select {schema}.{queue}_reap_expired(max_attempts => $1::integer, most => $2::in
 -- due_in is the time from now, because the worker has a clock of its own. passed_to: the next claim
 -- may begin there. Transactions that commit later than three seconds after their enqueue are found
 -- by the next claim from the start of the queue. It is null while a topic is paused: the claim may
--- have parked messages only. has_streams: there are streams with work, of any topic.
+-- have parked messages only. has_streams: streams have been used.
 select (extract(epoch from {schema}.{queue}_next_due(topics => $1::text[],
                                                      except_topics => $2::text[],
                                                      streams => $3::boolean)
                              - {schema}.clock()) * 1000000)::bigint as due_in,
        case when not exists (select from {schema}.{queue}_paused)
             then {schema}.clock() - interval '3 seconds' end as passed_to,
-       exists (select from {schema}.{queue} where lane >= 15)
-         or exists (select from {schema}.{queue}_stream
-                     where owner_token is not null) as has_streams;
+       (select is_called from {schema}.{queue}_seq) as has_streams;
 
 -- name: {queue}_clock
 select {schema}.clock();

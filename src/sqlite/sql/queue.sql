@@ -213,7 +213,8 @@ lane = -101
  where m.id = ?2 and m.status = 0
    and exists (select 1 from {schema}_{queue}_stream as s
                 where s.stream = m.stream and s.owner_token = ?1 and s.epoch = ?3
-                  and s.lease_until > ?4 and m.seq <= s.run_to)
+                  and s.lease_until > ?4 and m.seq <= s.run_to
+                  and m.claim_epoch <> s.epoch)
 returning stream;
 
 -- name: {queue}_ack_step_forget_stream
@@ -221,15 +222,22 @@ delete from {schema}_{queue} as m
  where m.id = ?2 and m.status = 0
    and exists (select 1 from {schema}_{queue}_stream as s
                 where s.stream = m.stream and s.owner_token = ?1 and s.epoch = ?3
-                  and s.lease_until > ?4 and m.seq <= s.run_to)
+                  and s.lease_until > ?4 and m.seq <= s.run_to
+                  and m.claim_epoch <> s.epoch)
 returning stream;
 
 -- name: {queue}_ack_step_claimed_stream
 -- returns: seq integer, attempts integer, stream text
+-- A message that stays in its stream after a settlement gets the epoch of the lease, so that a
+-- second settlement of the same claim finds nothing.
 select m.seq, m.attempts, m.stream from {schema}_{queue} as m
   join {schema}_{queue}_stream as s on s.stream = m.stream
  where m.id = ?2 and m.status = 0 and s.owner_token = ?1 and s.epoch = ?3 and s.lease_until > ?4
-   and m.seq <= s.run_to;
+   and m.seq <= s.run_to
+   and m.claim_epoch <> s.epoch;
+
+-- name: {queue}_ack_step_mark_settled
+update {schema}_{queue} set claim_epoch = ?2 where seq = ?1;
 
 -- name: {queue}_ack_step_count_down
 -- A handler's transaction extends the lease for as long as it may last. The lease of the messages

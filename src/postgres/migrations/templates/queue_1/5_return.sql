@@ -72,9 +72,8 @@ begin
     raise exception 'error must not be null' using errcode = 'invalid_parameter_value';
   end if;
   if cardinality(v_rows) < cardinality(ids) then
-    v_count := {schema}._{queue}_give_up(
-      owner_token, {schema}._{queue}_lock_stream_claims(owner_token, ids, epochs), error, charge,
-      on_stream_failure);
+    v_count := {schema}._{queue}_fail_streams(owner_token, ids, epochs, error, charge,
+                                              on_stream_failure);
   end if;
   if v_rows = '{}' then
     return v_count;

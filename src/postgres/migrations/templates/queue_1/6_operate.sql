@@ -15,7 +15,9 @@ create function {schema}.{queue}_next_due(topics text[] default null,
 as $function$
 begin
   return least(case when streams then (
-      select min(s.lease_until) from {schema}.{queue}_stream s
+      -- Not earlier than soon: a claim skips an expired lease whose row is locked.
+      select greatest(min(s.lease_until), {schema}.clock() + interval '20 milliseconds')
+        from {schema}.{queue}_stream s
        where s.owner_token is not null) end, (
     select min(next.ready_at)
       from generate_series(case when streams then 15 else -5 end,

@@ -41,7 +41,11 @@ $function$;
 -- Ends the leases of streams whose rows the caller has locked. The next message of each becomes a
 -- ticket. A transaction with an old snapshot cannot know the next message: it lets the lease
 -- expire at once, and the next claim does the rest.
-create function {schema}._{queue}_release_streams(streams text[]) returns void
+--
+-- topics: the topics of the messages that the caller has settled. If the next message has another
+-- one, other workers are woken.
+create function {schema}._{queue}_release_streams(streams text[], topics text[] default null)
+  returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan
@@ -52,351 +56,83 @@ as $function$
 declare
   v_left text[];
   v_above bigint[];
+  v_topics text[];
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
-    update {schema}.{queue}_stream s set lease_until = {schema}.clock(), unsettled = 0
+    update {schema}.{queue}_stream s
+       set lease_until = {schema}.clock(), unsettled = 0,
+           owner_token = coalesce(s.owner_token, '00000000-0000-0000-0000-000000000000')
      where s.stream = any (streams);
     perform {schema}._wake('{queue}');
     return;
   end if;
-  select array_agg(s.stream::text), array_agg(s.passed) into v_left, v_above
+  select array_agg(s.stream::text), array_agg(coalesce(f.seq - 1, s.passed)),
+         array_agg(distinct f.topic::text)
+    into v_left, v_above, v_topics
     from {schema}.{queue}_stream s
-   where s.stream = any (streams)
-     and (s.blocked_at is not null
-          or exists (select from {schema}.{queue} o
-                      where o.stream = s.stream and o.seq > s.passed));
+    left join lateral (select o.seq, o.topic from {schema}.{queue} o
+                        where o.stream = s.stream and o.seq > s.passed
+                        order by o.seq limit 1) f on true
+   where s.stream = any (streams) and (s.blocked_at is not null or f.seq is not null);
   delete from {schema}.{queue}_stream s
-   where s.stream = any (streams) and s.stream <> all (coalesce(v_left, '{}'));
+   where s.stream = any (streams) and not s.stream::text in (select unnest(v_left));
   if v_left is null then
     return;
   end if;
-  update {schema}.{queue}_stream s set owner_token = null, lease_until = null, unsettled = 0
-   where s.stream = any (v_left);
+  update {schema}.{queue}_stream s
+     set owner_token = null, lease_until = null, unsettled = 0, passed = u.above
+    from unnest(v_left, v_above) as u(stream, above)
+   where s.stream = u.stream;
   perform {schema}._{queue}_ticket(v_left, v_above);
+  if topics is not null and not v_topics <@ topics then
+    perform {schema}._wake('{queue}');
+  end if;
 end
 $function$;
 
 -- Ends leases of streams that have expired, up to `most`; returns how many. The first message of
--- each is charged an attempt: its worker was handling that one, or one of the next.
+-- each lease is charged an attempt: its worker was handling that one, or one of the next. A stream
+-- whose first message is locked is left for the next time: a settlement has locked the message, and
+-- waits for the stream.
 create function {schema}._{queue}_reap_streams(most integer default 100) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off
+  set enable_hashjoin = off set enable_mergejoin = off
 as $function$
 #variable_conflict use_column
 declare
+  v_expired text[];
+  v_first uuid[];
+  v_locked uuid[];
   v_streams text[];
-  v_charged text[];
 begin
-  select array_agg(r.stream), array_agg(r.stream) filter (where r.unsettled > 0)
-    into v_streams, v_charged
-    from (select s.stream::text as stream, s.unsettled from {schema}.{queue}_stream s
-           where s.owner_token is not null and s.lease_until <= (select {schema}.clock())
-           order by s.lease_until limit most
-             for update skip locked) r;
-  if v_streams is null then
+  v_expired := array(
+    select s.stream::text from {schema}.{queue}_stream s
+     where s.owner_token is not null and s.lease_until <= (select {schema}.clock())
+     order by s.lease_until limit most
+       for update skip locked);
+  if v_expired = '{}' then
     return 0;
   end if;
-  -- A worker may have settled messages out of order.
-  update {schema}.{queue}_stream s set passed = 0
-   where s.stream = any (v_streams) and s.passed <> 0;
-  if v_charged is not null then
-    update {schema}.{queue} o
-       set attempts = o.attempts + 1, lost_leases = least(o.lost_leases + 1, 1000)
-     where o.id = any (array(
-             select f.id from unnest(v_charged) as u(stream)
-              cross join lateral (select q.id from {schema}.{queue} q where q.stream = u.stream
-                                   order by q.seq limit 1) f));
-  end if;
+  v_first := array(
+    select f.id from unnest(v_expired) as u(stream)
+     cross join lateral (select q.id from {schema}.{queue} q where q.stream = u.stream
+                          order by q.seq limit 1) f);
+  v_locked := array(select o.id from {schema}.{queue} o where o.id = any (v_first)
+                     order by o.id for no key update skip locked);
+  v_streams := array(
+    select u.stream from unnest(v_expired) as u(stream)
+     where not exists (select from {schema}.{queue} o
+                        where o.id = any (v_first) and o.stream = u.stream
+                          and not o.id = any (v_locked)));
+  update {schema}.{queue} o
+     set attempts = o.attempts + 1, lost_leases = least(o.lost_leases + 1, 1000)
+   where o.id = any (v_locked) and o.lane is distinct from -102
+     and exists (select from {schema}.{queue}_stream s
+                  where s.stream = o.stream and s.unsettled > 0 and o.seq <= s.run_to);
   perform {schema}._{queue}_release_streams(v_streams);
   return cardinality(v_streams);
 end
 $function$;
-
--- One claim of streams at a time. A claim waits for another one for 50 ms, not for a transaction
--- that stays open.
-create function {schema}._{queue}_lock_streams() returns boolean
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
-  for try in 1 .. 50 loop
-    if pg_try_advisory_xact_lock(hashtextextended('dovetail {schema}.{queue}_stream', 0)) then
-      return true;
-    end if;
-    perform pg_sleep(0.001);
-  end loop;
-  return false;
-end
-$function$;
-
--- Of streams with tickets at the given messages: those that this claim may lease. It locks the
--- rows of the streams, and returns
---   free      the streams that nobody has, with the place behind which their messages begin
---   spent     the tickets that the claim removes
--- Streams whose rows are locked by another transaction are in neither: their tickets stay.
-create function {schema}._{queue}_free_streams(
-  ids uuid[], out free text[], out above bigint[], out spent uuid[]
-)
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-  set jit = off set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_bitmapscan = off
-  set enable_hashjoin = off set enable_mergejoin = off
-as $function$
-#variable_conflict use_column
-declare
-  v_locked text[];
-begin
-  v_locked := array(
-    select s.stream::text from {schema}.{queue}_stream s
-     where s.stream = any (array(select distinct o.stream::text from {schema}.{queue} o
-                                  where o.id = any (ids)))
-       for update skip locked);
-  with ticket as materialized (
-    select o.id, o.stream::text as stream, o.seq, u.place
-      from unnest(ids) with ordinality as u(id, place)
-      join {schema}.{queue} o on o.id = u.id
-  ),
-  -- Messages that were committed late lie below the mark.
-  lowered as (
-    update {schema}.{queue}_stream s set passed = t.first - 1
-      from (select t.stream, min(t.seq) as first from ticket t group by t.stream) t
-     where s.stream = t.stream and s.stream = any (v_locked) and s.passed >= t.first
-    returning s.stream
-  ),
-  wanted as materialized (
-    select t.stream, min(t.place) as place, min(t.seq) as first, max(s.passed) as passed,
-           bool_or(s.stream is not null) as is_known,
-           bool_or(s.owner_token is not null or s.blocked_at is not null) as is_taken
-      from ticket t
-      left join {schema}.{queue}_stream s on s.stream = t.stream
-     group by t.stream
-  )
-  select array_agg(w.stream order by w.place) filter (where not w.is_taken),
-         array_agg(least(coalesce(w.passed, 0), w.first - 1) order by w.place)
-           filter (where not w.is_taken),
-         array(select t.id from ticket t join wanted k on k.stream = t.stream
-                where not k.is_known or k.stream = any (v_locked))
-    into free, above, spent
-    from wanted w
-   where not w.is_known or w.stream = any (v_locked);
-end
-$function$;
-
--- Internal. Raises an error if an argument of a claim is not valid.
-create function {schema}._{queue}_check_claim(
-  owner_token uuid, batch_size integer, lease interval, max_attempts integer, max_bytes bigint
-) returns void
-  language plpgsql immutable
-  set search_path = pg_catalog, pg_temp
-as $function$
-begin
-  if owner_token is null then
-    raise exception 'owner_token must not be null' using errcode = 'invalid_parameter_value';
-  elsif batch_size is null or batch_size < 1 then
-    raise exception 'batch_size must be at least 1' using errcode = 'invalid_parameter_value';
-  elsif lease is null or lease <= interval '0' then
-    raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
-  elsif max_attempts is null or max_attempts < 1 then
-    raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
-  elsif max_bytes < 1 then
-    raise exception 'max_bytes must be at least 1' using errcode = 'invalid_parameter_value';
-  end if;
-end
-$function$;
-
--- First messages that a claim must not return: expired ones fail, and those of paused topics are
--- parked. Returns how many. A message whose join is locked is left for the next time.
-create function {schema}._{queue}_set_streams_aside(
-  streams text[], above bigint[], at timestamptz, paused text[]
-) returns integer
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-  set jit = off set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_bitmapscan = off
-  set enable_hashjoin = off set enable_mergejoin = off
-as $function$
-#variable_conflict use_column
-declare
-  v_first uuid[];
-  v_ids uuid[];
-  v_count integer;
-begin
-  v_first := array(
-    select f.id from unnest(streams, above) as u(stream, above)
-     cross join lateral (select q.id, q.expires_at, q.topic from {schema}.{queue} q
-                          where q.stream = u.stream and q.seq > u.above order by q.seq limit 1) f
-     where f.expires_at <= at or f.topic = any (paused));
-  if v_first = '{}' then
-    return 0;
-  end if;
-  v_ids := array(select o.id from {schema}.{queue} o where o.id = any (v_first)
-                    and o.expires_at <= at for update skip locked);
-  if v_ids <> '{}' then
-    v_ids := {schema}._{queue}_lock_ends(v_ids, false);
-  end if;
-  v_count := {schema}._{queue}_finish(
-    array(select o.ctid from {schema}.{queue} o where o.id = any (v_ids)),
-    3::smallint, 'expired before it was handled', null, 0);
-  update {schema}.{queue} o set lane = -100
-   where o.id = any (array(select q.id from {schema}.{queue} q
-                            where q.id = any (v_first) and q.lane >= 15 and q.topic = any (paused)
-                              for no key update skip locked));
-  return v_count;
-end
-$function$;
-
--- Leases streams and returns the first messages of each, up to batch_size messages together. The
--- messages of one stream have ascending `seq`: handle them one after the other, and stop at the
--- first that fails. Each is settled like other claims, and the lease of the stream ends with the
--- last settlement. The arguments are those of {queue}_claim.
-create function {schema}.{queue}_claim_streams(
-  owner_token   uuid,
-  batch_size    integer       default 50,
-  lease         interval      default interval '30 seconds',
-  max_attempts  integer       default 10,
-  after         timestamptz[] default null,
-  after_ids     uuid[]        default null,
-  topics        text[]        default null,
-  except_topics text[]        default null,
-  max_bytes     bigint        default 67108864
-) returns table (
-  id uuid, topic text, payload text, correlation_id text, headers jsonb, created_at timestamptz,
-  due_at timestamptz, expires_at timestamptz, priority smallint, attempts integer,
-  claim_epoch bigint, lease_until timestamptz, ready_at timestamptz, lost_leases smallint,
-  cut boolean, stream text, seq bigint
-)
-  language plpgsql volatile
-  set search_path = pg_catalog, pg_temp
-  set jit = off set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_bitmapscan = off
-  set enable_hashjoin = off set enable_mergejoin = off
-as $function$
-#variable_conflict use_column
-declare
-  v_now timestamptz;
-  v_epoch bigint;
-  v_paused text[] := array(select p.topic from {schema}.{queue}_paused p order by p.topic
-                              for key share skip locked);
-  v_ids uuid[];
-  v_free record;
-  v_leased text[];
-  v_left integer := batch_size;
-  v_look integer;
-  v_per integer := 8;  -- messages per stream, in the last round
-  v_got integer;
-  v_bytes bigint := 0;
-begin
-  perform {schema}._{queue}_check_claim(owner_token, batch_size, lease, max_attempts, max_bytes);
-  if not {schema}._{queue}_lock_streams() then
-    return;
-  end if;
-  perform {schema}._{queue}_reap_streams();
-  v_look := greatest(1, v_left / v_per);
-  for round in 1 .. 20 loop
-    v_now := {schema}.clock();
-    v_ids := array(
-      select picked.id
-        from (select row.id
-                from generate_series(25, 15, -1) as lanes(lane)
-               cross join lateral (
-                 select r.id from {schema}.{queue} r
-                  where r.lane = lanes.lane and r.ready_at <= v_now
-                    and (r.ready_at, r.id) >=
-                        (coalesce(after[lanes.lane - 14], '-infinity'),
-                         coalesce(after_ids[lanes.lane - 14],
-                                  '00000000-0000-0000-0000-000000000000'))
-                    and (topics is null or r.topic = any (topics))
-                    and (except_topics is null or r.topic <> all (except_topics))
-                  order by r.ready_at, r.id
-                  limit v_look
-                    for no key update skip locked) row
-               limit v_look) picked);
-    exit when v_ids = '{}';
-    select * into v_free from {schema}._{queue}_free_streams(v_ids);
-    v_got := 0;
-    v_leased := '{}';
-    if v_free.free is not null then
-      v_epoch := nextval('{schema}.{queue}_stream_epoch');
-      return query
-      with look as materialized (
-        select u.place, u.above, o.*
-          from unnest(v_free.free, v_free.above) with ordinality as u(stream, above, place)
-         cross join lateral (
-           select q.* from {schema}.{queue} q where q.stream = u.stream and q.seq > u.above
-            order by q.seq limit greatest(1, v_left / cardinality(v_free.free))) o
-      ),
-      run as materialized (
-        select l.*, row_number() over w as n, first_value(l.lost_leases) over w as first_losses,
-               bool_and(l.ready_at <= v_now
-                        and (topics is null or l.topic = any (topics))
-                        and (except_topics is null or l.topic <> all (except_topics))
-                        and not l.topic = any (v_paused)
-                        and (l.expires_at is null or l.expires_at > v_now)
-                        and (l.lost_leases = 0 or l.attempts < max_attempts)) over w as goes_on,
-               sum(octet_length(l.payload)) over (order by l.place, l.seq) as bytes
-          from look l
-        window w as (partition by l.place order by l.seq)
-      ),
-      taken as materialized (
-        select r.* from run r
-         where r.goes_on and (r.n = 1 or r.first_losses = 0)
-           and (v_bytes + r.bytes <= max_bytes or (v_bytes = 0 and r.n = 1 and r.place = 1))
-      ),
-      leased as (
-        insert into {schema}.{queue}_stream as s
-               (stream, epoch, run_to, passed, unsettled, lease_until, owner_token)
-        select t.stream, v_epoch, max(t.seq), min(t.above), count(*), {schema}.clock() + lease,
-               {queue}_claim_streams.owner_token
-          from taken t group by t.stream
-        on conflict (stream) do update
-           set epoch = excluded.epoch, run_to = excluded.run_to, passed = excluded.passed,
-               unsettled = excluded.unsettled, lease_until = excluded.lease_until,
-               owner_token = excluded.owner_token
-        returning s.lease_until
-      )
-      select t.id, t.topic::text, t.payload, t.correlation_id::text, t.headers::jsonb,
-             t.created_at, t.due_at::timestamptz, t.expires_at::timestamptz,
-             t.priority::smallint, t.attempts, v_epoch, (select min(e.lease_until) from leased e),
-             t.ready_at, t.lost_leases,
-             exists (select from run r where v_bytes + r.bytes > max_bytes), t.stream::text, t.seq
-        from taken t
-       order by t.place, t.seq;
-      get diagnostics v_got = row_count;
-      v_leased := array(select s.stream::text from {schema}.{queue}_stream s
-                         where s.stream = any (v_free.free) and s.epoch = v_epoch);
-      v_bytes := v_bytes + coalesce((
-        select sum(octet_length(o.payload)) from {schema}.{queue}_stream s
-          join {schema}.{queue} o on o.stream = s.stream and o.seq > s.passed and o.seq <= s.run_to
-         where s.stream = any (v_leased)), 0);
-      if cardinality(v_leased) < cardinality(v_free.free) then
-        perform {schema}._{queue}_set_streams_aside(v_free.free, v_free.above, v_now, v_paused);
-        perform {schema}._{queue}_block_exhausted(v_free.free, v_free.above, max_attempts);
-      end if;
-    end if;
-    -- A ticket at the first message of a stream that was not leased stays: the bytes did not fit.
-    update {schema}.{queue} o set lane = null
-     where o.id = any (v_free.spent) and o.lane >= 15
-       and (o.stream = any (v_leased) or not o.stream = any (coalesce(v_free.free, '{}'))
-            or exists (select from {schema}.{queue} e
-                        where e.stream = o.stream and e.seq < o.seq
-                          and e.seq > (select u.above from unnest(v_free.free, v_free.above)
-                                              as u(stream, above) where u.stream = o.stream)));
-    v_left := v_left - v_got;
-    exit when v_left <= 0 or v_bytes >= max_bytes or (v_bytes > 0 and v_got = 0);
-    if v_got = 0 then
-      v_look := least(v_look * 4, 10000);
-    else
-      v_per := greatest(1, v_got / cardinality(v_leased));
-      v_look := greatest(1, v_left / v_per);
-    end if;
-    if round = 20 then
-      perform {schema}._wake('{queue}');  -- there may be more
-    end if;
-  end loop;
-end
-$function$;
-comment on function {schema}.{queue}_claim_streams is
-  'Leases streams to owner_token and returns their first messages, in order.';
