@@ -19,7 +19,8 @@ $function$;
 
 -- Of streams with tickets at the given messages: those that this claim may lease. It locks the
 -- rows of the streams, and returns
---   free      up to `most` streams that nobody has, with the place behind which their messages begin
+--   free      up to `most` streams that nobody has
+--   above     the place behind which their messages begin
 --   spent     the tickets of these and of streams that are leased or blocked
 -- Streams whose rows are locked by another transaction are in neither: their tickets stay. A list
 -- is searched with `in (select unnest(…))`, which the server does with a hash table.
