@@ -23,7 +23,7 @@ $function$;
 --   above     the place behind which their messages begin
 --   spent     the tickets of these and of streams that are leased or blocked
 -- Streams whose rows are locked by another transaction are in neither: their tickets stay. A list
--- is searched with `in (select unnest(…))`, which the server does with a hash table.
+-- is searched with `in (select unnest(list))`, which the server does with a hash table.
 create function {schema}._{queue}_free_streams(
   ids uuid[], most integer, out free text[], out above bigint[], out spent uuid[]
 )
