@@ -4,6 +4,9 @@
 -- The rows of these claims whose streams are this owner's, with this epoch, within their leases.
 -- They are locked in the order of their ids. A message that stays in its stream after a settlement
 -- gets the epoch of the lease, so that a second settlement of the same claim finds nothing.
+--
+-- The lease is read by the name of the stream, for each message. With a join, the planner could
+-- begin with all leases, and compare each with each message.
 create function {schema}._{queue}_lock_stream_claims(
   owner_token uuid, ids uuid[], epochs bigint[], wait boolean default true
 ) returns tid[]
@@ -19,20 +22,24 @@ declare
 begin
   if wait then
     return array(
-      select o.ctid from (select distinct u.id, u.epoch from unnest(ids, epochs) as u(id, epoch)) c
-        join {schema}.{queue} o on o.id = c.id
-        join {schema}.{queue}_stream s on s.stream = o.stream and s.epoch = c.epoch
-       where s.owner_token = _{queue}_lock_stream_claims.owner_token and s.lease_until > v_now
-         and o.seq <= s.run_to and o.claim_epoch <> s.epoch
-       order by o.id
-         for update of o);
+    select o.ctid from {schema}.{queue} o
+     where o.id = any (ids)
+       and ((o.id, (select s.epoch from {schema}.{queue}_stream s
+                     where s.stream = o.stream and o.seq <= s.run_to
+                       and s.owner_token = _{queue}_lock_stream_claims.owner_token
+                       and s.lease_until > v_now and o.claim_epoch <> s.epoch))
+            in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
+     order by o.id
+       for update of o);
   end if;
   return array(
-    select o.ctid from (select distinct u.id, u.epoch from unnest(ids, epochs) as u(id, epoch)) c
-      join {schema}.{queue} o on o.id = c.id
-      join {schema}.{queue}_stream s on s.stream = o.stream and s.epoch = c.epoch
-     where s.owner_token = _{queue}_lock_stream_claims.owner_token and s.lease_until > v_now
-       and o.seq <= s.run_to and o.claim_epoch <> s.epoch
+    select o.ctid from {schema}.{queue} o
+     where o.id = any (ids)
+       and ((o.id, (select s.epoch from {schema}.{queue}_stream s
+                     where s.stream = o.stream and o.seq <= s.run_to
+                       and s.owner_token = _{queue}_lock_stream_claims.owner_token
+                       and s.lease_until > v_now and o.claim_epoch <> s.epoch))
+            in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
      order by o.id
        for update of o skip locked);
 end
@@ -139,11 +146,14 @@ begin
   if keep then
     with gone as (
       delete from {schema}.{queue} o
-       using unnest(ids, epochs) as u(id, epoch), {schema}.{queue}_stream s
-       where o.id = u.id and s.stream = o.stream and s.epoch = u.epoch and o.seq <= s.run_to
-         and s.owner_token = _{queue}_ack_streams.owner_token and s.lease_until > v_now
-         and o.claim_epoch <> s.epoch
-      returning o.*, s.epoch
+       where o.id = any (ids)
+         and ((o.id, (select s.epoch from {schema}.{queue}_stream s
+                       where s.stream = o.stream and o.seq <= s.run_to
+                         and s.owner_token = _{queue}_ack_streams.owner_token
+                         and s.lease_until > v_now and o.claim_epoch <> s.epoch))
+              in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
+      returning o.*, (select s.epoch from {schema}.{queue}_stream s
+                       where s.stream = o.stream) as epoch
     ),
     kept as (
       insert into {schema}.{queue}_archive (
@@ -165,11 +175,15 @@ begin
   else
     with gone as (
       delete from {schema}.{queue} o
-       using unnest(ids, epochs) as u(id, epoch), {schema}.{queue}_stream s
-       where o.id = u.id and s.stream = o.stream and s.epoch = u.epoch and o.seq <= s.run_to
-         and s.owner_token = _{queue}_ack_streams.owner_token and s.lease_until > v_now
-         and o.claim_epoch <> s.epoch
-      returning o.id, o.stream, o.topic, s.epoch
+       where o.id = any (ids)
+         and ((o.id, (select s.epoch from {schema}.{queue}_stream s
+                       where s.stream = o.stream and o.seq <= s.run_to
+                         and s.owner_token = _{queue}_ack_streams.owner_token
+                         and s.lease_until > v_now and o.claim_epoch <> s.epoch))
+              in (select u.id, u.epoch from unnest(ids, epochs) as u(id, epoch))) is true
+      returning o.id, o.stream, o.topic,
+                (select s.epoch from {schema}.{queue}_stream s
+                  where s.stream = o.stream) as epoch
     )
     select array_agg(g.id), array_agg(g.stream::text), array_agg(g.epoch),
            array_agg(distinct g.topic::text)
