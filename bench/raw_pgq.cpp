@@ -1,4 +1,4 @@
-// What PgQ does: the PostgreSQL extension that keeps events in rotated tables and hands them out in
+// Measures PgQ, a PostgreSQL extension that stores events in rotated tables and delivers them in
 // batches.
 //
 //   raw_pgq setup  URL
@@ -6,12 +6,12 @@
 //   raw_pgq bulk   URL [messages=200000] [batch=5000] [connections=2]
 //   raw_pgq drain  URL [messages=200000]
 //
-// A consumer of PgQ reads a whole batch between two ticks and finishes it as one: there is no
-// lease, ack or retry of a single event unless it asks for one. The figures are a limit for that
-// trade, not for a queue with an ack per message.
+// A consumer of PgQ reads the whole batch between two ticks and finishes the batch. A single event
+// has no lease, no ack, and no retry unless the consumer asks for one. The figures are an upper
+// bound for whole-batch acks, not for an ack per message.
 //
-// No code of Dovetail's is in here. Needs the package postgresql-15-pgq3 and a superuser. Prints
-// one line of JSON. `drain` expects exactly the events that `setup` and `bulk` left.
+// It contains no code of Dovetail. It needs the package postgresql-15-pgq3 and a superuser. Prints
+// one line of JSON. `drain` expects exactly the events of `setup` and `bulk`.
 #include <libpq-fe.h>
 
 #include <algorithm>
@@ -60,14 +60,14 @@ class Connection {
 
   Result run(const std::string& sql) { return checked(PQexec(native_.get(), sql.c_str())); }
 
-  /// The first value of the answer; empty for null.
+  /// The first value of the result; empty for null.
   std::string value(const std::string& sql) { return PQgetvalue(run(sql).get(), 0, 0); }
 
   void prepare(const char* name, const char* sql) {
     checked(PQprepare(native_.get(), name, sql, 0, nullptr));
   }
 
-  /// Runs a prepared statement; parameters are the bytes of texts, answers are binary.
+  /// Runs a prepared statement. Parameters are the bytes of texts, results are binary.
   template <class... Parameter>
   Result call(const char* name, const Parameter&... parameter) {
     constexpr int count = sizeof...(Parameter);
@@ -110,7 +110,8 @@ struct Figure {
   double seconds;
 };
 
-/// Runs `work` on every connection at once, a thread each; it answers how many messages it handled.
+/// Runs `work` on all connections at once, with one thread each. `work` returns the number of
+/// messages that it handled.
 Figure measure(const Connections& connections, const std::function<long(Connection&)>& work) {
   const auto start = Steady::now();
   std::vector<std::future<long>> running;
@@ -156,7 +157,7 @@ void single(const std::string& url, Arguments& arguments) {
   }));
 }
 
-/// One transaction: PgQ promises the name of the current table only until the transaction's end.
+/// One transaction, because the name of the current table is valid until the transaction ends.
 void copy_events(Connection& connection, const std::string& lines) {
   const auto table = connection.value("begin; select pgq.current_event_table('q')");
   connection.copy("copy " + table + " (ev_time, ev_type, ev_data) from stdin", lines);
@@ -164,7 +165,7 @@ void copy_events(Connection& connection, const std::string& lines) {
 }
 
 long copy_in_batches(Connection& connection, long messages, long batch) {
-  // ev_id and ev_txid have defaults; ev_time has none, and the word now is the transaction's time.
+  // ev_id and ev_txid have defaults. ev_time has none; `now` is the time of the transaction.
   const auto line = "now\t" + std::string(topic) + "\t" + payload() + "\n";
   std::string lines;
   for (long left = messages; left > 0; left -= batch) {
@@ -182,21 +183,21 @@ void bulk(const std::string& url, Arguments& arguments) {
   arguments.no_more();
   const auto count = static_cast<long>(connections.size());
   print(measure(connections, [&](Connection& connection) {
-    // The first connection takes what the division leaves over.
+    // The first connection gets the remainder of the division.
     const auto share =
         messages / count + (&connection == connections[0].get() ? messages % count : 0);
     return copy_in_batches(connection, share, batch);
   }));
 }
 
-/// Makes everything committed so far visible to consumers.
+/// Makes all committed events visible to consumers.
 void tick(Connection& connection) {
   connection.run("select pgq.force_tick('q')");
   if (connection.value("select pgq.ticker('q')").empty())
     throw std::runtime_error("the ticker did not tick");
 }
 
-/// Looks at every event as a worker would; answers their number.
+/// Reads every event like a worker. Returns their number.
 long read_events(const PGresult* result) {
   for (int row = 0; row < PQntuples(result); ++row) {
     const std::string_view text(PQgetvalue(result, row, 2),
@@ -207,7 +208,8 @@ long read_events(const PGresult* result) {
   return PQntuples(result);
 }
 
-/// Reads and finishes the next batch; answers its events, or -1 when no tick is left to read up to.
+/// Reads and finishes the next batch. Returns the number of its events, or -1 if there is no
+/// further tick.
 long consume_batch(Connection& connection) {
   const auto batch = connection.value("select pgq.next_batch('q', 'c')");
   if (batch.empty()) return -1;

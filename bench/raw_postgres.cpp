@@ -1,5 +1,4 @@
-// What PostgreSQL alone can do as a queue: the limit that the library's own figures are compared
-// with.
+// Measures a queue in plain PostgreSQL. Its figures are the limit for those of the library.
 //
 //   raw_postgres setup   URL
 //   raw_postgres single  URL [connections=8] [seconds=5] [notify=0]
@@ -7,15 +6,18 @@
 //   raw_postgres drain   URL [messages=200000] [how=HOW] [batch=100] [connections=2]
 //   raw_postgres latency URL [seconds=10] [rate=20]
 //
+// clang-format off
 // HOW is one of
-//   history        claim, then ack by an update: two round trips, two transactions
-//   fused          ack of the last batch (a delete) and claim of the next: one round trip, one
-//   transaction fused_history  the same, the ack an update move           the same, the ack a move
-//   into a second table delete         lock and delete in one statement: no lease, nothing to ack
+//   history        claim, then ack with an update: two round trips, two transactions
+//   fused          ack the last batch with a delete and claim the next, in one round trip and one
+//                  transaction
+//   fused_history  like fused, but the ack is an update
+//   move           like fused, but the ack moves the rows into a second table
+//   delete         lock and delete in one statement: no lease and no ack
+// clang-format on
 //
-// No code of Dovetail's is in here: libpq, prepared statements, binary parameters, READ COMMITTED,
-// durable commits. Prints one line of JSON. `drain` expects exactly the rows that `setup` and
-// `bulk` left.
+// It contains no code of Dovetail: libpq, prepared statements, binary parameters, READ COMMITTED,
+// durable commits. Prints one line of JSON. `drain` expects exactly the rows of `setup` and `bulk`.
 #include <endian.h>
 #include <libpq-fe.h>
 #include <poll.h>
@@ -54,7 +56,7 @@ using raw::Arguments;
 // -------------------------------------------------------------------------------------------------
 // binary
 
-/// One binary parameter; for text that is the bytes themselves.
+/// One binary parameter. The binary format of a text is its bytes.
 using Binary = std::string;
 
 void append_int32(Binary& out, std::int32_t value) {
@@ -133,7 +135,7 @@ class Connection {
     run("set client_min_messages = warning");
     run("set synchronous_commit = on");
     run("set default_transaction_isolation = 'read committed'");
-    // Each statement has one right plan, whatever its parameters.
+    // The best plan of each statement does not depend on its parameters.
     run("set plan_cache_mode = force_generic_plan");
     run("set jit = off");
   }
@@ -148,7 +150,7 @@ class Connection {
     checked(PQprepare(native(), name, sql.c_str(), 0, nullptr));
   }
 
-  /// Runs a prepared statement; parameters and answers are binary.
+  /// Runs a prepared statement. Parameters and results are binary.
   template <class... Parameter>
   Result call(const char* name, const Parameter&... parameter) {
     constexpr int count = sizeof...(Parameter);
@@ -194,7 +196,8 @@ struct Figure {
   double seconds;
 };
 
-/// Runs `work` on every connection at once, a thread each; it answers how many messages it handled.
+/// Runs `work` on all connections at once, with one thread each. `work` returns the number of
+/// messages that it handled.
 Figure measure(const Connections& connections, const std::function<long(Connection&)>& work) {
   const auto start = Steady::now();
   std::vector<std::future<long>> running;
@@ -307,7 +310,7 @@ void bulk(const std::string& url, Arguments& arguments) {
       one->prepare("enqueue",
                    "insert into raw_queue (topic, payload) select $1, p from unnest($2::text[]) p");
   print(measure(connections, [&](Connection& connection) {
-    // The first connection takes what the division leaves over.
+    // The first connection gets the remainder of the division.
     const auto share =
         messages / count + (&connection == connections[0].get() ? messages % count : 0);
     return by_copy ? bulk_copy(connection, share, batch) : bulk_unnest(connection, share, batch);
@@ -323,7 +326,7 @@ std::string ready_rows(long batch) {
          std::to_string(batch) + " for update skip locked))";
 }
 
-/// `owner` names the parameter: the second where the statement also acks, or else the first.
+/// `owner` is parameter 2 if the statement also acks, otherwise parameter 1.
 std::string claim_sql(long batch, const std::string& owner) {
   return "update raw_queue set status = 1, lease_until = clock_timestamp() + interval '30 s', "
          "owner = " +
@@ -346,7 +349,7 @@ std::string fused_sql(const std::string& how, long batch) {
          claim_sql(batch, "$2");
 }
 
-/// Looks at every claimed row as a worker would; answers the ids.
+/// Reads every claimed row like a worker. Returns the ids.
 std::vector<std::int64_t> read_rows(const PGresult* result) {
   std::vector<std::int64_t> ids(static_cast<std::size_t>(PQntuples(result)));
   for (int row = 0; row < PQntuples(result); ++row) {
@@ -397,7 +400,7 @@ long drain_delete(Connection& connection) {
 
 using Drain = long (*)(Connection&);
 
-/// Prepares what the way of draining needs, and answers its loop.
+/// Prepares the statements of a drain method and returns its loop.
 Drain prepare_drain(const Connections& connections, const std::string& how, long batch) {
   const auto prepare = [&](const char* name, const std::string& sql) {
     for (const auto& one : connections) one->prepare(name, sql);
@@ -451,7 +454,7 @@ std::int64_t nanoseconds(Steady::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-/// Enqueues evenly; each payload carries its number and the moment just before its enqueue.
+/// Enqueues at equal intervals. Each payload contains its number and the time of its enqueue.
 void enqueue_evenly(Connection& connection, long messages, long rate) {
   const auto start = Steady::now();
   for (long n = 0; n < messages; ++n) {
@@ -462,7 +465,7 @@ void enqueue_evenly(Connection& connection, long messages, long rate) {
   }
 }
 
-/// Waits for a notification and takes all that have arrived.
+/// Waits for a notification and consumes all that have arrived.
 void await_notification(const Connection& listener) {
   for (bool notified = false; !notified;) {
     while (PGnotify* notification = PQnotifies(listener.native())) {
@@ -477,7 +480,7 @@ void await_notification(const Connection& listener) {
   }
 }
 
-/// Adds one sample per claimed row, in milliseconds; those of the warm-up do not count.
+/// Adds one sample per claimed row, in milliseconds. Rows of the warm-up do not count.
 void add_samples(const PGresult* result, Steady::time_point in_hand, std::vector<double>& samples) {
   for (int row = 0; row < PQntuples(result); ++row) {
     const std::string text(PQgetvalue(result, row, 2), payload_size);
@@ -489,7 +492,7 @@ void add_samples(const PGresult* result, Steady::time_point in_hand, std::vector
   }
 }
 
-/// Claims on notification until `messages` rows have been handled.
+/// Claims after each notification until `messages` rows have been handled.
 std::vector<double> claim_on_notification(const Connection& listener, Connection& claimer,
                                           long messages) {
   constexpr std::size_t limit = 10;

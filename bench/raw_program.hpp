@@ -1,5 +1,4 @@
-// What the raw programs share: their command line, and how they end. None of Dovetail's code is in
-// here.
+// Shared by the raw programs: the command line and the exit code. It contains no code of Dovetail.
 #pragma once
 
 #include <cstdio>
@@ -42,7 +41,7 @@ class Arguments {
     return value;
   }
 
-  /// Call when every known key has been asked for: a misspelt one is an error, not a default.
+  /// Call after all known keys were read. A misspelt key is an error.
   void no_more() const {
     if (!values_.empty()) throw std::invalid_argument("unknown key: " + values_.begin()->first);
   }
@@ -51,7 +50,7 @@ class Arguments {
   std::map<std::string, std::string> values_;
 };
 
-/// `PROGRAM COMMAND DATABASE key=value...`: main() of all of them.
+/// `PROGRAM COMMAND DATABASE key=value...`: the main() of each program.
 template <class Dispatch>
 int run(const char* program, const char* usage, int count, char** words, const Dispatch& dispatch) {
   if (count < 3) {

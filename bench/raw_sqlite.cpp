@@ -1,12 +1,11 @@
-// What SQLite alone can do as a queue: the limit that the library's own figures are compared with.
+// Measures a queue in plain SQLite. Its figures are the limit for those of the library.
 //
 //   raw_sqlite single FILE [seconds=5]
 //   raw_sqlite bulk   FILE [messages=200000] [batch=1000]
 //   raw_sqlite drain  FILE [messages=200000] [batch=1000] [history=1]
 //
-// No code of Dovetail's is in here: one connection, prepared statements, WAL, synchronous=FULL.
-// Prints one line of JSON. `single` and `bulk` create FILE anew; `drain` expects the file that
-// `bulk` left.
+// It contains no code of Dovetail: one connection, prepared statements, WAL, synchronous=FULL.
+// Prints one line of JSON. `single` and `bulk` create FILE. `drain` expects the file of `bulk`.
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -41,7 +40,8 @@ struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
 
-/// A prepared statement; bind, then step to the end, and it is ready to be used again.
+/// A prepared statement. After the parameters are bound and the last row is read, it can be used
+/// again.
 class Statement {
  public:
   Statement(sqlite3* database, const std::string& sql) : database_(database) {
@@ -70,7 +70,7 @@ class Statement {
     return *this;
   }
 
-  /// True while there is a row; at the end the statement is reset.
+  /// Returns true while there is a row. Resets the statement at the end.
   bool step() {
     const int code = sqlite3_step(native_.get());
     if (code == SQLITE_ROW) return true;
@@ -114,7 +114,7 @@ class Database {
     if (code != SQLITE_OK) throw std::runtime_error("cannot open " + file);
     run("pragma journal_mode = wal");
     run("pragma synchronous = full");
-    run("pragma wal_autocheckpoint = 2000");  // a little faster than the usual 1,000
+    run("pragma wal_autocheckpoint = 2000");  // slightly faster than the default of 1,000
   }
 
   Statement prepare(const std::string& sql) const { return {native_.get(), sql}; }
@@ -230,7 +230,7 @@ class Drain {
   Drain(const Drain&) = delete;
   Drain& operator=(const Drain&) = delete;
 
-  /// Answers how many messages it handled.
+  /// Returns the number of handled messages.
   long run() {
     long messages = 0;
     do {
@@ -253,7 +253,7 @@ class Drain {
     for (const auto id : claimed_) claim_.bind(1, id).run();
   }
 
-  /// Looks at a row as a worker would; answers its id.
+  /// Reads a row like a worker. Returns its id.
   std::int64_t read_row() {
     const auto text = select_.text(2);
     if (text.size() != payload_size || text.front() != '{' || text.back() != '}')

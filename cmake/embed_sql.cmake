@@ -8,11 +8,11 @@
 # (`sql::columns::join_start::created`) that the stores use. If both engines declare the columns of
 # a statement, they must declare the same ones, or the build fails. `-- returns here:` declares
 # columns that only this engine has. A block with the columns of another block says
-# `-- returns: as join_get`. Long lists take several such lines.
+# `-- returns: as join_find`. Long lists take several such lines.
 #
 # sql/queue.sql begins with `-- queues: outbox inbox`. Each of its blocks `{queue}_claim` becomes a
 # statement for each queue, and a `struct Queue` has the statements and the name of one queue
-# (`sql::outbox.claim`).
+# (`sql::outbox.claim`). Other files with the same first line add to the same struct.
 #
 # A migration is a file NNNN_name.sql, or a folder NNNN_name/ of numbered files (1_tables.sql,
 # 2_steps.sql), which are joined in that order. The same holds for templates.
@@ -162,6 +162,8 @@ set(aliases "")
 set(list "")
 set(index 0)
 set(names "")
+set(all_queues "")
+set(members "")
 macro(embed_block name body columns)
   if(${name} IN_LIST names)
     message(FATAL_ERROR "${file}: the block ${name} is defined twice")
@@ -198,8 +200,13 @@ foreach(file IN LISTS sql_files)
   if(text MATCHES "^-- queues: ([a-z ]+)\n")
     string(REPLACE " " ";" queues "${CMAKE_MATCH_1}")
   endif()
+  if(queues AND all_queues AND NOT queues STREQUAL all_queues)
+    message(FATAL_ERROR "${file}: all files of queues begin with the same line")
+  endif()
+  if(queues)
+    set(all_queues ${queues})
+  endif()
   read_blocks(${file} block)
-  set(members "")
   math(EXPR last "${block_count} - 1")
   foreach(i RANGE ${last})
     if(block_${i}_columns AND NOT block_${i}_columns MATCHES "^as ")
@@ -227,21 +234,21 @@ foreach(file IN LISTS sql_files)
       embed_block(${queue}_${member} "${text_of_queue}" "${column_names}")
     endforeach()
   endforeach()
-  if(queues)
-    string(APPEND header
-           "\n/// The statements of one queue.\nstruct Queue {\n  std::string_view name;\n")
-    foreach(member IN LISTS members)
-      string(APPEND header "  const storage::Statement& ${member};\n")
-    endforeach()
-    string(APPEND header "};\n")
-    foreach(queue IN LISTS queues)
-      list(TRANSFORM members PREPEND "${queue}_" OUTPUT_VARIABLE of_queue)
-      list(JOIN of_queue ", " of_queue)
-      string(APPEND header "extern const Queue ${queue};\n")
-      string(APPEND source "const Queue ${queue}{\"${queue}\", ${of_queue}};\n")
-    endforeach()
-  endif()
 endforeach()
+if(all_queues)
+  string(APPEND header
+         "\n/// The statements of one queue.\nstruct Queue {\n  std::string_view name;\n")
+  foreach(member IN LISTS members)
+    string(APPEND header "  const storage::Statement& ${member};\n")
+  endforeach()
+  string(APPEND header "};\n")
+  foreach(queue IN LISTS all_queues)
+    list(TRANSFORM members PREPEND "${queue}_" OUTPUT_VARIABLE of_queue)
+    list(JOIN of_queue ", " of_queue)
+    string(APPEND header "extern const Queue ${queue};\n")
+    string(APPEND source "const Queue ${queue}{\"${queue}\", ${of_queue}};\n")
+  endforeach()
+endif()
 string(APPEND header
        "${positions}${aliases}// NOLINTEND(readability-identifier-naming)\n"
        "}  // namespace columns\n")

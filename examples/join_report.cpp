@@ -41,7 +41,7 @@ int run(const std::string& file) {
   platform.start();
   available.wait(-1);
   platform.stop();
-  const auto ended = platform.joins().get(join);
+  const auto ended = platform.joins().find(join);
   std::cout << "the join is " << dovetail::to_string(ended->status) << ": "
             << ended->completed_steps << " completed, " << ended->failed_steps << " failed\n";
   return available == 4 && ended->failed_steps == 1 ? 0 : 1;

@@ -56,7 +56,9 @@ class OrderService {
   explicit OrderService(dovetail::PlatformGroup& group) : group_(group) {}
 
   void create_order(const std::string& tenant, const Order& order) {
-    auto& platform = group_[tenant];  // throws InvalidOperation for an unknown tenant
+    // Throws InvalidOperation for an unknown tenant. If the tenant is removed meanwhile, the next
+    // call of `platform` throws it, and the transaction is rolled back.
+    auto& platform = group_[tenant];
     auto tx = platform.begin();
     tx.execute("insert into orders (id, item, confirmed) values ($1, $2, 0)", order.id, order.item);
     platform.outbox().enqueue(tx, {.topic = "order.created",

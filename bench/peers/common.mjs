@@ -1,20 +1,21 @@
-// What both peers share: the command line, the payload, the clock, and the shape of each measurement.
+// Shared by both peers: the command line, the payload, the clock, and the measurements.
 //
-//   node PEER.mjs setup   URL                          the peer's schema and queues, into an empty database
-//   node PEER.mjs single  URL connections=C seconds=S  messages one by one, each in a transaction of its own
-//   node PEER.mjs bulk    URL messages=N               messages as fast as the public API takes them
-//   node PEER.mjs drain   URL messages=N               handle and complete the N messages that the queue holds
-//   node PEER.mjs latency URL seconds=S rate=R         milliseconds from enqueueing to the handler's start
-//   node PEER.mjs idle    URL seconds=S                the client's processor time with nothing to do
+//   node PEER.mjs setup   URL                          creates the schema and the queues
+//   node PEER.mjs single  URL connections=C seconds=S  enqueues one message per transaction
+//   node PEER.mjs bulk    URL messages=N               enqueues messages in batches
+//   node PEER.mjs drain   URL messages=N               handles the N messages of the queue
+//   node PEER.mjs latency URL seconds=S rate=R         times from the enqueue to the handler, in ms
+//   node PEER.mjs idle    URL seconds=S                the CPU time of a client without messages
 //
-// with the node that ./install prints. The result is one line of JSON; all else goes to standard error. Each peer's
-// defaults are the fastest settings found on two cores; the further keys that its commands take are for looking again.
+// Use the node that ./install prints. The result is one line of JSON; all other output goes to
+// standard error. The defaults of each peer are the fastest settings found on two cores; further
+// options let you try other settings.
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export { sleep }
 
-// Standard output carries the one line with the result and nothing else.
+// Only the result is written to standard output.
 console.log = console.info = console.debug = console.error
 
 export const now = () => performance.now() / 1000  // in seconds
@@ -25,7 +26,7 @@ export const payload = number => ({ order: 100000 + number, note: 'x'.repeat(74)
 export const installedVersion = name =>
   JSON.parse(readFileSync(new URL(`node_modules/${name}/package.json`, import.meta.url))).version
 
-// The keys that a command cannot do without.
+// The options that a command requires.
 const REQUIRED = {
   single: ['connections', 'seconds'],
   bulk: ['messages'],
@@ -34,8 +35,8 @@ const REQUIRED = {
   idle: ['seconds'],
 }
 
-// node FILE COMMAND URL key=value...: runs commands[COMMAND](URL, options) and prints what it returns as one line of
-// JSON. Values that look like numbers are numbers.
+// node FILE COMMAND URL key=value...: calls commands[COMMAND](URL, options) and prints the result
+// as one line of JSON. Values that look like numbers are converted to numbers.
 export async function main(commands) {
   const [command, url, ...pairs] = process.argv.slice(2)
   try {
@@ -57,13 +58,13 @@ export async function main(commands) {
   }
 }
 
-// A message left over from another measurement would spoil the next one.
+// A message of an earlier measurement would falsify the next one.
 export function expectWaiting(count, expected) {
   if (count !== expected) throw new Error(`the queue holds ${count} messages, not ${expected}`)
 }
 
-// `connections` loops, each of which awaits enqueue(number) again and again until the time is over. What begins in the
-// first half second does not count: connections are opened then.
+// Runs `connections` loops. Each awaits enqueue(number) repeatedly until the time is over. Messages
+// of the first half second do not count, because connections are opened in that time.
 export async function enqueueSingly({ connections, seconds }, enqueue) {
   let number = 0
   let messages = 0
@@ -78,7 +79,7 @@ export async function enqueueSingly({ connections, seconds }, enqueue) {
   return { messages, seconds: now() - start }
 }
 
-// Enqueues `messages` in batches by enqueueBatch([payload, ...]), with `calls` batches under way at a time.
+// Enqueues `messages` in batches with enqueueBatch([payload, ...]), `calls` batches at a time.
 export async function enqueueInBulk({ messages, batch, calls }, enqueueBatch) {
   let next = 0
   const start = now()
@@ -92,9 +93,10 @@ export async function enqueueInBulk({ messages, batch, calls }, enqueueBatch) {
   return { messages, seconds: now() - start }
 }
 
-// Enqueues `rate` messages a second at even distances by enqueue(payload), without waiting for one before the next, and
-// returns the time that each took to the start of its handler, in milliseconds and in the order of enqueueing. The peer
-// calls the function it passes to startWorker at the start of the handler, with the payload.
+// Enqueues `rate` messages a second at equal intervals with enqueue(payload), and does not wait for
+// one before it enqueues the next. Returns the time from each enqueue to the start of its handler,
+// in milliseconds, in the order of the enqueues. startWorker receives a function that it must call
+// with the payload when a handler starts.
 export async function measureLatency({ seconds, rate }, startWorker, enqueue) {
   const warmUp = 20
   const total = warmUp + Math.round(seconds * rate)
@@ -114,11 +116,12 @@ export async function measureLatency({ seconds, rate }, startWorker, enqueue) {
   }
   await Promise.all(sent)
   for (const deadline = now() + 60; handled < total; await sleep(20))
-    if (now() > deadline) throw new Error(`${total - handled} of ${total} messages have not reached the handler`)
+    if (now() > deadline)
+      throw new Error(`${total - handled} of ${total} messages have not reached the handler`)
   return { samples: taken.slice(warmUp).map(ms => +ms.toFixed(4)) }
 }
 
-// The processor time of this process over so many seconds, once the worker that it runs has settled.
+// The CPU time of this process in `seconds`, after a pause in which its worker starts.
 export async function measureIdle({ seconds }) {
   await sleep(2000)
   const start = now()

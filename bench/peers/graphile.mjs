@@ -1,18 +1,19 @@
-// The benchmark's peer Graphile Worker: common.mjs tells the commands.
+// The peer Graphile Worker. The commands are described in common.mjs.
 import { Logger, makeWorkerUtils, run, runMigrations } from 'graphile-worker'
 import pg from 'pg'
 import {
-  enqueueInBulk, enqueueSingly, expectWaiting, installedVersion, main, measureIdle, measureLatency, now, payload, sleep,
+  enqueueInBulk, enqueueSingly, expectWaiting, installedVersion, main, measureIdle, measureLatency,
+  now, payload, sleep,
 } from './common.mjs'
 
 const TASK = 'bench'
 
-// The ordinary logger writes a line for every job; only trouble is of interest here.
+// The default logger writes a line for every job. This one writes only warnings and errors.
 const logger = new Logger(() => (level, message) => {
   if (level === 'error' || level === 'warning') console.error(`${level}: ${message}`)
 })
 
-// Calls body(pool) with a pool of up to `max` connections, all of them open already, and closes it.
+// Calls body(pool) with a pool of `max` open connections, and closes the pool.
 async function withPool(url, max, body) {
   const pool = new pg.Pool({ connectionString: url, max })
   pool.on('error', error => console.error(error))
@@ -39,7 +40,8 @@ async function withUtils(pgPool, body) {
 const waiting = async pool =>
   +(await pool.query('select count(*) from graphile_worker._private_jobs')).rows[0].count
 
-// Calls body() while `count` workers run with these settings of preset.worker; handler(payload) takes each job.
+// Calls body() while `count` workers run with these settings of preset.worker. Each job calls
+// handler(payload).
 async function withWorkers(pgPool, count, settings, handler, body) {
   const runners = []
   try {
@@ -57,7 +59,7 @@ async function withWorkers(pgPool, count, settings, handler, body) {
   }
 }
 
-// For latency, what the library does by itself is best: LISTEN/NOTIFY wakes it, and one job runs at a time.
+// For latency, the defaults are best: LISTEN/NOTIFY wakes the worker, and one job runs at a time.
 const latencySettings = options => ({ concurrentJobs: options.concurrency ?? 1 })
 
 await main({
@@ -69,8 +71,8 @@ await main({
   single: (url, options) => withPool(url, options.connections, pool => withUtils(pool, utils =>
     enqueueSingly(options, number => utils.addJob(TASK, payload(number))))),
 
-  // The documented SQL function, as addJobs calls it, but for the rows that addJobs reads back and nobody needs here
-  // (via=api measures addJobs itself).
+  // Calls the documented SQL function like addJobs, but does not read the rows that addJobs
+  // returns. via=api measures addJobs.
   bulk(url, { messages, batch = 5000, calls = 3, via = 'sql' }) {
     return withPool(url, calls, pool => withUtils(pool, utils =>
       enqueueInBulk({ messages, batch, calls }, payloads => {
@@ -83,7 +85,8 @@ await main({
       })))
   },
 
-  // Several workers, because a local queue fetches again only when it is empty: one worker alone waits at every fetch.
+  // Several workers, because a local queue fetches only when it is empty: a single worker would
+  // wait for every fetch.
   async drain(url, { messages, size = 1000, concurrency = 10, workers = 3 }) {
     const settings = {
       concurrentJobs: concurrency, maxPoolSize: concurrency + 2, localQueue: { size },
@@ -98,25 +101,28 @@ await main({
       const handler = () => { if (++handled === messages) allHandled() }
       return await withWorkers(pool, workers, settings, handler, async () => {
         await whenAllHandled
-        // A completed job is a deleted one. Asking costs the worker nothing any more.
+        // A completed job is deleted. The query does not slow the workers, which are idle now.
         while (await waiting(pool) > 0) await sleep(5)
         const seconds = now() - start
-        if (handled !== messages) throw new Error(`${handled} calls of the handler for ${messages} messages`)
+        if (handled !== messages)
+          throw new Error(`${handled} calls of the handler for ${messages} messages`)
         return { messages, seconds, settings: { workers, ...settings } }
       })
     })
   },
 
-  latency: (url, options) => withPool(url, 10, pool => withPool(url, 4, senders => withUtils(senders, async utils => {
-    expectWaiting(await waiting(pool), 0)
-    let arrived
-    const start = async handler => { arrived = handler; await sleep(500) }
-    return await withWorkers(pool, 1, latencySettings(options), payload => arrived(payload), () =>
-      measureLatency(options, start, payload => utils.addJob(TASK, payload)))
-  }))),
+  latency: (url, options) => withPool(url, 10, pool =>
+    withPool(url, 4, senders => withUtils(senders, async utils => {
+      expectWaiting(await waiting(pool), 0)
+      let arrived
+      const start = async handler => { arrived = handler; await sleep(500) }
+      return await withWorkers(pool, 1, latencySettings(options), payload => arrived(payload), () =>
+        measureLatency(options, start, payload => utils.addJob(TASK, payload)))
+    }))),
 
   idle: (url, options) => withPool(url, 10, async pool => {
     expectWaiting(await waiting(pool), 0)
-    return await withWorkers(pool, 1, latencySettings(options), () => {}, () => measureIdle(options))
+    const settings = latencySettings(options)
+    return await withWorkers(pool, 1, settings, () => {}, () => measureIdle(options))
   }),
 })

@@ -1,24 +1,26 @@
-// The benchmark's peer pg-boss: common.mjs tells the commands.
+// The peer pg-boss. The commands are described in common.mjs.
 import { PgBoss } from 'pg-boss'
 import {
-  enqueueInBulk, enqueueSingly, expectWaiting, installedVersion, main, measureIdle, measureLatency, now, payload, sleep,
+  enqueueInBulk, enqueueSingly, expectWaiting, installedVersion, main, measureIdle, measureLatency,
+  now, payload, sleep,
 } from './common.mjs'
 
 const QUEUE = 'bench'
-const NOTIFYING_QUEUE = 'bench_notifying'  // inserting into it sends a NOTIFY, which costs throughput: for latency only
+// An insert into this queue sends a NOTIFY, which lowers the throughput: for latency only.
+const NOTIFYING_QUEUE = 'bench_notifying'
 
-// Neither the supervisor nor the scheduler nor migrations run beside a measurement of throughput.
+// The supervisor, the scheduler and migrations do not run while throughput is measured.
 const QUIET = { supervise: false, schedule: false, migrate: false }
 
-// Calls body(boss) with a started instance whose pool holds up to `max` connections, and stops it. An error that the
-// instance reports ends everything.
+// Calls body(boss) with a started instance whose pool has up to `max` connections, and stops the
+// instance. An error that the instance reports ends the program.
 async function withBoss(url, max, options, body) {
   const boss = new PgBoss({ connectionString: url, max, ...options })
   const failed = new Promise((_, reject) => boss.on('error', reject))
   boss.on('warning', warning => console.error('warning:', warning.message))
   await boss.start()
   try {
-    // Open the whole pool before anything is timed.
+    // Open all connections before the measurement.
     await Promise.all(Array.from({ length: max }, () => boss.getDb().executeSql('select 1')))
     return await Promise.race([body(boss), failed])
   } finally {
@@ -29,9 +31,11 @@ async function withBoss(url, max, options, body) {
 const WAITING = "state < 'active'"
 const COMPLETED = "state = 'completed'"
 const count = async (boss, condition) => +(await boss.getDb().executeSql(
-  `select count(*) from pgboss.job where name = any($1) and ${condition}`, [[QUEUE, NOTIFYING_QUEUE]])).rows[0].count
+  `select count(*) from pgboss.job where name = any($1) and ${condition}`,
+  [[QUEUE, NOTIFYING_QUEUE]])).rows[0].count
 
-// For latency, LISTEN/NOTIFY wakes the worker; a batch above one because several messages may share one wake-up.
+// For latency, LISTEN/NOTIFY wakes the worker. The batch is larger than one, because several
+// messages may share a wake-up.
 const LISTENING = { useListenNotify: true }
 const LATENCY_WORKER = { batchSize: 10, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
 
@@ -48,9 +52,11 @@ await main({
     enqueueSingly(options, number => boss.send(QUEUE, payload(number)))),
 
   bulk: (url, { messages, batch = 5000, calls = 3 }) => withBoss(url, calls, QUIET, boss =>
-    enqueueInBulk({ messages, batch, calls }, payloads => boss.insert(QUEUE, payloads.map(data => ({ data }))))),
+    enqueueInBulk({ messages, batch, calls }, payloads =>
+      boss.insert(QUEUE, payloads.map(data => ({ data }))))),
 
-  // via=work: workers that fetch again at once while batches come back full; via=fetch: loops of fetch and complete.
+  // via=work: workers that fetch again at once after a full batch. via=fetch: loops of fetch and
+  // complete.
   async drain(url, { messages, batch = 1000, workers = 3, via = 'work' }) {
     return await withBoss(url, workers + 1, QUIET, async boss => {
       expectWaiting(await count(boss, WAITING), messages)
@@ -62,10 +68,12 @@ await main({
         let allHandled
         const whenAllHandled = new Promise(resolve => { allHandled = resolve })
         await boss.work(QUEUE, {
-          batchSize: batch, localConcurrency: workers, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5,
+          batchSize: batch, localConcurrency: workers, burstWhenBatchFull: true,
+          pollingIntervalSeconds: 0.5,
         }, async jobs => { if ((handled += jobs.length) >= messages) allHandled() })
         await whenAllHandled
-        await boss.offWork(QUEUE, { wait: true })  // returns when the last batch has been completed in the database
+        // Returns after the last batch is completed in the database.
+        await boss.offWork(QUEUE, { wait: true })
       } else {
         await Promise.all(Array.from({ length: workers }, async () => {
           for (;;) {
@@ -81,18 +89,21 @@ await main({
       const completed = await count(boss, COMPLETED) - completedBefore
       if (completed !== messages || handled !== messages)
         throw new Error(`${messages} messages, ${handled} handled, ${completed} completed`)
-      return { messages, seconds, settings: { via, batchSize: batch, workers, burstWhenBatchFull: true } }
+      const settings = { via, batchSize: batch, workers, burstWhenBatchFull: true }
+      return { messages, seconds, settings }
     })
   },
 
   latency: (url, options) => withBoss(url, 4, LISTENING, boss => withBoss(url, 4, QUIET, sender =>
     measureLatency(options, async arrived => {
       expectWaiting(await count(boss, WAITING), 0)
-      await boss.work(NOTIFYING_QUEUE, LATENCY_WORKER, async jobs => { for (const job of jobs) arrived(job.data) })
+      await boss.work(NOTIFYING_QUEUE, LATENCY_WORKER, async jobs => {
+        for (const job of jobs) arrived(job.data)
+      })
       await sleep(500)
     }, payload => sender.send(NOTIFYING_QUEUE, payload)))),
 
-  // The worker of the measurement of latency with all that an ordinary instance does by itself beside it.
+  // The worker that latency uses, together with the maintenance of a normal instance.
   idle: (url, options) => withBoss(url, 4, LISTENING, async boss => {
     expectWaiting(await count(boss, WAITING), 0)
     await boss.work(NOTIFYING_QUEUE, LATENCY_WORKER, async () => {})

@@ -1,8 +1,12 @@
 // Clocks: the time that Dovetail uses.
 //
-// Dovetail takes the time from a Clock, so that a test can control it. One exception: a thread that
-// only waits for another thread, for example for a free connection, limits its wait with the
-// system's monotonic clock.
+// Dovetail takes the time from a Clock, so that a test can control it. The following use the
+// system's monotonic clock, because a test's clock must not block them, or would measure nothing:
+//   * A thread that only waits for another thread: for a free connection, for the turn of its
+//     message in a group commit.
+//   * Time limits of I/O: of a connection attempt, of a call, of the lock of a file.
+//   * Measured times of I/O that adapt pauses and the size of batches: the time of a commit, of a
+//     portion of housekeeping.
 //
 // The wall clock gives instants in UTC. It may jump. The monotonic clock measures durations and
 // never goes back. Every local deadline uses the monotonic clock.

@@ -9,6 +9,7 @@
 #include "dovetail/fanout.hpp"
 #include "dovetail/group.hpp"
 #include "dovetail/handler.hpp"
+#include "dovetail/health.hpp"
 #include "dovetail/ids.hpp"
 #include "dovetail/inbox.hpp"
 #include "dovetail/instance.hpp"

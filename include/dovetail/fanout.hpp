@@ -24,12 +24,12 @@
 //
 // Guarantees
 //   * A slice is due when it was never completed, or when `every` plus its part of `jitter` have
-//     passed since its last completion, by the database's clock. The part of the jitter depends on
-//     the keys alone, so it is the same in every round.
+//     passed since the message of its last completed window was created, by the database's clock.
+//     The part of the jitter depends on the keys alone, so it is the same in every round.
 //   * While the message of a slice waits or is in progress, the slice is not enqueued again,
 //     whatever the number of processes that plan at the same time.
 //   * The windows of a shard neither overlap nor leave gaps: a window begins where the last
-//     completed one ended, and ends when its message was created.
+//     completed one ended, and ends `settle` before its message was created.
 //   * With on(), the writes through ctx.transaction() and the completion of the slice commit
 //     together with the ack: they take effect exactly once. This also holds when two messages exist
 //     for the same window, for example after a replay of a dead letter: one of them is completed,
@@ -41,9 +41,11 @@
 //   * If a process dies during a round, the slices that it has enqueued stay. The round is run
 //     again and enqueues the rest.
 // Not guaranteed
-//   * That rows which are committed late are in a window. A row with a time inside the window may
-//     become visible after the handler has read. Let your query overlap by some seconds, or read by
-//     commit order.
+//   * That each row is in a window, if rows are committed late. On PostgreSQL, a transaction may
+//     write the current time into a row and commit after the handler of that window has read: no
+//     later window contains the row. Set FanoutRequest::settle to more than your longest
+//     transaction takes, or read by commit order. SQLite has one writer at a time: if your code
+//     takes the time after it began its transaction, no row is late.
 //   * Order between shards.
 //
 // Threads: a Fanout may be shared between threads. The threads of the platform call planners and
@@ -134,7 +136,8 @@ struct FanoutSlice {
   std::string work_key{};
   std::string shard_key{};
   std::optional<WallTime> window_start{};  ///< The end of the last completed window, if any.
-  WallTime window_end{};                   ///< The creation time of the message.
+  /// The creation time of the message minus FanoutRequest::settle, and not before window_start.
+  WallTime window_end{};
 
   /// For your own workers: reads the slice of a message. Throws std::invalid_argument when the
   /// message has no slice.
@@ -158,10 +161,15 @@ struct FanoutRequest {
   std::optional<std::string> work_key{};
   std::string cron = "*/5 * * * *";  ///< The times of the rounds; see cron.hpp.
   std::string time_zone = "UTC";     ///< An IANA name.
-  /// The time between a completion of a slice and its next message: 1 ms to 3650 days.
+  /// The time between the message of a completed slice and its next message: 1 ms to 3650 days.
   std::chrono::milliseconds every = std::chrono::seconds{300};
   /// Each slice waits longer by a fixed part of this: 0 to 3650 days.
   std::chrono::milliseconds jitter = std::chrono::seconds{60};
+  /// Windows end this time before their message is created: 0 to 1 day. So a window contains the
+  /// rows of all transactions that take less time between writing a row's time and their commit.
+  /// Zero, the default, suits rows that are never committed late, and handlers that do not select
+  /// rows by time. It changes the windows only, not how often a slice is due.
+  std::chrono::milliseconds settle{0};
   /// The lease that makes one process plan at a time: 1 s to 24 h. It is renewed during the round.
   std::chrono::milliseconds lease = std::chrono::seconds{90};
   /// The time limit of one round; zero: no limit. When it ends, FanoutPlan::stop fires.
@@ -181,8 +189,9 @@ struct FanoutPolicy {
   /// The registered values. Absent when only an operator has set this work key.
   std::optional<std::chrono::milliseconds> default_every{};
   std::optional<std::chrono::milliseconds> default_jitter{};
-  bool set_by_operator = false;      ///< set_cadence() has replaced the registered values.
-  std::optional<std::string> job{};  ///< The name of the job that runs the rounds, if any.
+  std::chrono::milliseconds settle{0};  ///< See FanoutRequest::settle.
+  bool set_by_operator = false;         ///< set_cadence() has replaced the registered values.
+  std::optional<std::string> job{};     ///< The name of the job that runs the rounds, if any.
   WallTime created_at{};
   WallTime updated_at{};
 };
@@ -240,7 +249,9 @@ class Fanout {
   /// service changes the cron expression and the registered cadence, but not a cadence that
   /// set_cadence() has set.
   ///
-  /// Throws InvalidOperation when this topic and work key were added before, or after start().
+  /// Throws InvalidOperation when this topic and work key were added before, or after start(). If
+  /// `stop` fires while it waits for the database, it throws Error with ErrorKind::cancelled; then
+  /// it may be called again.
   void add(const FanoutRequest& request, FanoutPlannerFunction planner,
            const std::stop_token& stop = {});
   void add(const FanoutRequest& request, std::shared_ptr<FanoutPlanner> planner);

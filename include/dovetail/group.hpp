@@ -4,6 +4,7 @@
 //   dovetail::PlatformGroup group({.max_connections = 32});
 //   group.add("tenant-a", "postgresql://…");
 //   group.discover(dovetail::file_discovery("tenants.toml"));       // or a query, or a function
+//   group.refresh();                                                // the first list, now
 //   group.on("order.created", [](const Message& message, HandlerContext& ctx) {
 //     … ctx.database() …                                            // the key: "tenant-a"
 //   });
@@ -17,12 +18,15 @@
 //   * A database that is down, hangs, or has the wrong schema does not delay the others, even if
 //     many databases fail at once. Each has its own time limits and retries. Databases that fail
 //     share a quarter of the connections. status() shows the last error of each.
-//   * A discovery that fails changes nothing: the group keeps its list. A bad entry does not affect
-//     the others. An entry that has not changed keeps its Platform. An entry with another URL or
-//     schema is replaced.
-//   * A database that leaves the list is drained: the group claims no more of its messages, waits
-//     for its handlers, and stores their results. Then it closes the connections.
-//   * The group holds at most max_connections + max_listeners connections.
+//   * A discovery that fails or hangs changes nothing: the group keeps its list. A bad entry does
+//     not affect the others. An entry that has not changed keeps its Platform. An entry with
+//     another URL or schema is replaced.
+//   * A database that leaves the list, or is replaced, is drained as by Platform::stop(): the group
+//     claims no more of its messages, releases those that no handler has started, and fires the
+//     stop tokens of the running handlers. It waits for these handlers without a limit, and stores
+//     their results if that succeeds within the lease. Then it closes the connections.
+//   * The group holds at most max_connections + max_listeners connections. A call that is cancelled
+//     uses one more for a moment (PostgreSQL).
 //   * Logs, metrics and errors name a database by its key, and never contain secrets of its URL.
 //
 // Databases without work: the group closes their connections and checks them with a query from time
@@ -50,6 +54,10 @@
 
 namespace dovetail {
 
+namespace group {
+struct FanoutAccess;
+}  // namespace group
+
 struct GroupOptions {
   std::shared_ptr<SelectionStrategy> selection{};  ///< Absent: round_robin().
   /// The limit of all connections of the group, 4 to 10,000. A quarter, and at least two, are
@@ -71,6 +79,9 @@ struct GroupOptions {
 
 struct DiscoverOptions {
   std::chrono::milliseconds refresh = std::chrono::minutes{5};  ///< 100 ms to 24 h.
+  /// The time limit of one call of the discovery, 100 ms to 1 h. A call that takes longer counts as
+  /// failed, and its list is not used. The next call is made after it has returned.
+  std::chrono::milliseconds timeout = std::chrono::seconds{30};
 };
 
 enum class GroupDatabaseState {
@@ -94,7 +105,17 @@ struct GroupStatus {
   std::vector<GroupDatabaseStatus> databases{};  ///< In the order of the group.
   int discovery_failures = 0;                    ///< Failed discoveries in a row.
   std::string discovery_error{};                 ///< The error of the last discovery, if it failed.
-  std::vector<std::string> bad_entries{};        ///< One error for each entry that is not used.
+  /// When the first of these failures was noticed.
+  std::optional<WallTime> discovery_failing_since{};
+  /// The time since the last successful discovery. Absent: there was none.
+  std::optional<std::chrono::milliseconds> discovery_age{};
+  std::vector<std::string> bad_entries{};  ///< One error for each entry that is not used.
+
+  /// One line for each failing discovery, bad entry and failing database.
+  [[nodiscard]] std::vector<std::string> problems() const;
+  /// The discovery succeeds, all of its entries are used, and no database fails. A group that is
+  /// not healthy continues its work on the other databases.
+  [[nodiscard]] bool healthy() const { return problems().empty(); }
 };
 
 /// The result of a migration of one database.
@@ -134,16 +155,8 @@ class GroupFanout {
   void on(std::string_view topic, std::string_view work_key, FanoutHandlerFunction function,
           HandlerOptions options = {});
 
-  // For the group.
-
-  /// From now on, add() and on() throw.
-  void close();
-  /// Registers all fan-outs and handlers with a database. `done` counts the registrations that
-  /// succeeded: after an error, call it again with the same counter.
-  void register_with(Fanout& fanout, const std::string& database, std::size_t& done,
-                     const std::stop_token& stop) const;
-
  private:
+  friend struct group::FanoutAccess;
   struct Registrations;
   std::unique_ptr<Registrations> registrations_;
 };
@@ -151,8 +164,8 @@ class GroupFanout {
 class PlatformGroup {
  public:
   explicit PlatformGroup(GroupOptions options = {});
-  /// A group whose databases all come from a discovery. The first discovery is made at once, and
-  /// its errors are thrown.
+  /// A group whose databases all come from a discovery. The first discovery is made at once. Throws
+  /// its error. Bad entries are not thrown: status() shows them, and the others are used.
   explicit PlatformGroup(std::shared_ptr<DatabaseDiscovery> discovery, GroupOptions options = {},
                          DiscoverOptions discover = {});
   PlatformGroup(PlatformGroup&&) noexcept;
@@ -169,22 +182,28 @@ class PlatformGroup {
   /// Returns false for an unknown key. Throws InvalidOperation for a database of the discovery.
   bool remove(std::string_view key);
   /// Sets the discovery, which finds databases of the group. The started group calls it at
-  /// intervals; discover() itself does not call it. Throws InvalidOperation when the group already
-  /// has a discovery.
+  /// intervals; discover() itself does not call it. So operator[] does not find its databases until
+  /// the first call has returned, some time after start(): call refresh() first, or use the
+  /// constructor. Throws InvalidOperation when the group already has a discovery.
   void discover(std::shared_ptr<DatabaseDiscovery> discovery, DiscoverOptions options = {});
   void discover(std::function<std::vector<DatabaseEntry>()> find, DiscoverOptions options = {});
   /// Calls the discovery now and applies its list. Throws its error, and std::invalid_argument for
-  /// bad entries after the good ones were applied.
+  /// bad entries after the good ones were applied. Throws Error with ErrorKind::cancelled after
+  /// DiscoverOptions::timeout, while an earlier call hangs, and when the group stops.
   void refresh();
 
   /// The Platform of a database, which is opened if necessary. Its errors are those of
-  /// Platform::open(). Throws InvalidOperation for an unknown key. The reference is valid until the
-  /// database is removed or replaced. If that may happen, use find().
+  /// Platform::open(). Throws InvalidOperation for an unknown key.
+  ///
+  /// The reference is valid as long as the group. After the database was removed or replaced, every
+  /// call of this Platform throws InvalidOperation: use operator[] again. Calls under way end
+  /// normally. References to its components, such as outbox(), and its transactions stay valid for
+  /// ten minutes after the removal. If you need them longer, use find().
   ///
   /// Handlers are registered with the group: on(), start() and stop() of this Platform throw
   /// InvalidOperation.
   [[nodiscard]] Platform& operator[](std::string_view key);
-  /// The same, for the key in the usual text form of the UUID.
+  /// The same, for a key that is this UUID in text form, in upper or lower case.
   [[nodiscard]] Platform& operator[](const Uuid& key);
   /// The same, but shared: it may be used after the database was removed. Null for an unknown key.
   [[nodiscard]] std::shared_ptr<Platform> find(std::string_view key);
@@ -195,7 +214,8 @@ class PlatformGroup {
   /// Applies the pending migrations of each database, several at the same time, and returns one
   /// result for each database, in the order of the group. A database that fails does not stop the
   /// others. Databases that are up to date are not changed, so a repeated call resumes.
-  /// `report`, if given, is called after each database, from one thread at a time.
+  /// `report`, if given, is called after each database, from one thread at a time. If it throws,
+  /// migrate() throws its first exception after all databases were migrated.
   std::vector<GroupMigration> migrate(
       const std::function<void(const GroupMigration&)>& report = {});
 
@@ -221,7 +241,9 @@ class PlatformGroup {
   /// Starts the threads of the group. Databases that cannot be opened are retried in the
   /// background. Throws InvalidOperation when the group was started before.
   void start();
-  /// As Platform::stop(), for all databases at the same time.
+  /// As Platform::stop(), for all databases at the same time. A call of the discovery that has not
+  /// returned at the deadline is left behind: its thread ends when it returns, and its list is not
+  /// used.
   bool stop(std::optional<std::chrono::milliseconds> deadline = {});
 
   /// The counters, gauges and timings of all databases; the label `store` is the key.

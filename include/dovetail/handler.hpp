@@ -48,7 +48,8 @@ class HandlerContext {
   virtual ~HandlerContext() = default;
 
   /// Fires shortly before the lease is lost (renewals failed), when the handler's timeout ends, and
-  /// at shutdown. Return or throw soon after that. At shutdown, a throw charges no attempt.
+  /// at shutdown. It is a shutdown, too, when the database leaves its PlatformGroup or is replaced.
+  /// Return or throw soon after that. At shutdown, a throw charges no attempt.
   [[nodiscard]] virtual std::stop_token stop_token() const = 0;
 
   /// The database that the message comes from: its key in a PlatformGroup, otherwise
@@ -61,6 +62,9 @@ class HandlerContext {
   /// A transaction that commits together with the ack when the handler returns. It is rolled back
   /// when the handler throws or snoozes, or when the lease was lost. The first call begins it.
   /// Messages enqueued through it appear exactly once. The handler must not commit it.
+  ///
+  /// Begin it late. On SQLite it excludes all other writers, of this process and of others, until
+  /// the handler returns. On PostgreSQL it holds a connection and its locks.
   [[nodiscard]] virtual Transaction& transaction() = 0;
 
   /// The message becomes ready again after `delay`, and no attempt is charged. Takes effect when
@@ -78,6 +82,12 @@ struct HandlerOptions {
   int concurrency = 0;
   /// The number of failed attempts after which a message becomes a dead letter. Absent:
   /// QueueOptions::max_attempts.
+  ///
+  /// If a worker is killed, each message that it held loses its lease, and that counts as an
+  /// attempt. This includes messages that waited for a free thread: no other process can know that
+  /// their handlers did not begin. So with max_attempts = 1, a message may become a dead letter
+  /// without a call. If that matters, set 2 or more, or limit `concurrency`, so that the worker
+  /// holds few messages ahead.
   std::optional<int> max_attempts{};
   /// The delay before the next attempt, by the number of failed attempts (1, 2, …). Absent, or if
   /// the function throws: 2 s, 4 s … 60 s, minus up to 10 %.

@@ -22,11 +22,12 @@
 //     through ctx.transaction() take effect exactly once.
 //   * The guard does not start a message that is in the queue, and the queue does not store a
 //     message that the guard has started.
-//   * A known id with a different hash is reported and logged, never processed.
-//   * A message that kills its process repeatedly is dead after max_attempts attempts, in the guard
-//     and in the queue.
+//   * A known id with a different hash is logged, never processed.
+//   * A message that kills its processes becomes a dead letter after max_attempts attempts, in the
+//     guard and in the queue. An attempt of try_begin() or mark_processing() with a transaction
+//     does not count if the process ends before the commit.
 // Not guaranteed
-//   * Deduplication after InboxOptions::remember: older messages are forgotten and count as new.
+//   * Deduplication after InboxOptions::remember: older messages are purged and count as new.
 //   * Exact sighting counts: a retried call may count a sighting twice.
 //
 // Threads: an Inbox may be shared between threads.
@@ -65,8 +66,8 @@ enum class InboxStatus : std::uint8_t {
   seen = 0,        ///< Not started, or every caller that started it released it.
   processing = 1,  ///< Started by a caller.
   processed = 2,
-  dead = 3,    ///< Given up after the last attempt, or by a caller; see replay().
-  queued = 4,  ///< In the inbox's queue: waiting, or with a handler.
+  dead_letter = 3,  ///< Given up after the last attempt, or by a caller; see replay().
+  queued = 4,       ///< In the inbox's queue: waiting, or with a handler.
 };
 
 [[nodiscard]] std::string_view to_string(InboxStatus status);
@@ -75,7 +76,7 @@ enum class BeginOutcome : std::uint8_t {
   started,        ///< The caller processes it until the ticket's lease expires.
   in_progress,    ///< Another caller processes it, or it is in the queue.
   processed,      ///< It was processed before.
-  dead,           ///< It was given up before.
+  dead_letter,    ///< It was given up before.
   hash_mismatch,  ///< The id is known with different content.
 };
 
@@ -104,16 +105,16 @@ struct BeginOptions {
   ContentHash hash{};
   /// 10 ms to 24 h. Absent: InboxOptions::lease.
   std::optional<std::chrono::milliseconds> lease{};
-  /// The message is dead when the lease of this attempt, or of a later one, expires. Absent:
-  /// QueueOptions::max_attempts of InboxOptions::queue.
+  /// The message becomes a dead letter when the lease of this attempt, or of a later one, expires.
+  /// Absent: QueueOptions::max_attempts of InboxOptions::queue.
   std::optional<int> max_attempts{};
 };
 
 struct ProcessOptions {
   ContentHash hash{};
-  /// The number of failed attempts after which the message is dead. Absent:
-  /// QueueOptions::max_attempts of InboxOptions::queue. An attempt also fails when the
-  /// process ends during it.
+  /// The number of failed attempts after which the message becomes a dead letter. Absent:
+  /// QueueOptions::max_attempts of InboxOptions::queue. An attempt also fails when the process ends
+  /// during it.
   std::optional<int> max_attempts{};
 };
 
@@ -121,7 +122,7 @@ enum class ProcessOutcome : std::uint8_t {
   handled,        ///< This call handled it.
   in_progress,    ///< Another caller processes it. Let the source deliver it again.
   processed,      ///< It was processed before.
-  dead,           ///< It was given up before.
+  dead_letter,    ///< It was given up before.
   hash_mismatch,  ///< The id is known with different content.
 };
 
@@ -199,7 +200,7 @@ struct InboxEntry {
   std::optional<WallTime> lease_until{};  ///< While a caller of the guard processes it.
 };
 
-/// Selects dead messages. A message must match every field that is set.
+/// Selects dead letters. A dead letter must match every field that is set.
 struct InboxDeadLetterFilter {
   std::optional<std::string> source{};
   std::optional<std::string> message_id{};
@@ -229,7 +230,7 @@ struct InboxCounts {
   std::int64_t processing = 0;
   std::int64_t overdue = 0;  ///< Messages in `processing` whose lease has expired.
   std::int64_t processed = 0;
-  std::int64_t dead = 0;  ///< Of the guard and of the queue.
+  std::int64_t dead_letters = 0;  ///< Of the guard and of the queue.
   QueueCounts queue{};
   std::int64_t counted_up_to = 0;
 };
@@ -267,16 +268,16 @@ class Inbox {
   /// attempt expires (see InboxOptions::lease), and then starts the message.
   ///
   /// If the handler throws, the transaction is rolled back, the failed attempt is recorded, and the
-  /// exception is rethrown. After PermanentFailure or the last attempt, the message is dead. After
-  /// a deadlock or a lost connection the handler is called again, and no attempt is charged. The
-  /// handler must not commit.
+  /// exception is rethrown. After PermanentFailure or the last attempt, the message becomes a dead
+  /// letter. After a deadlock or a lost connection the handler is called again, and no attempt is
+  /// charged. The handler must not commit.
   ProcessOutcome process(std::string_view source, std::string_view message_id,
                          const std::function<void(Transaction& transaction)>& handler,
                          const ProcessOptions& options = {});
 
   /// Starts the message: the caller becomes the only one that processes it. Mark it before the
-  /// lease expires, or call renew(). Each start is an attempt. The message is dead when the lease
-  /// of the last attempt (BeginOptions::max_attempts) expires.
+  /// lease expires, or call renew(). Each start is an attempt. The message becomes a dead letter
+  /// when the lease of the last attempt (BeginOptions::max_attempts) expires.
   [[nodiscard]] Begun try_begin(std::string_view source, std::string_view message_id,
                                 const BeginOptions& options = {});
   [[nodiscard]] Begun try_begin(Transaction& transaction, std::string_view source,
@@ -287,11 +288,12 @@ class Inbox {
 
   [[nodiscard]] bool mark_processed(const InboxTicket& ticket);
   [[nodiscard]] bool mark_processed(Transaction& transaction, const InboxTicket& ticket);
+  /// Gives the message up: it becomes a dead letter.
   bool mark_dead(const InboxTicket& ticket, std::string_view reason);
   bool mark_dead(Transaction& transaction, const InboxTicket& ticket, std::string_view reason);
   /// Gives the message back: the next caller may start it at once.
   bool release(const InboxTicket& ticket, std::string_view error = {});
-  /// Extends the lease to `lease` from now; it never shortens it. Returns the new expiry. Returns
+  /// Renews the lease until `lease` from now, but never shortens it. Returns the new expiry, or
   /// nullopt when the lease was lost.
   std::optional<WallTime> renew(const InboxTicket& ticket, std::chrono::milliseconds lease);
 
@@ -304,8 +306,8 @@ class Inbox {
   bool already_processed(Transaction& transaction, std::string_view source,
                          std::string_view message_id, ContentHash hash = {});
   /// Charges an attempt. Until InboxOptions::lease expires, try_begin() returns `in_progress` to
-  /// all callers. Returns false when the message was processed, is dead, is in the queue, or is
-  /// held by a ticket.
+  /// all callers. Returns false when the message was processed, is a dead letter (also when the
+  /// lease of its last attempt has expired), is in the queue, or is held by a ticket.
   bool mark_processing(std::string_view source, std::string_view message_id);
   bool mark_processing(Transaction& transaction, std::string_view source,
                        std::string_view message_id);
@@ -313,7 +315,7 @@ class Inbox {
   bool mark_processed(std::string_view source, std::string_view message_id);
   bool mark_processed(Transaction& transaction, std::string_view source,
                       std::string_view message_id);
-  /// Returns false when it was processed, is already dead, or belongs to the queue.
+  /// Returns false when it was processed, is already a dead letter, or belongs to the queue.
   bool mark_dead(std::string_view source, std::string_view message_id,
                  std::string_view reason = {});
   bool mark_dead(Transaction& transaction, std::string_view source, std::string_view message_id,
@@ -339,15 +341,15 @@ class Inbox {
                                                std::string_view message_id);
   [[nodiscard]] InboxCounts counts();
 
-  /// The dead messages of the guard and of the queue, in the order of their keys.
+  /// The dead letters of the guard and of the queue, in the order of their keys.
   [[nodiscard]] std::vector<InboxEntry> dead_letters(const InboxDeadLetterFilter& filter = {},
                                                      const InboxPage& page = {});
-  /// Replays dead messages: messages of the queue become ready with zero attempts, and the others
+  /// Replays dead letters: messages of the queue become ready with zero attempts, and the others
   /// may start again. The last errors are kept, unless a reason is given. Returns the number of
   /// messages.
   std::size_t replay(const InboxDeadLetterFilter& filter, const ReplayOptions& options = {});
-  /// Deletes dead messages, and their dead letters in the queue. When they are delivered again,
-  /// they are new. Returns the number of messages.
+  /// Deletes dead letters of the guard and of the queue. When they are delivered again, they are
+  /// new. Returns the number of messages.
   std::size_t purge_dead_letters(const InboxDeadLetterFilter& filter);
 
   /// Messages whose lease expired more than `overdue` ago and that no caller started again, oldest
@@ -355,7 +357,7 @@ class Inbox {
   [[nodiscard]] std::vector<InboxEntry> stuck(std::chrono::milliseconds overdue, int most = 100,
                                               const std::stop_token& stop = {});
 
-  /// Forgets messages that were processed, given up or last seen longer than `age` ago, but not the
+  /// Deletes messages that were processed, given up or last seen longer than `age` ago, but not the
   /// queue's dead letters. Works in small transactions and returns the number of messages. A
   /// started Platform calls it with InboxOptions::remember.
   std::size_t purge(std::chrono::seconds age, const std::stop_token& stop = {});
@@ -365,28 +367,28 @@ class Inbox {
  private:
   Begun begin(std::string_view source, std::string_view message_id, const BeginOptions& options,
               Transaction* transaction);
-  void note_begun(const storage::InboxKey& key, const storage::BeginAnswer& answer,
-                  Transaction* transaction) const;
+  void note_begun(const storage::InboxKey& key, BeginOutcome outcome, bool gave_up) const;
   storage::BeginAnswer begin_try(const storage::InboxKey& key, storage::BeginOrder order);
   ProcessOutcome process_once(const storage::InboxKey& key, const storage::InboxFence& fence,
                               const std::function<void(Transaction& transaction)>& handler);
   ProcessOutcome run_try(const storage::InboxKey& key, const storage::InboxFence& fence,
                          bool is_last,
                          const std::function<void(Transaction& transaction)>& handler);
-  enum class TryEnd : std::uint8_t { failed, dead, not_counted, cancelled };
+  enum class TryEnd : std::uint8_t { failed, dead_letter, not_counted, cancelled };
   bool store_end(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
                  std::string_view error);
   void end_try(const storage::InboxKey& key, const storage::InboxFence& fence, TryEnd end,
                std::string_view error) noexcept;
   bool answer_seen(const storage::Sighting& seen, std::string_view source,
                    std::string_view message_id) const;
-  void note_dead(std::string_view source, std::string_view message_id,
-                 std::string_view reason) const;
-  void note_dead_at_commit(Transaction& transaction, const storage::InboxKey& key,
-                           std::string_view reason) const;
+  void note_given_up(std::string_view source, std::string_view message_id,
+                     std::string_view reason) const;
+  void note_given_up_at_commit(Transaction& transaction, const storage::InboxKey& key,
+                               std::string_view reason) const;
   void note_mismatch(std::string_view source, std::string_view message_id) const;
-  void note_enqueued(const storage::InboxArrival& arrival, const InboxEnqueued& answer) const;
-
+  void note_enqueued(std::string_view topic, const storage::InboxKey& key, bool stored) const;
+  void note_arrivals(std::span<const storage::InboxArrival> arrivals,
+                     std::span<const InboxEnqueued> answers, Transaction* transaction) const;
   storage::Database* database_;
   storage::InboxStore* store_;
   InboxOptions options_;

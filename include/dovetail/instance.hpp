@@ -77,7 +77,7 @@ struct UnhandledTopicsRequest {
   /// The minimum time that a message has been due: zero to a year.
   std::chrono::milliseconds waiting = std::chrono::minutes{1};
   /// The maximum number of messages that are read per queue and priority: 1 to 1,000,000.
-  int look_at = 10'000;
+  int scan_limit = 10'000;
 };
 
 /// A topic with due messages that no live instance handles.

@@ -196,7 +196,7 @@ class Joins {
   bool cancel(Transaction& transaction, JoinId join);
 
   /// Returns nullopt when the join does not exist.
-  [[nodiscard]] std::optional<Join> get(JoinId join);
+  [[nodiscard]] std::optional<Join> find(JoinId join);
   /// Ordered by id, oldest first.
   [[nodiscard]] std::vector<Join> list(const JoinFilter& filter = {}, const JoinPage& page = {});
   /// Ordered by id.
@@ -221,9 +221,10 @@ class Joins {
                  StepStatus status) const;
   bool report(JoinId join, MessageId message, StepStatus status);
   bool cancel_in(storage::WriteSession& session, JoinId join) const;
-  void note_started(JoinId join, const JoinRequest& request, int expected_steps) const;
-  void note_fanned_out(const JoinRequest& join, const FanOut& request, const FannedOut& answer,
-                       int expected_steps) const;
+  void note_started(JoinId join, std::string_view grouping_key, int expected_steps) const;
+  void note_fanned_out(const FanOut& request, const FannedOut& answer, int expected_steps,
+                       Transaction* transaction) const;
+  void note_steps(JoinId join, std::span<const Enqueued> steps) const;
   void note_cancelled(JoinId join) const;
 
   storage::Database* database_;

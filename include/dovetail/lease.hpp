@@ -93,7 +93,7 @@ class Leases {
                                                       std::chrono::milliseconds duration,
                                                       const std::stop_token& stop = {});
 
-  /// Extends the lease to `duration` from now; it never shortens it. Returns the new expiry, or
+  /// Renews the lease until `duration` from now, but never shortens it. Returns the new expiry, or
   /// nullopt when the lease is no longer held.
   std::optional<WallTime> renew(const Lease& lease, std::chrono::milliseconds duration,
                                 const std::stop_token& stop = {});
@@ -102,7 +102,7 @@ class Leases {
   bool release(const Lease& lease, const std::stop_token& stop = {});
 
   /// The lease, or nullopt when it is not held.
-  [[nodiscard]] std::optional<Lease> get(std::string_view name);
+  [[nodiscard]] std::optional<Lease> find(std::string_view name);
 
   /// All held leases, including slots, in the order of their names.
   [[nodiscard]] std::vector<Lease> list(const LeasePage& page = {});
@@ -147,7 +147,8 @@ struct LeaseRunnerOptions {
   std::stop_token stop{};  ///< Also fires the runner's stop_token().
 };
 
-/// Holds a lease, renews it in the background, and releases it when it is destroyed.
+/// Holds a lease, renews it in the background, and releases it when it is destroyed. In a child of
+/// fork(), the runner of the parent throws InvalidOperation, and its destructor does nothing.
 class LeaseRunner {
  public:
   /// Returns nullopt when another owner holds the lease. `leases` must outlive the runner.

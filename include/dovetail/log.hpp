@@ -3,8 +3,8 @@
 // Guarantees
 //   * A record has an event name and typed fields. It never contains payloads or secrets.
 // Not guaranteed
-//   * That a logged change took effect: an enqueue through a transaction is logged before the
-//     commit.
+//   * That a logged change took effect in a borrowed transaction, whose end Dovetail does not see.
+//     Changes in transactions of Platform::begin() and of handlers are logged after the commit.
 //
 // Threads: a LogSink must accept concurrent calls.
 #pragma once

@@ -104,10 +104,19 @@ class Outbox : public WorkQueue {
  private:
   friend class Joins;
   /// Stores a message in its own transaction. `in_doubt`: an earlier attempt may have stored it.
-  Enqueued store_alone(storage::NewMessage& message, bool in_doubt);
-  void note_enqueued(const storage::NewMessage& message, bool stored) const;
-  void note_enqueued_many(std::span<const EnqueueRequest> requests,
-                          std::span<const Enqueued> answers) const;
+  Enqueued store_alone(storage::NewMessage& message, bool in_doubt,
+                       std::chrono::steady_clock::time_point since);
+  // Logs and metrics, after the commit.
+  struct EnqueuedBatch {
+    std::size_t stored = 0;
+    std::size_t duplicates = 0;
+    std::vector<std::pair<JoinId, MessageId>> attached{};  // for the log at debug level
+  };
+  [[nodiscard]] EnqueuedBatch batch_of(std::span<const EnqueueRequest> requests,
+                                       std::span<const Enqueued> answers) const;
+  void note_enqueued(std::string_view topic, MessageId id, std::string_view correlation_id,
+                     bool stored) const;
+  void note_enqueued_many(const EnqueuedBatch& batch) const;
 
   storage::QueueProducer* producer_;
   std::shared_ptr<queue::GroupCommit> group_commit_;

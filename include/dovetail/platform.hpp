@@ -28,6 +28,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/fanout.hpp"
 #include "dovetail/handler.hpp"
+#include "dovetail/health.hpp"
 #include "dovetail/inbox.hpp"
 #include "dovetail/instance.hpp"
 #include "dovetail/join.hpp"
@@ -58,8 +59,8 @@ struct WorkerOptions {
   /// transaction leave a connection free.
   int threads = 0;
   int batch_size = 50;  ///< The maximum size of a claim: 1 to 10,000.
-  /// The approximate limit of the payloads in memory, in bytes: 1 KiB or more. One message is
-  /// always claimed, whatever its size.
+  /// The approximate limit of the payloads that the process holds of one queue, in bytes: 1 KiB to
+  /// 1 TiB. One message is always claimed, whatever its size.
   std::size_t max_bytes = std::size_t{64} << 20;
   UnknownTopics unknown_topics = UnknownTopics::leave;
   /// Connections that claim and settle at the same time, for handlers that are faster than the
@@ -96,6 +97,9 @@ struct PlatformOptions {
   /// deadlock): 0 to 24 h. Then it throws the last Error. The call may take longer by one
   /// connection attempt. It fails earlier when its transaction has failed ten times. SQLite tries
   /// three times, each up to `busy_timeout`.
+  ///
+  /// A statement that was sent has no time limit: if the server accepts it and then freezes, or if
+  /// another transaction holds a lock, the call waits. stop() and calls with a stop token end it.
   std::chrono::milliseconds retry_for{30'000};
   QueueOptions outbox{};
   InboxOptions inbox{};
@@ -161,7 +165,7 @@ class Platform {
   void on_any(HandlerFunction function, HandlerOptions options = {});
 
   /// Like on() and on_any(), for messages of the inbox's queue. Its topics are separate from the
-  /// outbox's. With at least one such handler, the inbox gets its own threads.
+  /// outbox's. The handlers of both queues share the threads of WorkerOptions::threads.
   void on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options = {});
   void on_any_inbox(InboxHandlerFunction function, HandlerOptions options = {});
 
@@ -184,6 +188,11 @@ class Platform {
 
   /// The name of this database in logs.
   [[nodiscard]] const std::string& name() const;
+
+  /// Checks the database and the services of this Platform; see health.hpp. It makes some reads,
+  /// and takes as long as a call if the database does not answer (PlatformOptions::retry_for). The
+  /// services of a group are not included; see PlatformGroup::status().
+  [[nodiscard]] HealthReport health() const;
 
   /// The counters, gauges and timings of this Platform so far. Empty when PlatformOptions::metrics
   /// is a sink other than a MetricsRegistry.

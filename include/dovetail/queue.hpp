@@ -57,6 +57,7 @@ class RowHint {
  private:
   friend struct RowHintAccess;
   std::int64_t row_ = 0;
+  std::int64_t run_ = 0;
 };
 }  // namespace storage
 
@@ -110,7 +111,7 @@ struct ClaimRequest {
   /// The limit of the payloads of one claim, in bytes. One message is always claimed.
   std::size_t max_bytes = std::size_t{64} << 20;
   /// A message whose lease expired fails instead of being claimed when it has this many failed
-  /// attempts. Absent: QueueOptions::max_attempts.
+  /// attempts. Absent: none fails, because the limit belongs to the handlers of a topic.
   std::optional<int> max_attempts{};
   std::stop_token stop{};
 };
@@ -131,7 +132,7 @@ struct ReapOptions {
   std::optional<int> max_attempts{};
   /// Reads only this many messages at the front of each priority, where leased messages are.
   /// Absent: reads all messages.
-  std::optional<int> look_at{};
+  std::optional<int> scan_limit{};
   std::stop_token stop{};
 };
 
@@ -333,7 +334,7 @@ class WorkQueue {
  private:
   template <class Call>
   std::size_t settle(const char* event, OwnerToken owner, std::span<const Claim> claims,
-                     const Call& call);
+                     const Call& call, Transaction* transaction = nullptr);
   [[nodiscard]] std::vector<ClaimedMessage> claim(const ClaimRequest& request, bool streams);
   [[nodiscard]] std::string event(const char* what) const { return name_ + "." + what; }
 

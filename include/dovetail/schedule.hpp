@@ -138,7 +138,7 @@ class Timers {
   bool reschedule(Transaction& transaction, TimerId timer, std::chrono::milliseconds delay);
 
   /// Also finds fired timers while they are kept (QueueOptions::retain_done).
-  [[nodiscard]] std::optional<Timer> get(TimerId timer);
+  [[nodiscard]] std::optional<Timer> find(TimerId timer);
   /// Timers that have not fired, of one topic or of all, next one first.
   [[nodiscard]] std::vector<Timer> list(const std::optional<std::string>& topic = {},
                                         const TimerPage& page = {});
@@ -295,7 +295,7 @@ class Jobs {
   /// Stops the schedule and drops the waiting runs. Returns false when there is no such job.
   bool disable(std::string_view name);
 
-  [[nodiscard]] std::optional<Job> get(std::string_view name);
+  [[nodiscard]] std::optional<Job> find(std::string_view name);
   /// All jobs, by name.
   [[nodiscard]] std::vector<Job> list();
   /// The runs of a job, also of a removed one, latest first.

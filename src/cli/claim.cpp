@@ -15,6 +15,7 @@ struct ClaimArguments {
   std::vector<std::string> topics;
   int batch_size = 50;
   double lease_seconds = 30;
+  std::optional<int> max_attempts;
   bool streams = false;
 };
 
@@ -34,10 +35,12 @@ void print_claimed(const std::vector<ClaimedMessage>& claimed) {
 }
 
 void claim(const Globals& globals, const ClaimArguments& arguments) {
+  warn_of_commas(arguments.topics);
   ClaimRequest request{.owner = OwnerToken::generate(),
                        .batch_size = arguments.batch_size,
                        .lease = parse_seconds("--lease", arguments.lease_seconds, lease_range),
-                       .topics = arguments.topics};
+                       .topics = arguments.topics,
+                       .max_attempts = arguments.max_attempts};
   if (!arguments.owner.empty()) request.owner = parse_id<OwnerToken>("--owner", arguments.owner);
   auto platform = globals.open();
   auto& queue = queue_named(platform, arguments.queue);
@@ -73,6 +76,10 @@ void add_claim(CLI::App& app, Globals& globals) {
       ->capture_default_str();
   command.add_option("--lease", arguments->lease_seconds, "Seconds until the lease expires")
       ->capture_default_str();
+  command
+      .add_option("--max-attempts", arguments->max_attempts,
+                  "Messages whose lease expired on this attempt fail; without it, none fails")
+      ->check(CLI::Range(1, 1'000));
   command.add_flag("--streams", arguments->streams,
                    "Claim messages of streams, instead of messages without a stream");
   command.add_flag("--json", globals.json, "Answer in JSON, with the payloads");

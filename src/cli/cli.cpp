@@ -252,6 +252,14 @@ CLI::Validator topic_rule() {
   return {check, {}};
 }
 
+void warn_of_commas(const std::vector<std::string>& topics) {
+  for (const auto& topic : topics) {
+    if (topic.find(',') == std::string::npos) continue;
+    std::cerr << "dovetail: --topic " << topic
+              << " names one topic; repeat --topic for several topics\n";
+  }
+}
+
 std::chrono::milliseconds parse_seconds(const std::string& what, double seconds,
                                         const SecondsRange& range) {
   const std::chrono::duration<double> time{seconds};

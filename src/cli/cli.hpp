@@ -73,6 +73,7 @@ void add_schedule(CLI::App& app, Globals& globals);
 void add_dead_letters(CLI::App& app, Globals& globals);
 void add_inbox(CLI::App& app, Globals& globals);
 void add_joins(CLI::App& app, Globals& globals);
+void add_health(CLI::App& app, Globals& globals);
 void add_instances(CLI::App& app, Globals& globals);
 void add_leases(CLI::App& app, Globals& globals);
 void add_lock(CLI::App& app, Globals& globals);
@@ -116,6 +117,8 @@ inline constexpr std::size_t shown_error_characters = 60;  // in a table
 
 /// Accepts valid topics.
 [[nodiscard]] CLI::Validator topic_rule();
+/// Tells the user of `--topic a,b` that this is one topic.
+void warn_of_commas(const std::vector<std::string>& topics);
 /// Accepts the texts that parse_time() accepts. An empty text, which a script may pass by mistake,
 /// is refused.
 [[nodiscard]] CLI::Validator time_rule();

@@ -9,8 +9,6 @@ namespace dovetail::cli {
 namespace {
 
 using json::to_json;
-using json::to_json_array;
-using nlohmann::ordered_json;
 
 constexpr int dry_run_page = 10'000;
 
@@ -22,12 +20,6 @@ void print_letters(const std::vector<StoredMessage>& letters) {
 }
 
 // --- list
-
-void print_list_as_json(const std::vector<StoredMessage>& letters, bool full) {
-  ordered_json answer{{"dead_letters", to_json_array(letters)}, {"next_start_after", nullptr}};
-  if (full) answer["next_start_after"] = letters.back().message.message_id.to_string();
-  std::cout << answer.dump(2) << '\n';
-}
 
 void print_list(const std::vector<StoredMessage>& letters, bool full) {
   if (letters.empty()) {
@@ -49,7 +41,7 @@ void list(const Globals& globals, const DeadLetterArguments& arguments) {
   const auto letters = queue_named(platform, arguments.queue).dead_letters(filter, page);
   const bool full = letters.size() >= static_cast<std::size_t>(page.size);
   if (globals.json) {
-    print_list_as_json(letters, full);
+    std::cout << json::dead_letter_page(letters, full).dump(2) << '\n';
   } else {
     print_list(letters, full);
   }
@@ -108,11 +100,7 @@ void show(const Globals& globals, const DeadLetterArguments& arguments) {
 
 void print_dry_run(const Globals& globals, const std::string& verb, const Concerned& found) {
   if (globals.json) {
-    ordered_json answer{{"would_" + verb, found.count}, {"message_ids", ordered_json::array()}};
-    for (const auto& each : found.first) {
-      answer["message_ids"].push_back(each.message.message_id.to_string());
-    }
-    std::cout << answer.dump(2) << '\n';
+    std::cout << json::dry_run_answer(verb, found.count, found.first).dump(2) << '\n';
     return;
   }
   if (found.count > 0) print_letters(found.first);
@@ -248,7 +236,10 @@ std::vector<MessageId> DeadLetterArguments::selected_ids() const {
     throw std::invalid_argument("give either IDs, or --topic, --after and --before, or --all");
   }
   std::vector<MessageId> selected;
-  for (const auto& text : ids) selected.push_back(parse_id<MessageId>("ID", text));
+  for (const auto& text : ids) {
+    if (text == "all") throw std::invalid_argument("for all dead letters write --all");
+    selected.push_back(parse_id<MessageId>("ID", text));
+  }
   return selected;
 }
 

@@ -10,6 +10,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr SecondsRange longest_ahead{std::chrono::milliseconds{0}, std::chrono::hours{24 * 3650}};
+
 struct EnqueueArguments {
   std::string to;
   std::string topic;
@@ -17,6 +19,7 @@ struct EnqueueArguments {
   std::string payload_file;
   std::string correlation_id;
   std::string due_at;
+  std::optional<double> delay;
   std::string expires_at;
   std::string message_id;
   std::string unique_key;
@@ -58,6 +61,10 @@ EnqueueRequest parse_request(const EnqueueArguments& arguments) {
                          .headers = parse_headers(arguments.headers),
                          .expires_at = parse_time_if_given("--expires-at", arguments.expires_at),
                          .priority = arguments.priority};
+  if (arguments.delay) {
+    if (request.due_at) throw std::invalid_argument("give either --due-at or --delay");
+    request.delay = parse_seconds("--delay", *arguments.delay, longest_ahead);
+  }
   if (!arguments.correlation_id.empty()) request.correlation_id = arguments.correlation_id;
   if (!arguments.unique_key.empty()) request.unique_key = arguments.unique_key;
   if (!arguments.stream.empty()) request.stream = arguments.stream;
@@ -109,6 +116,8 @@ void add_times(CLI::App& command, EnqueueArguments& arguments) {
       .add_option("--due-at", arguments.due_at,
                   "Claim it at this time or later, such as 2026-01-31T09:30:00Z")
       ->check(time_rule());
+  command.add_option("--delay", arguments.delay,
+                     "Seconds until it is due, by the database's clock; instead of --due-at");
   command
       .add_option(
           "--expires-at", arguments.expires_at,

@@ -1,11 +1,13 @@
+#include <algorithm>
 #include <iostream>
 
-#include "cli/cli.hpp"
+#include "cli/group_list.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
+using json::to_json;
 using json::to_json_array;
 using nlohmann::ordered_json;
 
@@ -43,43 +45,143 @@ std::string shown_duration(std::chrono::milliseconds time) {
   return rest == "000" ? text + " s" : text + "." + rest + " s";
 }
 
-void list_fanouts(const Globals& globals) {
-  auto platform = globals.open();
-  const auto policies = platform.fanout().policies();
-  if (globals.json) {
-    std::cout << ordered_json{{"fanouts", to_json_array(policies)}}.dump(2) << '\n';
-    return;
+// --- list
+
+struct ListedFanout {
+  FanoutPolicy policy;
+  std::optional<Job> job;
+};
+using ListedFanouts = std::vector<ListedFanout>;
+
+const TableCells fanout_headings{"TOPIC",  "WORK KEY", "EVERY",      "JITTER",
+                                 "SET BY", "CRON",     "NEXT ROUND", "LAST ROUND"};
+
+ListedFanouts fanouts_of(Platform& platform) {
+  ListedFanouts listed;
+  for (auto& each : platform.fanout().policies()) {
+    auto job = each.job ? platform.jobs().find(*each.job) : std::nullopt;
+    listed.push_back({std::move(each), std::move(job)});
   }
-  if (policies.empty()) {
-    std::cout << "no fan-outs\n";
-    return;
-  }
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(policies.size());
-  for (const auto& each : policies) {
-    const auto job = each.job ? platform.jobs().get(*each.job) : std::nullopt;
+  return listed;
+}
+
+std::vector<TableCells> fanout_rows(const ListedFanouts& fanouts) {
+  std::vector<TableCells> rows;
+  rows.reserve(fanouts.size());
+  for (const auto& [policy, job] : fanouts) {
     rows.push_back(
-        {each.topic, each.work_key.value_or("(all)"), shown_duration(each.every),
-         shown_duration(each.jitter), each.set_by_operator ? "operator" : "code",
+        {policy.topic, policy.work_key.value_or("(all)"), shown_duration(policy.every),
+         shown_duration(policy.jitter), policy.set_by_operator ? "operator" : "code",
          job ? job->cron : "-",
          job && !job->enabled ? "disabled" : or_dash(job ? job->next_due_at : std::nullopt),
          job && job->last_run_status ? std::string{to_string(*job->last_run_status)} : "-"});
   }
-  print_table(
-      {"TOPIC", "WORK KEY", "EVERY", "JITTER", "SET BY", "CRON", "NEXT ROUND", "LAST ROUND"}, rows);
+  return rows;
+}
+
+ordered_json fanouts_json(const ListedFanouts& fanouts) {
+  auto list = ordered_json::array();
+  for (const auto& each : fanouts) list.push_back(to_json(each.policy));
+  return {{"fanouts", std::move(list)}};
+}
+
+void list_fanouts(const Globals& globals) {
+  if (globals.has_group()) {
+    return finish_group(globals, list_of_group<ListedFanouts>(
+                                     globals, fanouts_of,
+                                     {fanout_headings, fanout_rows, fanouts_json, "no fan-outs"}));
+  }
+  auto platform = globals.open();
+  const auto fanouts = fanouts_of(platform);
+  if (globals.json) {
+    std::cout << fanouts_json(fanouts).dump(2) << '\n';
+  } else if (fanouts.empty()) {
+    std::cout << "no fan-outs\n";
+  } else {
+    print_table(fanout_headings, fanout_rows(fanouts));
+  }
+}
+
+// --- run
+
+using RoundRuns = std::vector<JobRunId>;
+
+ordered_json round_runs_json(const RoundRuns& runs) {
+  auto ids = ordered_json::array();
+  for (const auto& run : runs) ids.push_back(run.to_string());
+  return {{"run_ids", std::move(ids)}};
+}
+
+std::vector<TableCells> round_run_rows(const RoundRuns& runs) {
+  std::vector<TableCells> rows;
+  for (const auto& run : runs) rows.push_back({run.to_string()});
+  return rows;
 }
 
 void run_fanout(const Globals& globals, const FanoutArguments& arguments) {
-  auto platform = globals.open();
-  const auto runs = platform.fanout().run_now(arguments.topic, arguments.key());
-  if (runs.empty()) no_such_fanout(arguments);
-  if (globals.json) {
-    auto ids = ordered_json::array();
-    for (const auto& run : runs) ids.push_back(run.to_string());
-    std::cout << ordered_json{{"run_ids", std::move(ids)}}.dump() << '\n';
+  const auto run = [arguments](Platform& platform) {
+    return platform.fanout().run_now(arguments.topic, arguments.key());
+  };
+  if (globals.has_group()) {
+    const auto answers = list_of_group<RoundRuns>(
+        globals, run, {{"RUN"}, round_run_rows, round_runs_json, "no database has this fan-out"});
+    finish_group(globals, answers);
+    if (std::ranges::all_of(answers, [](const auto& each) { return each.answer->empty(); }))
+      no_such_fanout(arguments);
     return;
   }
-  for (const auto& run : runs) std::cout << run.to_string() << '\n';
+  auto platform = globals.open();
+  const auto runs = run(platform);
+  if (runs.empty()) no_such_fanout(arguments);
+  if (globals.json) {
+    std::cout << round_runs_json(runs).dump() << '\n';
+    return;
+  }
+  for (const auto& each : runs) std::cout << each.to_string() << '\n';
+}
+
+// --- cursors
+
+using Cursors = std::vector<FanoutCursor>;
+
+const TableCells cursor_headings{"WORK KEY",       "SHARD",    "STATUS",
+                                 "LAST COMPLETED", "ENQUEUED", "ERROR"};
+
+std::vector<TableCells> cursor_rows(const Cursors& cursors) {
+  std::vector<TableCells> rows;
+  rows.reserve(cursors.size());
+  for (const auto& each : cursors) {
+    rows.push_back({each.work_key, each.shard_key, std::string{to_string(each.status)},
+                    or_dash(each.last_completed_at), or_dash(each.enqueued_at),
+                    shortened(each.last_error.value_or("-"), shown_error_characters)});
+  }
+  return rows;
+}
+
+ordered_json cursors_json(const Cursors& cursors) {
+  return {{"cursors", to_json_array(cursors)}};
+}
+
+void hint_at_more(const Cursors& cursors, const FanoutArguments& arguments,
+                  const std::string& only = {}) {
+  if (cursors.size() < static_cast<std::size_t>(arguments.limit)) return;
+  std::cerr << "there may be more: " << only << "--start-after '" << cursors.back().work_key
+            << "' '" << cursors.back().shard_key << "'\n";
+}
+
+void list_group_cursors(const Globals& globals, const FanoutArguments& arguments,
+                        const FanoutCursorPage& page) {
+  if (page.after_work_key && read_group(globals).good.size() != 1) {
+    throw std::invalid_argument(
+        "--start-after is a place in one database: name that database with --only KEY");
+  }
+  const auto answers = list_of_group<Cursors>(
+      globals, [=](Platform& platform) { return platform.fanout().cursors(arguments.topic, page); },
+      {cursor_headings, cursor_rows, cursors_json, "no cursors"});
+  for (const auto& each : answers) {
+    if (each.answer) hint_at_more(*each.answer, arguments, "--only '" + each.key + "' ");
+  }
+  finish_group(globals, answers);
 }
 
 void list_cursors(const Globals& globals, const FanoutArguments& arguments) {
@@ -88,30 +190,41 @@ void list_cursors(const Globals& globals, const FanoutArguments& arguments) {
     page.after_work_key = arguments.start_after.at(0);
     page.after_shard_key = arguments.start_after.at(1);
   }
+  if (globals.has_group()) return list_group_cursors(globals, arguments, page);
   auto platform = globals.open();
   const auto cursors = platform.fanout().cursors(arguments.topic, page);
   if (cursors.empty() && platform.fanout().policies(arguments.topic).empty())
     no_such_fanout(arguments);
   if (globals.json) {
-    std::cout << ordered_json{{"cursors", to_json_array(cursors)}}.dump(2) << '\n';
+    std::cout << cursors_json(cursors).dump(2) << '\n';
     return;
   }
   if (cursors.empty()) {
     std::cout << "no cursors\n";
     return;
   }
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(cursors.size());
-  for (const auto& each : cursors) {
-    rows.push_back({each.work_key, each.shard_key, std::string{to_string(each.status)},
-                    or_dash(each.last_completed_at), or_dash(each.enqueued_at),
-                    shortened(each.last_error.value_or("-"), shown_error_characters)});
+  print_table(cursor_headings, cursor_rows(cursors));
+  hint_at_more(cursors, arguments);
+}
+
+// --- changes
+
+/// Makes a change in the database, or in each database of the group. The change returns the number
+/// of things that it changed. With `must_exist`, it is an error if that is zero everywhere.
+void change_fanout(const Globals& globals, const FanoutArguments& arguments,
+                   const std::string& word, bool must_exist,
+                   const std::function<std::size_t(Fanout&)>& change) {
+  const auto apply = [change](Platform& platform) { return change(platform.fanout()); };
+  if (globals.has_group()) {
+    const auto result = change_group(globals, word, apply);
+    finish_group(globals, result.answers);
+    if (must_exist && result.total == 0) no_such_fanout(arguments);
+    return;
   }
-  print_table({"WORK KEY", "SHARD", "STATUS", "LAST COMPLETED", "ENQUEUED", "ERROR"}, rows);
-  if (cursors.size() == static_cast<std::size_t>(arguments.limit)) {
-    std::cerr << "there may be more: --start-after '" << cursors.back().work_key << "' '"
-              << cursors.back().shard_key << "'\n";
-  }
+  auto platform = globals.open();
+  const auto changed = apply(platform);
+  if (must_exist && changed == 0) no_such_fanout(arguments);
+  print_effect(globals, {.word = word, .count = changed});
 }
 
 void change_cadence(const Globals& globals, const FanoutArguments& arguments) {
@@ -124,25 +237,24 @@ void change_cadence(const Globals& globals, const FanoutArguments& arguments) {
   if (arguments.has_every) every = parse_seconds("--every", arguments.every, every_range);
   if (arguments.has_jitter)
     jitter = parse_seconds("--jitter", arguments.jitter, fanout_jitter_range);
-  auto platform = globals.open();
-  auto& fanout = platform.fanout();
-  const bool found = every ? fanout.set_cadence(arguments.topic, arguments.key(), *every, jitter)
-                           : fanout.reset_cadence(arguments.topic, arguments.key());
-  if (!found) no_such_fanout(arguments);
-  print_effect(globals, {.word = every ? "set" : "reset", .count = 1});
+  change_fanout(globals, arguments, every ? "set" : "reset", true, [=](Fanout& fanout) {
+    const bool found = every ? fanout.set_cadence(arguments.topic, arguments.key(), *every, jitter)
+                             : fanout.reset_cadence(arguments.topic, arguments.key());
+    return std::size_t{found ? 1U : 0U};
+  });
 }
 
-void delete_fanout(const Globals& globals, const FanoutArguments& arguments) {
-  auto platform = globals.open();
-  if (!platform.fanout().remove(arguments.topic, arguments.key())) no_such_fanout(arguments);
-  print_effect(globals, {.word = "deleted", .count = 1});
+void remove_fanout(const Globals& globals, const FanoutArguments& arguments) {
+  change_fanout(globals, arguments, "removed", true, [=](Fanout& fanout) {
+    return std::size_t{fanout.remove(arguments.topic, arguments.key()) ? 1U : 0U};
+  });
 }
 
 void purge_cursors(const Globals& globals, const FanoutArguments& arguments) {
   const auto age = parse_seconds("--older-than", arguments.older_than, cursor_age_range);
-  auto platform = globals.open();
-  const auto purged = platform.fanout().purge_cursors(arguments.topic, arguments.key(), age);
-  print_effect(globals, {.word = "purged", .count = purged});
+  change_fanout(globals, arguments, "purged", false, [=](Fanout& fanout) {
+    return fanout.purge_cursors(arguments.topic, arguments.key(), age);
+  });
 }
 
 /// Adds a command on one topic, and on one or all of its work keys.
@@ -157,6 +269,7 @@ CLI::App& add_fanout_command(CLI::App& group, Globals& globals, const std::strin
       ->required();
   command.add_option("KEY", arguments->work_key, key_description);
   command.add_flag("--json", globals.json, "Answer in JSON");
+  allow_group(command, globals);
   return command;
 }
 
@@ -172,14 +285,14 @@ void add_cadence(CLI::App& group, Globals& globals) {
         arguments->every = seconds;
         arguments->has_every = true;
       },
-      "Seconds between a completion of a slice and its next message");
+      "Seconds between the message of a completed slice and its next message");
   command.add_option_function<double>(
       "--jitter",
       [arguments](double seconds) {
         arguments->jitter = seconds;
         arguments->has_jitter = true;
       },
-      "Each slice waits longer by a fixed part of this many seconds; absent: unchanged");
+      "Adds a delay of up to this many seconds, fixed for each slice; absent: unchanged");
   command.add_flag("--reset", arguments->reset, "Return to the cadence that the code registers");
 }
 
@@ -190,8 +303,9 @@ void add_fanout(CLI::App& app, Globals& globals) {
   auto& listing = add_command(group, globals, "list", "List all fan-outs with their cadences",
                               [&globals] { list_fanouts(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
+  allow_group(listing, globals);
   auto& running = add_fanout_command(
-      group, globals, "run", "Run a round now, beside the schedule; prints the ids of the runs",
+      group, globals, "run", "Run a round now, in addition to its schedule; prints the run ids",
       &run_fanout, std::make_shared<FanoutArguments>(), "The work key; absent: all of the topic");
   running.footer("A started process of your service that has added the fan-out runs the round.");
   const auto shown = std::make_shared<FanoutArguments>();
@@ -213,9 +327,9 @@ void add_fanout(CLI::App& app, Globals& globals) {
       .add_option("--older-than", purged->older_than,
                   "Seconds for which a shard was due, and no round has enqueued it")
       ->required();
-  add_fanout_command(group, globals, "delete",
-                     "Delete a fan-out that no service adds any more; its cursors stay",
-                     &delete_fanout, std::make_shared<FanoutArguments>(),
+  add_fanout_command(group, globals, "remove",
+                     "Remove a fan-out that no service adds any more; its cursors stay",
+                     &remove_fanout, std::make_shared<FanoutArguments>(),
                      "The work key; absent: the registration for all keys");
 }
 

@@ -10,7 +10,6 @@ namespace dovetail::cli {
 namespace {
 
 using json::to_json;
-using json::to_json_array;
 using nlohmann::ordered_json;
 using Letters = std::vector<StoredMessage>;
 using LetterTexts = std::vector<std::string>;
@@ -44,21 +43,7 @@ void print_group_list(const std::vector<DatabaseAnswer<Letters>>& answers, std::
   }
 }
 
-ordered_json letters_json(const Letters& letters, std::size_t limit) {
-  ordered_json answer{{"dead_letters", to_json_array(letters)}, {"next_start_after", nullptr}};
-  if (letters.size() >= limit)
-    answer["next_start_after"] = letters.back().message.message_id.to_string();
-  return answer;
-}
-
 // --- replay and purge
-
-ordered_json concerned_json(const std::string& verb, const Concerned& found) {
-  ordered_json answer{{"would_" + verb, found.count}, {"message_ids", ordered_json::array()}};
-  for (const auto& each : found.first)
-    answer["message_ids"].push_back(each.message.message_id.to_string());
-  return answer;
-}
 
 void dry_run_group(const Globals& globals, const DeadLetterArguments& arguments,
                    const std::string& verb) {
@@ -69,7 +54,9 @@ void dry_run_group(const Globals& globals, const DeadLetterArguments& arguments,
       },
       letters_limit);
   if (globals.json) {
-    const auto form = [&](const Concerned& found) { return concerned_json(verb, found); };
+    const auto form = [&](const Concerned& found) {
+      return json::dry_run_answer(verb, found.count, found.first);
+    };
     std::cout << group_json<Concerned>(answers, form).dump(2) << '\n';
     return finish_group(globals, answers);
   }
@@ -121,7 +108,9 @@ void list_group_letters(const Globals& globals, const DeadLetterArguments& argum
   const auto answers = ask_each<Letters>(globals, ask, letters_limit);
   const auto limit = static_cast<std::size_t>(page.size);
   if (globals.json) {
-    const auto form = [&](const Letters& letters) { return letters_json(letters, limit); };
+    const auto form = [&](const Letters& letters) {
+      return json::dead_letter_page(letters, letters.size() >= limit);
+    };
     std::cout << group_json<Letters>(answers, form).dump(2) << '\n';
   } else {
     print_group_list(answers, limit);

@@ -106,6 +106,7 @@ GroupDatabases read_group(const Globals& globals) {
   PlatformGroup checker({.database = {.log_sink = null_log_sink()}});
   for (auto& entry : group_discovery(globals)->find({})) {
     try {
+      if (!entry.error.empty()) throw std::invalid_argument(entry.error);
       checker.add(entry.key, entry.url, entry.schema);
       databases.good.push_back(std::move(entry));
     } catch (const std::invalid_argument& error) {

@@ -25,7 +25,7 @@ struct InboxArguments {
   int limit = 100;
   double older_than = 0;
   bool all = false;
-  bool dead = false;
+  bool dead_letters = false;
 
   [[nodiscard]] bool has_filter() const {
     return !source.empty() || !id.empty() || !topic.empty() || !after.empty() || !before.empty();
@@ -63,16 +63,16 @@ void inbox_status(const Globals& globals) {
   const auto shown = [&](std::int64_t count) {
     return std::to_string(count) + (count >= counts.counted_up_to ? "+" : "");
   };
-  print_table({"SEEN", "PROCESSING", "OVERDUE", "PROCESSED", "DEAD"},
+  print_table({"SEEN", "PROCESSING", "OVERDUE", "PROCESSED", "DEAD LETTERS"},
               {{shown(counts.seen), shown(counts.processing), shown(counts.overdue),
-                shown(counts.processed), shown(counts.dead)}});
+                shown(counts.processed), shown(counts.dead_letters)}});
   std::cout << '\n';
   print_table({"QUEUE", "READY", "SCHEDULED", "IN PROGRESS", "DONE", "FAILED", "PAUSED"},
               {{"inbox", shown(queue.ready), shown(queue.scheduled), shown(queue.in_progress),
                 shown(queue.done), shown(queue.failed), shown(queue.paused)}});
 }
 
-// --- dead, show
+// --- dead letters, show
 
 void dead_letters(const Globals& globals, const InboxArguments& arguments) {
   InboxPage page{.size = arguments.limit};
@@ -97,7 +97,7 @@ void dead_letters(const Globals& globals, const InboxArguments& arguments) {
     return;
   }
   if (entries.empty()) {
-    std::cout << "no dead messages\n";
+    std::cout << "no dead letters\n";
     return;
   }
   std::vector<std::vector<std::string>> rows;
@@ -108,7 +108,7 @@ void dead_letters(const Globals& globals, const InboxArguments& arguments) {
                     std::to_string(entry.sightings), or_dash(entry.processed_at),
                     shortened(entry.last_error.value_or("-"), shown_error_characters)});
   }
-  print_table({"SOURCE", "ID", "TOPIC", "ATTEMPTS", "SEEN", "DIED AT", "ERROR"}, rows);
+  print_table({"SOURCE", "ID", "TOPIC", "ATTEMPTS", "SEEN", "GIVEN UP AT", "ERROR"}, rows);
   if (full) {
     std::cerr << "there may be more: --start-after-source '" << entries.back().source
               << "' --start-after-id '" << entries.back().message_id << "'\n";
@@ -150,12 +150,14 @@ void replay(const Globals& globals, const InboxArguments& arguments) {
 }
 
 void purge_received(const Globals& globals, const InboxArguments& arguments, bool has_age) {
-  if (has_age == arguments.dead) throw std::invalid_argument("give either --older-than or --dead");
+  if (has_age == arguments.dead_letters) {
+    throw std::invalid_argument("give either --older-than or --dead-letters");
+  }
   if (has_age && (arguments.has_filter() || arguments.all)) {
     throw std::invalid_argument(
-        "--source, --id, --topic, --after, --before and --all go with --dead");
+        "--source, --id, --topic, --after, --before and --all go with --dead-letters");
   }
-  if (arguments.dead) {
+  if (arguments.dead_letters) {
     const auto filter = arguments.chosen();
     auto platform = globals.open();
     print_effect(globals, {.word = "purged", .count = platform.inbox().purge_dead_letters(filter)});
@@ -189,9 +191,9 @@ void add_inbox_filter(CLI::App& command, InboxArguments& arguments) {
       ->check(time_rule());
 }
 
-void add_dead(CLI::App& group, Globals& globals) {
+void add_inbox_dead_letters(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
-  auto& command = add_command(group, globals, "dead-letters", "List dead messages by source and id",
+  auto& command = add_command(group, globals, "dead-letters", "List dead letters by source and id",
                               [&globals, arguments] { dead_letters(globals, *arguments); });
   add_inbox_filter(command, *arguments);
   command.add_option("--limit", arguments->limit, "Maximum number of rows")
@@ -214,10 +216,10 @@ void add_inbox_show(CLI::App& group, Globals& globals) {
 
 void add_replay(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
-  auto& command = add_command(group, globals, "replay", "Replay dead messages",
+  auto& command = add_command(group, globals, "replay", "Replay dead letters",
                               [&globals, arguments] { replay(globals, *arguments); });
   add_inbox_filter(command, *arguments);
-  command.add_flag("--all", arguments->all, "All dead messages");
+  command.add_flag("--all", arguments->all, "All dead letters");
   command.add_option("--reason", arguments->reason, "The reason; replaces their last errors")
       ->check(not_empty());
   command.add_option("--delay", arguments->delay, "Seconds until messages of the queue are ready");
@@ -227,19 +229,18 @@ void add_replay(CLI::App& group, Globals& globals) {
 void add_purge(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<InboxArguments>();
   auto has_age = std::make_shared<CLI::Option*>(nullptr);
-  auto& command =
-      add_command(group, globals, "purge",
-                  "Delete old or dead messages: the inbox takes them again if they come again",
-                  [&globals, arguments, has_age] {
-                    purge_received(globals, *arguments, (*has_age)->count() > 0);
-                  });
-  *has_age =
-      command.add_option("--older-than", arguments->older_than,
-                         "Minimum age in seconds: since they were processed, dead or last seen");
-  command.add_flag("--dead", arguments->dead,
-                   "Delete dead messages and their dead letters in the queue");
+  auto& command = add_command(group, globals, "purge",
+                              "Delete old messages or dead letters; later deliveries count as new",
+                              [&globals, arguments, has_age] {
+                                purge_received(globals, *arguments, (*has_age)->count() > 0);
+                              });
+  *has_age = command.add_option(
+      "--older-than", arguments->older_than,
+      "Minimum age in seconds: since they were processed, given up or last seen");
+  command.add_flag("--dead-letters", arguments->dead_letters,
+                   "Delete dead letters of the guard and of the queue");
   add_inbox_filter(command, *arguments);
-  command.add_flag("--all", arguments->all, "All dead messages");
+  command.add_flag("--all", arguments->all, "All dead letters");
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
@@ -250,7 +251,7 @@ void add_inbox(CLI::App& app, Globals& globals) {
   auto& counting = add_command(group, globals, "status", "Count messages by state",
                                [&globals] { inbox_status(globals); });
   counting.add_flag("--json", globals.json, "Answer in JSON");
-  add_dead(group, globals);
+  add_inbox_dead_letters(group, globals);
   add_inbox_show(group, globals);
   add_replay(group, globals);
   add_purge(group, globals);

@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "cli/cli.hpp"
+#include "cli/group_list.hpp"
 #include "cli/unhandled.hpp"
 #include "json/to_json.hpp"
 
@@ -28,43 +28,66 @@ std::string shown_handlers(const InstanceInfo& instance) {
   return shortened(text, shown_topics_characters);
 }
 
-void print_instances(const std::vector<InstanceInfo>& instances) {
-  if (instances.empty()) {
-    std::cout << "no instances are registered\n";
-    return;
-  }
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(instances.size());
-  for (const auto& instance : instances) {
+struct FoundInstances {
+  std::vector<InstanceInfo> instances;
+  std::vector<UnhandledTopic> unhandled;
+};
+
+const TableCells instance_headings{"INSTANCE", "HOST",       "PID",          "VERSION",
+                                   "STATE",    "STARTED AT", "HEARTBEAT AT", "HANDLES"};
+constexpr const char* no_instances = "no instances are registered";
+
+FoundInstances instances_of(Platform& platform) {
+  return {platform.instances().list(), platform.instances().unhandled_topics()};
+}
+
+std::vector<TableCells> instance_rows(const FoundInstances& found) {
+  std::vector<TableCells> rows;
+  rows.reserve(found.instances.size());
+  for (const auto& instance : found.instances) {
     rows.push_back({instance.id.to_string(), instance.host, std::to_string(instance.pid),
                     instance.version,
                     instance.stale ? "stale" : std::string{to_string(instance.state)},
                     to_string(instance.started_at), to_string(instance.heartbeat_at),
                     shown_handlers(instance)});
   }
-  print_table(
-      {"INSTANCE", "HOST", "PID", "VERSION", "STATE", "STARTED AT", "HEARTBEAT AT", "HANDLES"},
-      rows);
+  return rows;
 }
 
-void print_unhandled(const std::vector<UnhandledTopic>& topics) {
-  if (topics.empty()) return;
-  std::cout << '\n';
-  print_table(unhandled_headings, unhandled_rows(topics));
+ordered_json instances_json(const FoundInstances& found) {
+  return {{"instances", to_json_array(found.instances)},
+          {"unhandled_topics", to_json_array(found.unhandled)}};
+}
+
+void show_group_instances(const Globals& globals) {
+  const auto answers = list_of_group<FoundInstances>(
+      globals, instances_of, {instance_headings, instance_rows, instances_json, no_instances});
+  const auto rows = [](const FoundInstances& found) { return unhandled_rows(found.unhandled); };
+  const bool unhandled = std::ranges::any_of(
+      answers, [](const auto& each) { return each.answer && !each.answer->unhandled.empty(); });
+  if (unhandled && !globals.json) {
+    std::cout << '\n';
+    print_group_table<FoundInstances>(answers, {unhandled_headings, rows, {}, {}});
+  }
+  finish_group(globals, answers);
 }
 
 void show_instances(const Globals& globals) {
+  if (globals.has_group()) return show_group_instances(globals);
   auto platform = globals.open();
-  const auto instances = platform.instances().list();
-  const auto unhandled = platform.instances().unhandled_topics();
-  if (!globals.json) {
-    print_instances(instances);
-    print_unhandled(unhandled);
+  const auto found = instances_of(platform);
+  if (globals.json) {
+    std::cout << instances_json(found).dump(2) << '\n';
     return;
   }
-  const ordered_json answer{{"instances", to_json_array(instances)},
-                            {"unhandled_topics", to_json_array(unhandled)}};
-  std::cout << answer.dump(2) << '\n';
+  if (found.instances.empty()) {
+    std::cout << no_instances << '\n';
+  } else {
+    print_table(instance_headings, instance_rows(found));
+  }
+  if (found.unhandled.empty()) return;
+  std::cout << '\n';
+  print_table(unhandled_headings, unhandled_rows(found.unhandled));
 }
 
 }  // namespace
@@ -82,6 +105,7 @@ void add_instances(CLI::App& app, Globals& globals) {
       "is a\n"
       "lower bound.");
   command.add_flag("--json", globals.json, "Answer in JSON");
+  allow_group(command, globals);
 }
 
 }  // namespace dovetail::cli

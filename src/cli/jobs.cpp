@@ -1,7 +1,7 @@
 #include <iostream>
 #include <map>
 
-#include "cli/cli.hpp"
+#include "cli/group_list.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
@@ -36,7 +36,7 @@ void create(const Globals& globals, const JobArguments& arguments) {
   if (arguments.disabled) request.enabled = false;
   auto platform = globals.open();
   platform.jobs().create_or_update(request);
-  const auto job = platform.jobs().get(request.name);
+  const auto job = platform.jobs().find(request.name);
   if (globals.json) {
     std::cout << (job ? to_json(*job) : ordered_json()).dump(2) << '\n';
     return;
@@ -45,25 +45,40 @@ void create(const Globals& globals, const JobArguments& arguments) {
             << "), next " << or_dash(job ? job->next_due_at : std::nullopt) << '\n';
 }
 
-void list_jobs(const Globals& globals) {
-  auto platform = globals.open();
-  const auto jobs = platform.jobs().list();
-  if (globals.json) {
-    std::cout << ordered_json{{"jobs", to_json_array(jobs)}}.dump(2) << '\n';
-    return;
-  }
-  if (jobs.empty()) {
-    std::cout << "no jobs\n";
-    return;
-  }
-  std::vector<std::vector<std::string>> rows;
+using ListedJobs = std::vector<Job>;
+
+const TableCells job_headings{"JOB", "TOPIC", "CRON", "TIME ZONE", "NEXT", "LAST RUN", "STATUS"};
+
+std::vector<TableCells> job_rows(const ListedJobs& jobs) {
+  std::vector<TableCells> rows;
   rows.reserve(jobs.size());
   for (const auto& job : jobs) {
     rows.push_back({job.name, job.topic, job.cron, job.time_zone,
                     job.enabled ? or_dash(job.next_due_at) : "disabled", or_dash(job.last_run_at),
                     job.last_run_status ? std::string{to_string(*job.last_run_status)} : "-"});
   }
-  print_table({"JOB", "TOPIC", "CRON", "TIME ZONE", "NEXT", "LAST RUN", "STATUS"}, rows);
+  return rows;
+}
+
+ordered_json jobs_json(const ListedJobs& jobs) {
+  return {{"jobs", to_json_array(jobs)}};
+}
+
+void list_jobs(const Globals& globals) {
+  if (globals.has_group()) {
+    const auto ask = [](Platform& platform) { return platform.jobs().list(); };
+    return finish_group(globals, list_of_group<ListedJobs>(
+                                     globals, ask, {job_headings, job_rows, jobs_json, "no jobs"}));
+  }
+  auto platform = globals.open();
+  const auto jobs = platform.jobs().list();
+  if (globals.json) {
+    std::cout << jobs_json(jobs).dump(2) << '\n';
+  } else if (jobs.empty()) {
+    std::cout << "no jobs\n";
+  } else {
+    print_table(job_headings, job_rows(jobs));
+  }
 }
 
 [[noreturn]] void no_such_job(const std::string& name) {
@@ -75,7 +90,7 @@ void runs(const Globals& globals, const JobArguments& arguments) {
                      .size = arguments.limit};
   auto platform = globals.open();
   const auto found = platform.jobs().runs(arguments.name, page);
-  if (found.empty() && !platform.jobs().get(arguments.name)) no_such_job(arguments.name);
+  if (found.empty() && !platform.jobs().find(arguments.name)) no_such_job(arguments.name);
   if (globals.json) {
     std::cout << ordered_json{{"runs", to_json_array(found)}}.dump(2) << '\n';
     return;
@@ -168,10 +183,11 @@ void add_jobs(CLI::App& app, Globals& globals) {
   auto& listing = add_command(group, globals, "list", "List all jobs by name",
                               [&globals] { list_jobs(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
+  allow_group(listing, globals);
   add_create(group, globals);
   auto triggered = std::make_shared<JobArguments>();
   auto& triggering = add_command(group, globals, "trigger",
-                                 "Run a job now, beside its schedule; prints the run's id",
+                                 "Run a job now, in addition to its schedule; prints the run's id",
                                  [&globals, triggered] { trigger(globals, *triggered); });
   triggering.add_option("NAME", triggered->name, "The job's name")->required();
   triggering.add_flag("--json", globals.json, "Answer in JSON");
@@ -179,7 +195,7 @@ void add_jobs(CLI::App& app, Globals& globals) {
             "enabled", &Jobs::enable);
   add_named(group, globals, "disable", "Disable a job: it does not run by its schedule", "disabled",
             &Jobs::disable);
-  add_named(group, globals, "delete", "Delete a job and its runs that have not started", "deleted",
+  add_named(group, globals, "remove", "Remove a job and its runs that have not started", "removed",
             &Jobs::remove);
   auto listed = std::make_shared<JobArguments>();
   auto& running = add_command(group, globals, "runs", "List the runs of a job, the latest first",

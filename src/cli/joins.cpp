@@ -112,7 +112,7 @@ void print_join(const Join& join, const std::vector<JoinMember>& members) {
 void show_join(const Globals& globals, const std::string& text) {
   const auto id = parse_id<JoinId>("ID", text);
   auto platform = globals.open();
-  const auto join = platform.joins().get(id);
+  const auto join = platform.joins().find(id);
   if (!join) throw std::runtime_error("there is no join " + id.to_string());
   const auto members = all_members(platform.joins(), id);
   if (!globals.json) return print_join(*join, members);
@@ -130,7 +130,7 @@ void cancel_joins(const Globals& globals, const std::vector<std::string>& texts)
   auto platform = globals.open();
   std::size_t count = 0;
   for (const auto& id : ids) {
-    if (!platform.joins().get(id)) throw std::runtime_error("there is no join " + id.to_string());
+    if (!platform.joins().find(id)) throw std::runtime_error("there is no join " + id.to_string());
     count += platform.joins().cancel(id) ? 1 : 0;
   }
   print_effect(globals, {.word = "cancelled",

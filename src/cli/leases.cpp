@@ -48,7 +48,7 @@ void list_leases(const Globals& globals) {
   print_table({"NAME", "SLOT", "OWNER", "TOKEN", "EXPIRES AT", "ACQUIRED AT"}, rows);
 }
 
-/// Takes the lease away from its holder. The next renewal of the holder fails.
+/// Releases the lease although the caller does not hold it. The next renewal of its holder fails.
 void release(const Globals& globals, const std::string& name, int slot) {
   auto platform = globals.open();
   std::size_t count = 0;
@@ -62,14 +62,14 @@ void release(const Globals& globals, const std::string& name, int slot) {
 }  // namespace
 
 void add_leases(CLI::App& app, Globals& globals) {
-  auto& group = add_group(app, globals, "leases", "List leases, and take them away");
+  auto& group = add_group(app, globals, "leases", "List leases, and force their release");
   auto& listing = add_command(group, globals, "list", "List all leases that are held",
                               [&globals] { list_leases(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
 
   auto name = std::make_shared<std::string>();
   auto slot = std::make_shared<int>(0);
-  auto& releasing = add_command(group, globals, "release", "Take a lease away from its holder",
+  auto& releasing = add_command(group, globals, "release", "Force the release of a lease",
                                 [&globals, name, slot] { release(globals, *name, *slot); });
   releasing.add_option("NAME", *name, "The lease's name")->required();
   releasing.add_option("--slot", *slot, "The slot; 0: the lease without slots")

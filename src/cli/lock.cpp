@@ -57,10 +57,9 @@ struct LockArguments {
 /// Waits for the lease until a signal arrives or the wait ends.
 class LeaseWait {
  public:
-  LeaseWait(StopSignals& signals, milliseconds wait)
-      : give_up_at_(LockClock::now() + wait), wait_(wait) {
-    listener_ =
-        std::jthread([this, &signals](const std::stop_token& done) { listen(signals, done); });
+  LeaseWait(LongRun& run, milliseconds wait)
+      : run_(run), give_up_at_(LockClock::now() + wait), wait_(wait) {
+    listener_ = std::jthread([this](const std::stop_token& done) { listen(done); });
   }
 
   /// Returns nullopt if others hold the lease. Throws ExitCode after a signal, and
@@ -84,19 +83,19 @@ class LeaseWait {
     listener_.join();
     if (signal_ != 0) throw ExitCode{exit_code_of_signal(signal_)};
     if (give_up_.stop_requested()) runner.reset();
-    if (!answered)
-      throw std::runtime_error("the database gave no answer within the time of --wait");
+    if (!answered) throw std::runtime_error(no_answer_within(wait_, run_.connect_error()));
     return runner;
   }
 
  private:
   /// Without --wait there is one attempt, and it has no time limit.
-  void listen(StopSignals& signals, const std::stop_token& done) {
+  void listen(const std::stop_token& done) {
     const auto limit = wait_.count() > 0 ? std::optional{wait_} : std::nullopt;
-    if (const auto signal = signals.wait_for_end(limit, done)) signal_ = *signal;
+    if (const auto signal = run_.signals().wait_for_end(limit, done)) signal_ = *signal;
     if (!done.stop_requested()) give_up_.request_stop();
   }
 
+  LongRun& run_;
   LockClock::time_point give_up_at_;
   milliseconds wait_;
   std::atomic<int> signal_ = 0;
@@ -196,7 +195,7 @@ void lock(const Globals& globals, const LockArguments& arguments) {
   auto platform =
       run.open(globals, globals.options(), wait.count() > 0 ? std::optional{wait} : std::nullopt);
   const auto left = wait - std::chrono::floor<milliseconds>(LockClock::now() - started);
-  LeaseWait lease_wait(run.signals(), std::max(left, milliseconds{0}));
+  LeaseWait lease_wait(run, std::max(left, milliseconds{0}));
   const auto runner =
       lease_wait.run(platform.leases(), arguments.name,
                      {.owner = arguments.owner, .duration = duration, .limit = arguments.limit});

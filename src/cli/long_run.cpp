@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <mutex>
+#include <sstream>
 #include <thread>
 
 namespace dovetail::cli {
@@ -12,13 +14,55 @@ namespace {
 constexpr SecondsRange poll_range{std::chrono::milliseconds{1}, std::chrono::hours{1}};
 constexpr SecondsRange group_poll_range{std::chrono::milliseconds{500}, std::chrono::hours{1}};
 
-[[noreturn]] void end_at_limit(std::chrono::milliseconds limit) {
-  std::cerr << "dovetail: the database gave no answer within "
-            << std::chrono::duration<double>(limit).count() << " seconds\n";
+[[noreturn]] void end_at_limit(std::chrono::milliseconds limit, const std::string& reason) {
+  std::cerr << "dovetail: " << no_answer_within(limit, reason) << '\n';
   std::_Exit(1);
 }
 
 }  // namespace
+
+/// Keeps the reason of the last connection attempt that failed, and passes all records on.
+class LongRun::ConnectErrors final : public LogSink {
+ public:
+  explicit ConnectErrors(std::shared_ptr<LogSink> next) : next_(std::move(next)) {}
+
+  [[nodiscard]] bool enabled(LogLevel level) const override {
+    return level >= LogLevel::warn || next_->enabled(level);
+  }
+  void write(const LogRecord& record) override {
+    if (record.event == "storage.reconnect") note(record);
+    if (next_->enabled(record.level)) next_->write(record);
+  }
+  [[nodiscard]] std::string last() const {
+    const std::lock_guard lock(mutex_);
+    return last_;
+  }
+
+ private:
+  void note(const LogRecord& record) {
+    for (const auto& field : record.fields) {
+      if (field.name != "error") continue;
+      const std::lock_guard lock(mutex_);
+      last_ = std::get<std::string>(field.value);
+    }
+  }
+
+  std::shared_ptr<LogSink> next_;
+  mutable std::mutex mutex_;
+  std::string last_;
+};
+
+std::string no_answer_within(std::chrono::milliseconds limit, const std::string& reason) {
+  std::ostringstream text;
+  text << "the database gave no answer within " << std::chrono::duration<double>(limit).count()
+       << " seconds";
+  if (!reason.empty()) text << ": " << reason;
+  return text.str();
+}
+
+std::string LongRun::connect_error() const {
+  return connect_errors_ ? connect_errors_->last() : std::string{};
+}
 
 LongRun::LongRun(bool and_suspend) : signals_(and_suspend) {
   ::signal(SIGPIPE, SIG_IGN);
@@ -26,10 +70,12 @@ LongRun::LongRun(bool and_suspend) : signals_(and_suspend) {
 
 Platform LongRun::open(const Globals& globals, PlatformOptions options,
                        std::optional<std::chrono::milliseconds> limit) {
+  connect_errors_ = std::make_shared<ConnectErrors>(options.log_sink);
+  options.log_sink = connect_errors_;
   const std::jthread watcher([&](const std::stop_token& done) {
     const auto signal = signals_.wait_for_end(limit, done);
     if (signal) std::_Exit(exit_code_of_signal(*signal));
-    if (!done.stop_requested() && limit) end_at_limit(*limit);
+    if (!done.stop_requested() && limit) end_at_limit(*limit, connect_error());
   });
   return Platform::open(globals.database, std::move(options));
 }

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "cli/cli.hpp"
 #include "cli/stop_signals.hpp"
 
 namespace dovetail::cli {
+
+/// The text for a database that gave no answer within `limit`. `reason`: why the last connection
+/// attempt failed; empty if none did.
+[[nodiscard]] std::string no_answer_within(std::chrono::milliseconds limit,
+                                           const std::string& reason);
 
 /// Construct it before any thread. From then on signals() receives the signals, and a broken pipe
 /// is an error of the write.
@@ -22,9 +29,14 @@ class LongRun {
                               std::optional<std::chrono::milliseconds> limit = {});
 
   [[nodiscard]] StopSignals& signals() { return signals_; }
+  /// Why the last connection attempt of the Platform failed. Empty if none did.
+  [[nodiscard]] std::string connect_error() const;
 
  private:
+  class ConnectErrors;
+
   StopSignals signals_;
+  std::shared_ptr<ConnectErrors> connect_errors_;
 };
 
 /// The options for poll intervals, and for the line that is printed at the start.

@@ -26,6 +26,7 @@ void add_commands(CLI::App& app, Globals& globals) {
   add_work(app, globals);
   add_schedule(app, globals);
   add_status(app, globals);
+  add_health(app, globals);
   add_instances(app, globals);
   add_dead_letters(app, globals);
   add_inbox(app, globals);
@@ -61,7 +62,7 @@ int run(CLI::App& app, const std::vector<std::string>& words) {
     return exit.code;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
-    return complain(refusal(app, error), 2);
+    return complain(refusal(app, words, error), 2);
   } catch (const SchemaMismatch& error) {
     return complain(error.what(), 1);
   } catch (const std::logic_error& error) {

@@ -1,13 +1,25 @@
 #include "cli/mistakes.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <numeric>
+#include <utility>
 
 namespace dovetail::cli {
 namespace {
 
 using Names = std::vector<std::string>;
+using Words = std::span<const std::string>;
+
+/// Options of other commands, and the option of this command that is meant.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> same_meaning{
+    {{"--at", "--due-at"},
+     {"--delay", "--in"},
+     {"--after", "--in"},
+     {"--in", "--delay"},
+     {"--delay", "--due-at"},
+     {"--url", "--database"}}};
 
 Names command_names(const CLI::App& app) {
   Names names;
@@ -108,6 +120,10 @@ std::string unknown_option(const CLI::App& command, const std::string& word) {
     return text + "; " + argument->get_name(true, false) +
            " is an argument: " + quoted(path_of(command) + arguments_of(command));
   }
+  for (const auto& [other, meant] : same_meaning) {
+    if (name == other && command.get_option_no_throw(std::string{meant}) != nullptr)
+      return text + "; did you mean " + std::string{meant} + "?";
+  }
   if (const auto meant = nearest(name, option_names(command)))
     text += "; did you mean " + *meant + "?";
   return text;
@@ -143,12 +159,52 @@ bool is_url(const std::string& word) {
          word.starts_with("postgres:");
 }
 
-std::string unexpected(const CLI::App& app, const CLI::App& command) {
+/// For `dovetail lock` without NAME, or without the `--` in front of a command that has options.
+/// Empty: another mistake.
+std::string lock_mistake(const CLI::App& app, const CLI::App& command, Words words) {
+  if (path_of(command) != "dovetail lock") return {};
   const auto extras = app.remaining(true);
+  const auto option = std::ranges::find_if(
+      extras, [](const auto& word) { return is_option(word) && word != "--"; });
+  const auto dashes = std::ranges::find(words, "--");
+  if (dashes != words.end()) {
+    if (option != extras.end()) return {};
+    const auto* missing = std::next(dashes) == words.end() ? "COMMAND" : "NAME";
+    return std::string{missing} + " is missing: " + quoted("dovetail lock NAME -- COMMAND");
+  }
+  const auto& name = command.get_option("NAME")->results();
+  const auto& run = command.get_option("COMMAND")->results();
+  if (option == extras.end() || run.empty()) return {};
+  const auto begin = std::ranges::find(words, run.front());
+  if (std::find(begin, words.end(), *option) == words.end()) return {};  // an option of `lock`
+  std::string call = "dovetail lock " + name.front() + " --";
+  for (auto word = begin; word != words.end(); ++word) call += " " + *word;
+  return "the command and its options follow --: " + quoted(std::as_const(call));
+}
+
+std::string unexpected(const CLI::App& app, const CLI::App& command, Words words) {
+  auto extras = app.remaining(true);
+  std::erase(extras, "--");
+  if (std::ranges::find(words, "--") != words.end() && path_of(command) != "dovetail lock") {
+    return "leave out the --; options may stand anywhere";
+  }
   const auto option = std::ranges::find_if(extras, is_option);
   if (option != extras.end()) return unknown_option(command, *option);
   if (std::ranges::any_of(extras, is_url)) return "the database is an option: write -d URL";
   return "one argument too many: " + listed(extras) + "; a text with spaces or * needs quotes";
+}
+
+/// "--database: 1 required URL missing"
+std::string missing_value(const std::string& text) {
+  const auto colon = text.find(": ");
+  const auto required = text.find(" required ");
+  const auto end = text.rfind(" missing");
+  if (colon == std::string::npos || required == std::string::npos || end == std::string::npos) {
+    return text;
+  }
+  const auto name = text.substr(0, colon);
+  const auto value = required + std::string_view{" required "}.size();
+  return name + " needs a value: " + name + " " + text.substr(value, end - value);
 }
 
 }  // namespace
@@ -207,22 +263,28 @@ std::optional<std::string> unknown_command(const CLI::App& app,
       return unknown_name(*at, word);
     }
   }
-  if (at == &app || command_names(*at).empty()) return std::nullopt;
+  if (command_names(*at).empty() || std::ranges::find(words, "--version") != words.end()) {
+    return std::nullopt;
+  }
   return "`" + path_of(*at) + "` needs one of: " + listed(command_names(*at));
 }
 
-std::string refusal(const CLI::App& app, const CLI::ParseError& error) {
+std::string refusal(const CLI::App& app, Words words, const CLI::ParseError& error) {
   const auto& command = chosen_command(app);
   std::string text = error.what();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    text = unexpected(app, command);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    text = missing_value(text);
+  } else if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const auto mistake = lock_mistake(app, command, words);
+    text = mistake.empty() ? unexpected(app, command, words) : mistake;
   } else if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
     text += " (a number is expected; times are in seconds)";
   } else if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     const auto missing = missing_options(command);
     if (!missing.empty()) text = "missing: " + missing;
     // An argument that was written as an option is missing, too.
-    if (std::ranges::any_of(app.remaining(true), is_option)) text = unexpected(app, command);
+    if (std::ranges::any_of(app.remaining(true), is_option)) text = unexpected(app, command, words);
+    if (const auto mistake = lock_mistake(app, command, words); !mistake.empty()) text = mistake;
   }
   return with_help(command, text);
 }

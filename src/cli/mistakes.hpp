@@ -25,6 +25,7 @@ namespace dovetail::cli {
                                                          std::span<const std::string> words);
 
 /// The error message for a call that CLI11 has refused.
-[[nodiscard]] std::string refusal(const CLI::App& app, const CLI::ParseError& error);
+[[nodiscard]] std::string refusal(const CLI::App& app, std::span<const std::string> words,
+                                  const CLI::ParseError& error);
 
 }  // namespace dovetail::cli

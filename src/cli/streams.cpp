@@ -1,13 +1,12 @@
 #include <iostream>
 
-#include "cli/cli.hpp"
+#include "cli/group_list.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
 namespace {
 
 using json::to_json;
-using json::to_json_array;
 using nlohmann::ordered_json;
 
 struct StreamArguments {
@@ -22,27 +21,58 @@ std::string at_most(std::int64_t messages) {
   return messages >= 1'000 ? "1000+" : std::to_string(messages);
 }
 
-void list(const Globals& globals, const StreamArguments& arguments) {
-  StreamPage page{.size = arguments.limit, .only_blocked = arguments.blocked};
-  if (!arguments.start_after.empty()) page.after = arguments.start_after;
-  auto platform = globals.open();
-  const auto streams = queue_named(platform, arguments.queue).streams(page);
-  if (globals.json) {
-    std::cout << to_json_array(streams).dump(2) << '\n';
-    return;
-  }
-  if (streams.empty()) {
-    std::cout << (arguments.blocked ? "no stream is blocked\n" : "no stream has messages\n");
-    return;
-  }
-  std::vector<std::vector<std::string>> rows;
+using Streams = std::vector<StreamInfo>;
+
+const TableCells stream_headings{"STREAM",     "STATE",    "MESSAGES",
+                                 "HEAD TOPIC", "ATTEMPTS", "LAST ERROR"};
+
+std::vector<TableCells> stream_rows(const Streams& streams) {
+  std::vector<TableCells> rows;
   rows.reserve(streams.size());
   for (const auto& each : streams) {
     rows.push_back({each.stream, std::string{to_string(each.state)}, at_most(each.messages),
                     each.head_topic, std::to_string(each.head_attempts),
                     shortened(each.last_error.value_or("-"), shown_error_characters)});
   }
-  print_table({"STREAM", "STATE", "MESSAGES", "HEAD TOPIC", "ATTEMPTS", "LAST ERROR"}, rows);
+  return rows;
+}
+
+void list_group_streams(const Globals& globals, const StreamArguments& arguments,
+                        const StreamPage& page, const std::string& none) {
+  if (page.after && read_group(globals).good.size() != 1) {
+    throw std::invalid_argument(
+        "--start-after is a place in one database: name that database with --only KEY");
+  }
+  const auto ask = [=, queue = arguments.queue](Platform& platform) {
+    return queue_named(platform, queue).streams(page);
+  };
+  const auto form = [](const Streams& streams) {
+    return ordered_json{{"streams", json::to_json_array(streams)}};
+  };
+  finish_group(globals,
+               list_of_group<Streams>(globals, ask, {stream_headings, stream_rows, form, none}));
+}
+
+void list(const Globals& globals, const StreamArguments& arguments) {
+  StreamPage page{.size = arguments.limit, .only_blocked = arguments.blocked};
+  if (!arguments.start_after.empty()) page.after = arguments.start_after;
+  const std::string none = arguments.blocked ? "no stream is blocked" : "no stream has messages";
+  if (globals.has_group()) return list_group_streams(globals, arguments, page, none);
+  auto platform = globals.open();
+  const auto streams = queue_named(platform, arguments.queue).streams(page);
+  const bool full = streams.size() >= static_cast<std::size_t>(page.size);
+  if (globals.json) {
+    std::cout << json::stream_page(streams, full).dump(2) << '\n';
+    return;
+  }
+  if (streams.empty()) {
+    std::cout << none << '\n';
+    return;
+  }
+  print_table(stream_headings, stream_rows(streams));
+  if (full) {
+    std::cerr << "there may be more: --start-after '" << streams.back().stream << "'\n";
+  }
 }
 
 void show(const Globals& globals, const StreamArguments& arguments) {
@@ -100,6 +130,7 @@ void add_list(CLI::App& group, Globals& globals) {
   command.add_option("--start-after", arguments->start_after,
                      "The last stream of the previous page");
   command.add_flag("--json", globals.json, "Answer in JSON");
+  allow_group(command, globals);
 }
 
 }  // namespace

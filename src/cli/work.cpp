@@ -308,6 +308,7 @@ void work_on_group(const Globals& globals, const WorkArguments& arguments) {
 
 void work(const Globals& globals, const WorkArguments& arguments) {
   if (arguments.command.empty()) throw std::invalid_argument("--exec must not be empty");
+  warn_of_commas(arguments.topics);
   globals.has_group() ? work_on_group(globals, arguments) : work_on_database(globals, arguments);
 }
 

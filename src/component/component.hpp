@@ -1,12 +1,14 @@
 // A component: one capability of Dovetail on one database, as the runtime sees it.
 //
 // A component's folder holds a class that derives from Component and a function `make_component`.
-// The list in src/runtime/components.cpp names that function. The runtime asks each component of
-// the list what it contributes: queues, handlers, chores, background services.
+// The list in src/runtime/components.cpp names both. The runtime asks each component of the list
+// what it contributes: queues, handlers, chores, background services, and their connections.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -24,6 +26,10 @@ namespace dovetail::component {
 struct Chore {
   std::string name;
   std::function<void(const std::stop_token& stop)> run;
+  /// The usual time between two runs. Absent: the interval of the housekeeper.
+  std::optional<std::chrono::milliseconds> interval{};
+  /// A slow chore runs less often, but at least this often.
+  std::chrono::milliseconds longest_pause{60'000};
 };
 
 /// A queue of a component. The runtime reaps its expired leases and deletes its old history.
@@ -40,9 +46,15 @@ class Component {
   Component& operator=(const Component&) = delete;
   virtual ~Component() = default;
 
+  /// The connections of its services, of the dispatchers of its queues, and of its own threads. The
+  /// derived class replaces this function. It is static, because the connections are reserved when
+  /// the database is opened, before there are components.
+  static std::vector<ConnectionUse> connections() { return {}; }
+
   virtual std::vector<Queue> queues() { return {}; }
   virtual std::vector<Chore> chores() { return {}; }
-  /// Creates the services of one start. They are destroyed before the component.
+  /// Creates the services of one start. They are destroyed before the component. A group runs only
+  /// services that work in steps (SteppedService).
   virtual std::vector<std::unique_ptr<Service>> services(storage::Listener& /*listener*/) {
     return {};
   }
@@ -88,6 +100,10 @@ struct Environment {
   const Components& others;
 };
 
-using Factory = std::unique_ptr<Component> (*)(const Environment& environment);
+/// An entry of the list of components.
+struct Registration {
+  std::unique_ptr<Component> (*make)(const Environment& environment);
+  std::vector<ConnectionUse> (*connections)();
+};
 
 }  // namespace dovetail::component

@@ -11,13 +11,13 @@ namespace dovetail::core {
 class OwnerProcess {
  public:
   /// False in a child that was forked after the object was created.
-  [[nodiscard]] bool is_this_one() const { return ::getpid() == pid_; }
+  [[nodiscard]] bool is_current_process() const { return ::getpid() == pid_; }
 
   /// Throws InvalidOperation in a forked child.
-  void require() const {
-    if (is_this_one()) return;
-    throw InvalidOperation(
-        "this Platform was opened before fork(): a child process must open a Platform of its own");
+  void require(const char* message =
+                   "this Platform was opened before fork(): a child process must "
+                   "open a Platform of its own") const {
+    if (!is_current_process()) throw InvalidOperation(message);
   }
 
  private:

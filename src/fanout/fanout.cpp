@@ -82,7 +82,8 @@ void Fanout::add(const FanoutRequest& request, FanoutPlannerFunction planner,
     store_->register_policy(session, {.key = key_of(request.topic, request.work_key),
                                       .every = request.every,
                                       .jitter = request.jitter,
-                                      .job = job});
+                                      .job = job,
+                                      .settle = request.settle});
   });
   jobs_->create_or_update(
       {.name = job, .topic = topic, .cron = request.cron, .time_zone = request.time_zone}, stop);

@@ -22,6 +22,7 @@ constexpr std::size_t max_shard_key = 256;
 constexpr std::size_t max_job_name = 100;
 constexpr std::size_t kept_of_long_name = 60;  // bytes; a hash follows
 constexpr std::chrono::hours longest_cadence{24 * 3650};
+constexpr std::chrono::milliseconds longest_settle = std::chrono::hours{24};
 constexpr std::string_view reserved_work_key = "done";
 
 void require_key(const char* what, std::string_view key, std::size_t limit) {
@@ -75,6 +76,18 @@ std::optional<WallTime> parsed_time(std::string_view text) {
   return sys_days{date} + hours{parts[3]} + minutes{parts[4]} + seconds{parts[5]} + *fraction;
 }
 
+/// The end of a window, which is never before its start.
+WallTime window_end_of(const nlohmann::json& slice, WallTime created_at,
+                       const std::optional<WallTime>& window_start) {
+  const auto found = slice.find("settle_ms");
+  if (found == slice.end()) return created_at;
+  const auto settle = found->is_number_integer() ? found->get<std::int64_t>() : -1;
+  if (settle < 0 || settle > longest_settle.count())
+    throw std::invalid_argument("settle_ms of a slice must be a number from 0 to a day");
+  const auto end = created_at - std::chrono::milliseconds{settle};
+  return window_start ? std::max(end, *window_start) : end;
+}
+
 }  // namespace
 
 void require_topic(std::string_view topic) {
@@ -121,6 +134,8 @@ void require_request(const FanoutRequest& request) {
   require_work_key(request.work_key);
   require_every(request.every);
   require_jitter(request.jitter);
+  if (request.settle < std::chrono::milliseconds{0} || request.settle > longest_settle)
+    throw std::out_of_range("settle must be 0 to 1 day");
   if (request.lease < std::chrono::seconds{1} || request.lease > std::chrono::hours{24})
     throw std::out_of_range("lease must be 1 s to 24 h");
   if (request.timeout < std::chrono::milliseconds{0} ||
@@ -203,6 +218,7 @@ FanoutSlice FanoutSlice::from(const Message& message) {
       throw std::invalid_argument(
           "window_start of a slice must be a time such as 2026-01-31T09:30:00Z");
   }
+  slice.window_end = fanout::window_end_of(object, message.created_at, slice.window_start);
   fanout::require_slice(slice);
   return slice;
 }

@@ -27,7 +27,7 @@ class Agenda::Task {
   MonoTime woken_by = MonoTime::max();  // requested during a step
   MonoTime begun{};
   std::stop_source stop;
-  int cut_before = 0;
+  int previous_stops = 0;
 };
 
 Agenda::~Agenda() {
@@ -144,7 +144,7 @@ void Agenda::make_step(std::unique_lock<std::mutex>& lock, const TaskPtr& task) 
   const auto next = task->step(stop);
   lock.lock();
   task->running = false;
-  task->cut_before = stop.stop_requested() ? task->cut_before + 1 : 0;
+  task->previous_stops = stop.stop_requested() ? task->previous_stops + 1 : 0;
   task->due =
       std::max(clock_.mono(), std::min(next, std::exchange(task->woken_by, MonoTime::max())));
   if (task->cancelled) std::erase(tasks_, task);
@@ -162,7 +162,7 @@ int Agenda::count_hanging(MonoTime now) {
     if (took < std::min<MonoDuration>(limit, takes_long_after)) continue;
     const bool over =
         task->is_over
-            ? task->is_over({.took = took, .limit = limit, .cut_before = task->cut_before})
+            ? task->is_over({.took = took, .limit = limit, .previous_stops = task->previous_stops})
             : took >= limit;
     if (over) task->stop.request_stop();
   }

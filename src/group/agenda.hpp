@@ -38,7 +38,8 @@ class Agenda {
   struct LongStep {
     MonoDuration took{};
     MonoDuration limit{};  ///< The agenda's `step_limit`, or the maximum without one.
-    int cut_before = 0;    ///< How many consecutive steps of the task were told to stop before it.
+    /// How many consecutive steps of the task were told to stop before it.
+    int previous_stops = 0;
   };
   /// Returns whether to tell the step to stop. Called several times a second, with the agenda's
   /// lock held: must not call the agenda.

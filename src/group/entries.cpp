@@ -73,8 +73,10 @@ std::string all_addresses(const std::vector<DatabaseEntry>& entries) {
 }  // namespace
 
 void check_entry(const DatabaseEntry& entry) {
+  if (entry.key.empty() && !entry.error.empty()) throw std::invalid_argument(entry.error);
   check_key(entry.key);
   try {
+    if (!entry.error.empty()) throw std::invalid_argument(entry.error);
     if (!entry.schema.empty()) core::require_identifier("schema", entry.schema);
     (void)unconnected(entry);
   } catch (const std::invalid_argument& error) {

@@ -60,7 +60,11 @@ class FileDiscovery final : public DatabaseDiscovery {
     fail(node.source(), problem);
   }
   [[noreturn]] void fail(const toml::source_region& place, const std::string& problem) const {
-    throw InvalidOperation(path_ + ":" + std::to_string(place.begin.line) + ": " + problem);
+    throw InvalidOperation(located(place, problem));
+  }
+  [[nodiscard]] std::string located(const toml::source_region& place,
+                                    const std::string& problem) const {
+    return path_ + ":" + std::to_string(place.begin.line) + ": " + problem;
   }
 
   [[nodiscard]] std::string text() const {
@@ -106,21 +110,27 @@ class FileDiscovery final : public DatabaseDiscovery {
     return entries;
   }
 
+  /// A bad entry does not affect the others.
   [[nodiscard]] DatabaseEntry entry_of(std::string key, const toml::node& node) const {
     if (const auto* url = node.as_string()) return {.key = std::move(key), .url = url->get()};
-    const auto* table = node.as_table();
-    if (table == nullptr) fail(node, key + " must be a URL, or a table with url and schema");
     DatabaseEntry entry{.key = std::move(key)};
+    const auto bad = [&](const toml::node& place, const std::string& problem) {
+      return DatabaseEntry{.key = entry.key, .error = located(place.source(), problem)};
+    };
+    const auto* table = node.as_table();
+    if (table == nullptr) return bad(node, entry.key + " must be a URL, or a table with a url");
     for (const auto& [field, value] : *table) {
       auto* target = field.str() == "url"      ? &entry.url
                      : field.str() == "schema" ? &entry.schema
                                                : nullptr;
       const auto name = entry.key + "." + std::string{field.str()};
-      if (target == nullptr) fail(value, name + " is unknown: a database has url and schema");
-      if (!value.is_string()) fail(value, name + " must be text in quotes");
+      if (target == nullptr) {
+        return bad(value, name + " is unknown: a database has url and schema");
+      }
+      if (!value.is_string()) return bad(value, name + " must be text in quotes");
       *target = value.as_string()->get();
     }
-    if (!table->contains("url")) fail(node, entry.key + " has no url");
+    if (!table->contains("url")) return bad(node, entry.key + " has no url");
     return entry;
   }
 

@@ -61,6 +61,21 @@ std::string_view to_string(GroupDatabaseState state) {
   return "unknown";
 }
 
+std::vector<std::string> GroupStatus::problems() const {
+  std::vector<std::string> problems;
+  if (discovery_failures > 0) {
+    const auto since =
+        discovery_failing_since ? " since " + to_string(*discovery_failing_since) : "";
+    problems.push_back("the discovery fails" + since + ": " + discovery_error);
+  }
+  for (const auto& each : bad_entries) problems.push_back("bad entry: " + each);
+  for (const auto& each : databases) {
+    if (each.failures == 0) continue;
+    problems.push_back("the database \"" + each.key + "\" fails: " + each.last_error);
+  }
+  return problems;
+}
+
 PlatformGroup::PlatformGroup(GroupOptions options)
     : state_(std::make_unique<State>(std::move(options))) {}
 
@@ -68,7 +83,7 @@ PlatformGroup::PlatformGroup(std::shared_ptr<DatabaseDiscovery> discovery, Group
                              DiscoverOptions discover)
     : PlatformGroup(std::move(options)) {
   this->discover(std::move(discovery), discover);
-  refresh();
+  static_cast<void>(state_->refresh());  // status() shows bad entries
 }
 
 PlatformGroup::PlatformGroup(PlatformGroup&&) noexcept = default;
@@ -81,7 +96,7 @@ PlatformGroup& PlatformGroup::operator=(PlatformGroup&& other) noexcept {
 }
 PlatformGroup::~PlatformGroup() {
   // A forked child has none of the threads, and the connections belong to the parent.
-  if (state_ && !state_->process().is_this_one()) {
+  if (state_ && !state_->process().is_current_process()) {
     [[maybe_unused]] const auto* leaked = state_.release();
   }
 }
@@ -128,21 +143,26 @@ std::shared_ptr<Platform> PlatformGroup::find(std::string_view key) {
 }
 
 Platform& PlatformGroup::operator[](std::string_view key) {
-  if (const auto platform = find(key)) return *platform;
+  state_->process().require();
+  if (const auto member = state_->roster().find(key)) return member->view();
   throw InvalidOperation("the group has no database with the key \"" + std::string{key} + "\"");
 }
 
 Platform& PlatformGroup::operator[](const Uuid& key) {
-  return (*this)[std::string_view{key.to_string()}];
+  state_->process().require();
+  if (const auto member = state_->roster().find(key)) return member->view();
+  throw InvalidOperation("the group has no database with the key " + key.to_string());
 }
 
 std::vector<std::string> PlatformGroup::keys() const {
+  state_->process().require();
   std::vector<std::string> keys;
   for (const auto& member : state_->roster().members()) keys.push_back(member->entry().key);
   return keys;
 }
 
 GroupStatus PlatformGroup::status() const {
+  state_->process().require();
   return state_->status();
 }
 
@@ -153,6 +173,7 @@ std::vector<GroupMigration> PlatformGroup::migrate(
   std::vector<GroupMigration> results(entries.size());
   std::atomic<std::size_t> next{0};
   std::mutex reporting;
+  std::exception_ptr report_failed;
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < std::min(migrators, entries.size()); ++i) {
@@ -160,11 +181,16 @@ std::vector<GroupMigration> PlatformGroup::migrate(
         for (auto index = next++; index < entries.size(); index = next++) {
           results[index] = migrated(entries[index], state_->options().database);
           const std::lock_guard lock(reporting);
-          if (report) report(results[index]);
+          try {
+            if (report) report(results[index]);
+          } catch (...) {
+            if (!report_failed) report_failed = std::current_exception();
+          }
         }
       });
     }
   }
+  if (report_failed) std::rethrow_exception(report_failed);
   return results;
 }
 
@@ -195,6 +221,7 @@ void PlatformGroup::on_any_inbox(InboxHandlerFunction function, HandlerOptions o
 }
 
 GroupFanout& PlatformGroup::fanout() {
+  state_->process().require();
   return state_->fanout();
 }
 

@@ -1,3 +1,4 @@
+#include <deque>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -5,6 +6,7 @@
 #include "dovetail/error.hpp"
 #include "dovetail/group.hpp"
 #include "fanout/rules.hpp"
+#include "group/fanout_access.hpp"
 
 namespace dovetail {
 
@@ -31,7 +33,7 @@ struct GroupFanout::Registrations {
   bool closed = false;
   std::set<std::string> names;
   std::vector<Added> added;
-  std::vector<Handled> handled;
+  std::deque<Handled> handled;
 };
 
 GroupFanout::GroupFanout() : registrations_(std::make_unique<Registrations>()) {}
@@ -66,15 +68,23 @@ void GroupFanout::on(std::string_view topic, std::string_view work_key,
       {std::string{topic}, std::string{work_key}, std::move(function), std::move(options)});
 }
 
-void GroupFanout::close() {
-  const std::lock_guard lock(registrations_->mutex);
-  registrations_->closed = true;
+void group::FanoutAccess::close(GroupFanout& fanouts) {
+  const std::lock_guard lock(fanouts.registrations_->mutex);
+  fanouts.registrations_->closed = true;
 }
 
-void GroupFanout::register_with(Fanout& fanout, const std::string& database, std::size_t& done,
-                                const std::stop_token& stop) const {
-  const auto& handled = registrations_->handled;
-  const auto& added = registrations_->added;
+const void* group::FanoutAccess::limit_of(const GroupFanout& fanouts, std::string_view topic) {
+  for (const auto& each : fanouts.registrations_->handled) {
+    if (fanout_topic(each.topic, each.work_key) == topic) return &each;
+  }
+  return nullptr;
+}
+
+void group::FanoutAccess::register_with(const GroupFanout& fanouts, Fanout& fanout,
+                                        const std::string& database, std::size_t& done,
+                                        const std::stop_token& stop) {
+  const auto& handled = fanouts.registrations_->handled;
+  const auto& added = fanouts.registrations_->added;
   for (; done < handled.size(); ++done) {
     const auto& each = handled[done];
     fanout.on(each.topic, each.work_key, each.function, each.options);

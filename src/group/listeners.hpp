@@ -15,16 +15,16 @@ class Listeners {
   explicit Listeners(std::size_t most) : most_(most) {}
 
   /// The database has work, and gets a listener, if necessary that of a database without work.
-  void want(storage::Listener& listener);
+  void acquire(storage::Listener& listener);
   /// The database has no work. Another one may take its listener.
-  void spare(storage::Listener& listener);
+  void mark_idle(storage::Listener& listener);
   /// Stops the listener, and waits for it.
   void remove(storage::Listener& listener);
 
  private:
   struct Seat {
     storage::Listener* listener = nullptr;
-    bool spare = false;
+    bool idle = false;
   };
 
   const std::size_t most_;

@@ -30,8 +30,10 @@ constexpr milliseconds busy_chores{30'000};
 /// The time limit of a call while other databases wait for its connection.
 constexpr milliseconds contended_limit{1'000};
 
+/// A part of the interval. The rest is for connecting and claiming, so that work is picked up
+/// within the interval.
 MonoDuration spread(MonoDuration interval) {
-  return std::chrono::duration_cast<MonoDuration>(interval * (0.8 + 0.2 * core::random_unit()));
+  return std::chrono::duration_cast<MonoDuration>(interval * (0.75 + 0.2 * core::random_unit()));
 }
 
 }  // namespace
@@ -53,6 +55,7 @@ struct Member::Bells {
 Member::Member(const GroupContext& group, DatabaseEntry entry, std::size_t place)
     : group_(group),
       entry_(std::move(entry)),
+      uuid_(Uuid::parse(entry_.key)),
       place_(place),
       account_(std::make_shared<storage::ConnectionBudget::Account>()),
       interval_(shortest_interval) {}
@@ -93,24 +96,24 @@ GroupDatabaseStatus Member::status() const {
 void Member::start(const GroupThreads& threads) {
   threads_.emplace(threads);
   const std::lock_guard lock(mutex_);
-  task_ = group_.care.add([this](const std::stop_token& stop) { return step(stop); }, now(),
-                          [this](const Agenda::LongStep& step) { return is_over(step); });
+  task_ = group_.maintenance.add([this](const std::stop_token& stop) { return step(stop); }, now(),
+                                 [this](const Agenda::LongStep& step) { return is_over(step); });
 }
 
-void Member::leave() {
+void Member::leave(bool is_last) {
   leave_since_ = now();
   leaving_ = true;
-  if (!task_) {
+  if (!task_ || is_last) {
     left_ = true;
     return;
   }
-  group_.care.wake_by(task_, now());
+  group_.maintenance.wake_by(task_, now());
 }
 
 MonoTime Member::step(const std::stop_token& stop) {
   try {
     if (leaving_) return leave_step();
-    return look_after(stop);
+    return maintain(stop);
   } catch (const TryLater& later) {
     return now() + spread(later.wait);
   } catch (const storage::ProbeUnavailable& error) {
@@ -122,27 +125,10 @@ MonoTime Member::step(const std::stop_token& stop) {
   }
 }
 
-MonoTime Member::look_after(const std::stop_token& stop) {
+MonoTime Member::maintain(const std::stop_token& stop) {
   if (!services_) begin_services(opened(stop), stop);
   const auto services_due = services_->run_due(group_.clock, stop);
-  MonoTime next{};
-  if (work()) {
-    next = look_after_work(stop);
-  } else if (rung_.exchange(false)) {
-    woken_by_glance_ = false;
-    wake_up();
-    next = now() + check_interval;
-  } else {
-    if (now() >= look_at_) {
-      const auto due = glance(stop);
-      woken_by_glance_ = due && *due <= MonoDuration{};
-      interval_ = std::min<MonoDuration>(interval_, group_.options.max_poll_interval);
-      look_at_ = now() + std::min(spread(interval_), due.value_or(interval_));
-      interval_ *= 2;
-      if (woken_by_glance_) wake_up();
-    }
-    next = woken_by_glance_ ? now() + short_linger : look_at_;
-  }
+  const auto next = work() ? check_working_database(stop) : check_idle_database(stop);
   note_success();
   if (work()) return std::min(next, services_due);
   node()->database().close_idle();
@@ -152,10 +138,27 @@ MonoTime Member::look_after(const std::stop_token& stop) {
                             : services_due + services_wait);
 }
 
+MonoTime Member::check_idle_database(const std::stop_token& stop) {
+  if (rung_.exchange(false)) {
+    woken_by_glance_ = false;
+    wake_up();
+    return now() + check_interval;
+  }
+  if (now() >= next_glance_) {
+    const auto due = glance(stop);
+    woken_by_glance_ = due && *due <= MonoDuration{};
+    interval_ = std::min<MonoDuration>(interval_, group_.options.max_poll_interval);
+    next_glance_ = now() + std::min(spread(interval_), due.value_or(interval_));
+    interval_ *= 2;
+    if (woken_by_glance_) wake_up();
+  }
+  return woken_by_glance_ ? now() + short_linger : next_glance_;
+}
+
 void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
   register_handlers(node, stop);
   for (const auto& component : node.components()) component->check_start(stop);
-  const auto wake = [this](MonoTime at) { group_.care.wake_by(task_, at); };
+  const auto wake = [this](MonoTime at) { group_.maintenance.wake_by(task_, at); };
   services_ = std::make_unique<StepList>(wake);
   auto instance = runtime::make_instance(node, *handlers_,
                                          {.heartbeat = heartbeat, .look_interval = unhandled_look});
@@ -168,9 +171,9 @@ void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
   services_->add(std::move(housekeeper));
   bells_ = std::make_unique<Bells>(node.database(), [this] {
     rung_ = true;
-    group_.care.wake_by(task_, now());
+    group_.maintenance.wake_by(task_, now());
   });
-  look_at_ = now();  // while a connection is open
+  next_glance_ = now();  // while a connection is open
   interval_ = first_interval;
 }
 
@@ -200,16 +203,16 @@ std::optional<MonoDuration> Member::glance(const std::stop_token& stop) {
 void Member::wake_up() {
   auto& node = *this->node();
   if (stopping_) return;
-  group_.listeners.want(node.listener());
+  group_.listeners.acquire(node.listener());
   housekeeper_->set_interval(busy_chores);
   const auto is_over = [this](const Agenda::LongStep& step) { return this->is_over(step); };
   auto work =
       std::make_shared<Work>(*threads_, node, *handlers_, Work::Place{entry_.key, place_, is_over});
-  work_task_ = group_.care.add(
+  work_task_ = group_.maintenance.add(
       [this](const std::stop_token& stop) { return work_services_->run_due(group_.clock, stop); },
       MonoTime::max(), is_over);
-  work_services_ =
-      std::make_unique<StepList>([this](MonoTime at) { group_.care.wake_by(work_task_, at); });
+  work_services_ = std::make_unique<StepList>(
+      [this](MonoTime at) { group_.maintenance.wake_by(work_task_, at); });
   for (auto& service : node.component_services()) {
     if (dynamic_cast<component::SteppedService*>(service.get()) == nullptr) {
       throw std::logic_error("the service " + service->name() + " does not work in steps");
@@ -217,16 +220,16 @@ void Member::wake_up() {
     work_services_->add(std::unique_ptr<component::SteppedService>(
         static_cast<component::SteppedService*>(service.release())));
   }
-  group_.care.wake_by(work_task_, now());
+  group_.maintenance.wake_by(work_task_, now());
   work->start();
   const std::lock_guard lock(mutex_);
   work_ = std::move(work);
   if (stopping_) work_->request_stop();
 }
 
-MonoTime Member::look_after_work(const std::stop_token& stop) {
+MonoTime Member::check_working_database(const std::stop_token& stop) {
   const auto work = this->work();
-  group_.listeners.want(node()->listener());
+  group_.listeners.acquire(node()->listener());
   if (rung_.exchange(false)) work->expect_message();
   if (!work->has_looked() && work->health().failures == 0) return now() + check_interval;
   const auto patience = woken_by_glance_ && !work->has_claimed() ? short_linger : linger;
@@ -236,7 +239,7 @@ MonoTime Member::look_after_work(const std::stop_token& stop) {
   const bool comes_soon = due && *due > MonoDuration{} && *due < patience;
   if (comes_soon || !work->try_pause()) return now() + check_interval;
   sleep();
-  return rung_ ? now() : look_at_;
+  return rung_ ? now() : next_glance_;
 }
 
 void Member::sleep() {
@@ -244,10 +247,10 @@ void Member::sleep() {
   end_work();
   auto& node = *this->node();
   housekeeper_->set_interval(idle_chores);
-  group_.listeners.spare(node.listener());
+  group_.listeners.mark_idle(node.listener());
   node.database().close_idle();
   interval_ = std::min<MonoDuration>(interval_, group_.options.max_poll_interval);
-  look_at_ = now() + spread(interval_);
+  next_glance_ = now() + spread(interval_);
   interval_ *= 2;
   woken_by_glance_ = false;
 }
@@ -258,7 +261,7 @@ void Member::end_work() {
     const std::lock_guard lock(mutex_);
     work.swap(work_);
   }
-  if (work_task_) group_.care.remove(work_task_);
+  if (work_task_) group_.maintenance.remove(work_task_);
   work_services_.reset();
   work_task_ = {};
 }
@@ -270,11 +273,14 @@ bool Member::is_over(const Agenda::LongStep& step) const {
   if (migrates_) return false;
   if (step.took >= step.limit) return true;
   // Other databases wait for the connections of this one. It may be slow without hanging: after
-  // each call that was cut off, the next call gets twice the time.
+  // each call that was cut off, the next call gets twice the time. A step also waits for its own
+  // connection: that time does not count.
   const auto contention = group_.budget->contention(*account_);
   if (contention == Contention::none) return false;
   const int doublings = contention == Contention::connects ? 2 : 10;
-  return step.took >= contended_limit * (1 << std::min(step.cut_before, doublings));
+  const MonoDuration unanswered = std::chrono::steady_clock::now() - account_->served_at();
+  return std::min(step.took, unanswered) >=
+         contended_limit * (1 << std::min(step.previous_stops, doublings));
 }
 
 MonoTime Member::after_failures(int failures) const {
@@ -374,7 +380,7 @@ void Member::cancel_calls() {
 }
 
 void Member::end() {
-  if (task_) group_.care.remove(task_);
+  if (task_) group_.maintenance.remove(task_);
   end_work();
   bells_.reset();
   services_.reset();

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,15 +34,23 @@ namespace dovetail::group {
 class MigrationSlots {
  public:
   explicit MigrationSlots(int most) : free_(most) {}
-  [[nodiscard]] bool try_take() {
-    if (--free_ >= 0) return true;
-    ++free_;
-    return false;
+  /// Waits for other threads, so it measures real time.
+  [[nodiscard]] bool try_take_for(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    if (!given_back_.wait_for(lock, time, [this] { return free_ > 0; })) return false;
+    --free_;
+    return true;
   }
-  void give_back() { ++free_; }
+  void give_back() {
+    const std::lock_guard lock(mutex_);
+    ++free_;
+    given_back_.notify_one();
+  }
 
  private:
-  std::atomic<int> free_;
+  std::mutex mutex_;
+  std::condition_variable given_back_;
+  int free_;
 };
 
 /// Thrown by a step that has to wait for other callers. The step is retried after this time.
@@ -58,7 +68,7 @@ struct GroupContext {
   Logger log;
   Metrics metrics;
   Clock& clock;
-  Agenda& care;
+  Agenda& maintenance;
   Listeners& listeners;
   MigrationSlots& migrations;
 };
@@ -72,14 +82,22 @@ class Member {
   ~Member();
 
   [[nodiscard]] const DatabaseEntry& entry() const { return entry_; }
+  /// The key as a UUID, if it is one.
+  [[nodiscard]] const std::optional<Uuid>& uuid() const { return uuid_; }
   /// Opens the database if necessary. Throws the errors of Platform::open().
   [[nodiscard]] std::shared_ptr<Platform> platform();
+  /// The same, as an object that the group retires when the database leaves. Throws
+  /// InvalidOperation if it has left.
+  [[nodiscard]] Platform& view();
+  /// The object that view() has returned, if any. Call it after leave().
+  [[nodiscard]] std::shared_ptr<Platform> take_view();
   [[nodiscard]] GroupDatabaseStatus status() const;
 
   /// Starts the work on the database with these threads.
   void start(const GroupThreads& threads);
-  /// Makes no new claims, and ends in the background.
-  void leave();
+  /// Makes no new claims, and ends in the background. After `is_last`, the agenda makes no steps
+  /// any more: the database counts as left at once.
+  void leave(bool is_last);
   [[nodiscard]] bool has_left() const { return left_; }
 
   // --- the end of the group; all but request_stop() require that the agenda makes no more steps
@@ -97,8 +115,9 @@ class Member {
   struct Bells;
 
   MonoTime step(const std::stop_token& stop);
-  MonoTime look_after(const std::stop_token& stop);
-  MonoTime look_after_work(const std::stop_token& stop);
+  MonoTime maintain(const std::stop_token& stop);
+  MonoTime check_idle_database(const std::stop_token& stop);
+  MonoTime check_working_database(const std::stop_token& stop);
   MonoTime leave_step();
   [[nodiscard]] std::shared_ptr<runtime::Node> node() const;
   [[nodiscard]] runtime::Node& opened(const std::stop_token& stop);
@@ -125,6 +144,7 @@ class Member {
 
   const GroupContext& group_;
   const DatabaseEntry entry_;
+  const std::optional<Uuid> uuid_;
   const std::size_t place_;
   const std::shared_ptr<storage::ConnectionBudget::Account> account_;
   std::optional<GroupThreads> threads_;
@@ -134,6 +154,7 @@ class Member {
   mutable std::mutex mutex_;  // guards the next members
   std::shared_ptr<runtime::Node> node_;
   std::shared_ptr<Platform> platform_;
+  std::shared_ptr<Platform> view_;
   std::shared_ptr<Work> work_;
   storage::Database* being_opened_ = nullptr;
   int failures_ = 0;
@@ -158,7 +179,7 @@ class Member {
   std::unique_ptr<StepList> work_services_;  // run while there is work
   Agenda::TaskPtr work_task_;
   MonoDuration interval_;
-  MonoTime look_at_{};
+  MonoTime next_glance_{};
   bool woken_by_glance_ = false;
 };
 

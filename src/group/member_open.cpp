@@ -1,16 +1,15 @@
 // Opens the database of a member, and registers the group's handlers with it.
-#include <thread>
-
 #include "dovetail/error.hpp"
 #include "fanout/component.hpp"
+#include "group/fanout_access.hpp"
 #include "group/member.hpp"
 #include "storage/migrator.hpp"
 
 namespace dovetail::group {
 namespace {
 
-/// The interval at which a caller checks whether another one has opened the database.
-constexpr std::chrono::milliseconds open_interval{5};
+/// The interval at which a caller that waits for other migrations checks whether the group stops.
+constexpr std::chrono::milliseconds stop_check{20};
 /// The pause of a step while another caller opens the database.
 constexpr std::chrono::milliseconds open_wait{20};
 /// The pause of a step while other databases are migrated.
@@ -51,6 +50,21 @@ std::shared_ptr<Platform> Member::platform() {
   return platform_;
 }
 
+Platform& Member::view() {
+  static_cast<void>(opened({}));
+  const std::lock_guard lock(mutex_);
+  if (leaving_) throw InvalidOperation("the database \"" + entry_.key + "\" leaves the group");
+  if (!view_) {
+    view_ = std::make_shared<Platform>(runtime::PlatformAccess::platform_of(node_, true));
+  }
+  return *view_;
+}
+
+std::shared_ptr<Platform> Member::take_view() {
+  const std::lock_guard lock(mutex_);
+  return std::move(view_);
+}
+
 /// A migration has no time limit. Only a stop of the group ends it.
 void Member::migrate(storage::Database& database) {
   migrates_ = true;
@@ -76,10 +90,9 @@ void Member::prepare_schema(storage::Database& database, const PlatformOptions& 
   if (options.deploy_schema) {
     needs_migration_ = needs_migration_ || !storage::pending_migrations(database, reads).empty();
     if (needs_migration_) {
-      while (!group_.migrations.try_take()) {
+      while (!group_.migrations.try_take_for(in_step ? std::chrono::milliseconds{0} : stop_check)) {
         if (in_step) throw TryLater{migration_wait};
         if (stopping_) throw InvalidOperation("the group is being stopped");
-        std::this_thread::sleep_for(open_interval);
       }
       migrate(database);
       if (in_step) throw TryLater{};  // the time of this step may be over
@@ -113,10 +126,10 @@ std::unique_ptr<storage::Database> Member::open_database(const PlatformOptions& 
 }
 
 runtime::Node& Member::opened(const std::stop_token& stop) {
-  std::unique_lock one_at_a_time(opening_, std::defer_lock);
-  while (!one_at_a_time.try_lock()) {
+  std::unique_lock one_at_a_time(opening_, std::try_to_lock);
+  if (!one_at_a_time) {
     if (stop.stop_possible()) throw TryLater{open_wait};
-    std::this_thread::sleep_for(open_interval);
+    one_at_a_time.lock();
   }
   if (const auto known = node()) return *known;
   auto options = platform_options();
@@ -140,11 +153,13 @@ void Member::register_handlers(runtime::Node& node, const std::stop_token& stop)
     for (const auto& component : node.components()) {
       component->accept_handlers(
           [this](std::string_view topic, HandlerFunction function, HandlerOptions options) {
-            handlers_->add("outbox", topic, std::move(function), std::move(options));
+            handlers_->add("outbox", topic, std::move(function), std::move(options),
+                           FanoutAccess::limit_of(group_.fanout, topic));
           });
     }
   }
-  group_.fanout.register_with(node.get<fanout::Component>().fanout, entry_.key, fanouts_, stop);
+  FanoutAccess::register_with(group_.fanout, node.get<fanout::Component>().fanout, entry_.key,
+                              fanouts_, stop);
   refuse_handlers(node);
   topics_ = {.outbox = topics_of(handlers_->of("outbox"), node.options().worker),
              .inbox = topics_of(handlers_->of("inbox"), node.options().worker)};

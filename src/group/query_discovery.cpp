@@ -43,9 +43,13 @@ class QueryDiscovery final : public DatabaseDiscovery {
                              " columns: it must return key, url and, if you want, schema");
     }
     DatabaseEntry entry;
-    entry.key = field(row, 0, number, "key");
-    entry.url = field(row, 1, number, "url");
-    if (row.size() == 3 && !row.is_null(2)) entry.schema = field(row, 2, number, "schema");
+    try {
+      entry.key = field(row, 0, number, "key");
+      entry.url = field(row, 1, number, "url");
+      if (row.size() == 3 && !row.is_null(2)) entry.schema = field(row, 2, number, "schema");
+    } catch (const InvalidOperation& error) {
+      entry.error = error.what();  // a bad row does not affect the others
+    }
     return entry;
   }
   /// Keys may be UUIDs or integers, too.

@@ -7,6 +7,9 @@
 namespace dovetail::group {
 namespace {
 
+/// How long a database that has left is kept for calls under way, in addition to their retries.
+constexpr std::chrono::minutes kept_for_calls{10};
+
 template <class Rows>
 auto row_of(Rows& rows, std::string_view key) {
   return std::ranges::find_if(rows,
@@ -15,17 +18,22 @@ auto row_of(Rows& rows, std::string_view key) {
 
 }  // namespace
 
+Roster::Roster(const GroupContext& group)
+    : group_(group), retired_(kept_for_calls + group.options.database.retry_for) {}
+
 void Roster::insert(DatabaseEntry entry, bool discovered) {
   auto member = std::make_shared<Member>(group_, std::move(entry), next_place_++);
-  if (threads_) {
+  if (threads_ && !stopped_) {
     threads_->turns.reset();
     member->start(*threads_);
   }
   rows_.push_back({std::move(member), discovered});
 }
 
-void Roster::let_go(const Row& row) {
-  row.member->leave();
+void Roster::start_leaving(const Row& row) {
+  row.member->leave(stopped_);
+  if (auto view = row.member->take_view()) retired_.add(std::move(view), group_.clock.mono());
+  if (!threads_ || stopped_) static_cast<void>(retired_.take_expired(group_.clock.mono()));
   if (!threads_) return;  // it has no tasks
   threads_->turns.reset();
   leaving_.push_back(row.member);
@@ -47,7 +55,7 @@ bool Roster::remove(std::string_view key) {
     throw InvalidOperation("the database \"" + std::string{key} +
                            "\" comes from the discovery: remove it there");
   }
-  let_go(*row);
+  start_leaving(*row);
   rows_.erase(row);
   return true;
 }
@@ -60,7 +68,7 @@ std::vector<std::string> Roster::apply(const std::vector<DatabaseEntry>& entries
     const auto& entry = row.member->entry();
     const bool stays = !row.discovered || unclear.contains(entry.key) ||
                        std::ranges::find(entries, entry) != entries.end();
-    if (!stays) let_go(row);
+    if (!stays) start_leaving(row);
     return !stays;
   });
   for (const auto& entry : entries) {
@@ -78,6 +86,14 @@ std::vector<std::string> Roster::apply(const std::vector<DatabaseEntry>& entries
 std::shared_ptr<Member> Roster::find(std::string_view key) const {
   const std::lock_guard lock(mutex_);
   const auto row = row_of(rows_, key);
+  return row != rows_.end() ? row->member : nullptr;
+}
+
+std::shared_ptr<Member> Roster::find(const Uuid& key) const {
+  if (auto exact = find(std::string_view{key.to_string()})) return exact;
+  const std::lock_guard lock(mutex_);
+  const auto row =
+      std::ranges::find_if(rows_, [&](const Row& each) { return each.member->uuid() == key; });
   return row != rows_.end() ? row->member : nullptr;
 }
 
@@ -104,8 +120,10 @@ void Roster::start(const GroupThreads& threads) {
 
 void Roster::sweep() {
   std::vector<std::shared_ptr<Member>> gone;
+  std::vector<std::shared_ptr<runtime::Node>> expired;  // released without the lock
   {
     const std::lock_guard lock(mutex_);
+    expired = retired_.take_expired(group_.clock.mono());
     const auto first = std::stable_partition(
         leaving_.begin(), leaving_.end(), [](const auto& member) { return !member->has_left(); });
     gone.assign(first, leaving_.end());
@@ -115,6 +133,11 @@ void Roster::sweep() {
     group_.log.write(LogLevel::info, "group.database_left", {{"store", member->entry().key}});
     member->end();
   }
+}
+
+void Roster::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
 }
 
 void Roster::end() {

@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "group/member.hpp"
+#include "group/retired_platforms.hpp"
 
 namespace dovetail::group {
 
 class Roster {
  public:
-  explicit Roster(const GroupContext& group) : group_(group) {}
+  explicit Roster(const GroupContext& group);
   Roster(const Roster&) = delete;
   Roster& operator=(const Roster&) = delete;
 
@@ -32,6 +33,8 @@ class Roster {
 
   /// Null for an unknown key.
   [[nodiscard]] std::shared_ptr<Member> find(std::string_view key) const;
+  /// The same, for the key in any text form of the UUID.
+  [[nodiscard]] std::shared_ptr<Member> find(const Uuid& key) const;
   /// The members in the order of the group.
   [[nodiscard]] std::vector<std::shared_ptr<Member>> members() const;
   /// The members, including those that are leaving.
@@ -39,8 +42,11 @@ class Roster {
 
   /// Starts the members, and later each new one.
   void start(const GroupThreads& threads);
-  /// Ends members that have left. Must not be called by a step of a member.
+  /// Ends members that have left, and releases databases that left long ago. Must not be called by
+  /// a step of a member.
   void sweep();
+  /// The agendas make no steps any more.
+  void stop();
   void end();
 
  private:
@@ -50,12 +56,14 @@ class Roster {
   };
 
   void insert(DatabaseEntry entry, bool discovered);
-  void let_go(const Row& row);
+  void start_leaving(const Row& row);
 
   const GroupContext& group_;
   mutable std::mutex mutex_;
   std::vector<Row> rows_;
   std::vector<std::shared_ptr<Member>> leaving_;
+  RetiredPlatforms retired_;
+  bool stopped_ = false;
   std::optional<GroupThreads> threads_;
   std::size_t next_place_ = 0;
 };

@@ -2,22 +2,25 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <thread>
 
 #include "dovetail/error.hpp"
 #include "group/entries.hpp"
+#include "group/errors.hpp"
+#include "group/fanout_access.hpp"
 
 namespace dovetail {
 namespace {
 
 using std::chrono::milliseconds;
 
+/// The interval at which the group checks whether databases have left, and whether the discovery is
+/// due or has changed.
 constexpr milliseconds tick_interval{250};
-/// The interval at which a refresh checks whether another one has ended.
-constexpr milliseconds refresh_wait{10};
-constexpr int care_threads = 4;
+constexpr int maintenance_threads = 4;
 constexpr int fetch_threads = 4;
 constexpr int renewal_threads = 2;
 constexpr std::size_t finishers = 8;
@@ -65,8 +68,8 @@ PlatformGroup::State::State(GroupOptions options)
       metrics_(options_.database.metrics),
       outbox_handlers_(options_.database.outbox.max_attempts),
       inbox_handlers_(options_.database.inbox.queue.max_attempts),
-      care_(*options_.database.clock,
-            {.threads = care_threads, .step_limit = 3 * options_.call_timeout}),
+      maintenance_(*options_.database.clock,
+                   {.threads = maintenance_threads, .step_limit = 3 * options_.call_timeout}),
       fetchers_(*options_.database.clock,
                 {.threads = fetch_threads, .step_limit = options_.call_timeout}),
       renewers_(*options_.database.clock,
@@ -84,7 +87,7 @@ PlatformGroup::State::State(GroupOptions options)
                .log = log_,
                .metrics = metrics_,
                .clock = *options_.database.clock,
-               .care = care_,
+               .maintenance = maintenance_,
                .listeners = listeners_,
                .migrations = migrations_},
       roster_(context_) {}
@@ -130,16 +133,22 @@ void PlatformGroup::State::start() {
   process_.require();
   const std::lock_guard lock(start_mutex_);
   if (pool_) throw InvalidOperation("the group has been started before");
-  fanout_.close();
+  group::FanoutAccess::close(fanout_);
   pool_ = std::make_unique<runtime::WorkerPool>(threads_of(options_), log_);
   pool_->start();
-  for (auto* agenda : {&timekeepers_, &renewers_, &fetchers_, &care_}) agenda->start();
+  for (auto* agenda : {&timekeepers_, &renewers_, &fetchers_, &maintenance_}) agenda->start();
   roster_.start({.fetchers = fetchers_,
                  .renewers = renewers_,
                  .timekeepers = timekeepers_,
                  .turns = turns_,
                  .pool = *pool_});
-  ticking_ = care_.add([this](const std::stop_token&) { return tick(); }, context_.clock.mono());
+  const auto sweep = [this](const std::stop_token&) {
+    roster_.sweep();
+    return context_.clock.mono() + tick_interval;
+  };
+  sweeping_ = maintenance_.add(sweep, context_.clock.mono());
+  looking_ = maintenance_.add([this](const std::stop_token&) { return look_for_changes(); },
+                              context_.clock.mono());
 }
 
 bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
@@ -155,12 +164,16 @@ bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
   const MonoTime until = context_.clock.mono() + patience;
   stopping_.request_stop();
   for (const auto& member : roster_.all()) member->request_stop();
-  care_.stop();
+  maintenance_.stop();
+  roster_.stop();
   const auto members = roster_.all();  // including members that were added meanwhile
   for (const auto& member : members) member->request_stop();
   bool ended = true;
   for (const auto& member : members) ended = member->stop(until) && ended;
   if (!std::exchange(stopped_, true)) finish_members();
+  // A discovery that does not return is left behind. Its thread does not use the group.
+  const auto left = std::max<MonoDuration>(until - context_.clock.mono(), MonoDuration{});
+  if (const auto calls = discovery()) calls->wait_for_end(std::chrono::steady_clock::now() + left);
   if (!ended) return false;
   pool_->close();
   pool_->join();
@@ -190,6 +203,11 @@ GroupStatus PlatformGroup::State::status() const {
     if (!member->has_left()) status.databases.push_back(member->status());
   }
   const std::lock_guard lock(discovering_.mutex);
+  if (discovering_.succeeded) {
+    status.discovery_age =
+        std::chrono::duration_cast<milliseconds>(context_.clock.mono() - *discovering_.succeeded);
+  }
+  status.discovery_failing_since = discovering_.failing_since;
   status.discovery_failures = discovering_.failures;
   status.discovery_error = discovering_.error;
   status.bad_entries = discovering_.bad_entries;
@@ -203,34 +221,43 @@ void PlatformGroup::State::discover(std::shared_ptr<DatabaseDiscovery> discovery
   if (!discovery) throw std::invalid_argument("discovery must not be null");
   require(options.refresh >= milliseconds{100} && options.refresh <= std::chrono::hours{24},
           "refresh must be 100 ms to 24 h");
+  require(options.timeout >= milliseconds{100} && options.timeout <= std::chrono::hours{1},
+          "timeout of a discovery must be 100 ms to 1 h");
   const std::lock_guard lock(discovering_.mutex);
-  if (discovering_.source) throw InvalidOperation("the group has a discovery already");
-  discovering_.source = std::move(discovery);
+  if (discovering_.calls) throw InvalidOperation("the group has a discovery already");
+  discovering_.calls =
+      std::make_shared<group::DiscoveryCalls>(std::move(discovery), options.timeout);
   discovering_.options = options;
 }
 
+std::shared_ptr<group::DiscoveryCalls> PlatformGroup::State::discovery() const {
+  const std::lock_guard lock(discovering_.mutex);
+  return discovering_.calls;
+}
+
 std::vector<std::string> PlatformGroup::State::refresh() {
-  std::unique_lock one_at_a_time(discovering_.running, std::defer_lock);
-  while (!one_at_a_time.try_lock()) {
-    if (stopping_.stop_requested()) throw InvalidOperation("the group is being stopped");
-    std::this_thread::sleep_for(refresh_wait);
-  }
-  std::shared_ptr<DatabaseDiscovery> source;
+  const auto calls = discovery();
+  if (!calls) throw InvalidOperation("the group has no discovery");
+  // Lists are applied in the order of the calls. The time limit of a call limits the wait, too.
   {
-    const std::lock_guard lock(discovering_.mutex);
-    source = discovering_.source;
+    std::unique_lock lock(discovering_.mutex);
+    if (!discovering_.ended.wait(lock, stopping_.get_token(),
+                                 [this] { return !discovering_.running; })) {
+      throw InvalidOperation("the group is being stopped");
+    }
+    discovering_.running = true;
   }
-  if (!source) throw InvalidOperation("the group has no discovery");
+  const auto end_run = [](Discovering* run) { run->end_run(); };
+  const std::unique_ptr<Discovering, decltype(end_run)> run(&discovering_, end_run);
   try {
-    return apply_discovery(*source);
-  } catch (const std::exception& error) {
-    note_failure(error.what());
+    return apply_list(calls->find(stopping_.get_token()));
+  } catch (...) {
+    note_failure(group::current_error());
     throw;
   }
 }
 
-std::vector<std::string> PlatformGroup::State::apply_discovery(DatabaseDiscovery& source) {
-  auto found = source.find(stopping_.get_token());
+std::vector<std::string> PlatformGroup::State::apply_list(std::vector<DatabaseEntry> found) {
   std::set<std::string> unclear;
   for (const auto& entry : found) unclear.insert(entry.key);
   const auto entries = group::checked_entries(std::move(found));
@@ -244,7 +271,8 @@ std::vector<std::string> PlatformGroup::State::apply_discovery(DatabaseDiscovery
     }
   }
   discovering_.bad_entries = complaints;
-  discovering_.succeeded = true;
+  discovering_.succeeded = context_.clock.mono();
+  discovering_.failing_since.reset();
   discovering_.failures = 0;
   discovering_.error.clear();
   discovering_.due = context_.clock.mono() + discovering_.options.refresh;
@@ -253,6 +281,7 @@ std::vector<std::string> PlatformGroup::State::apply_discovery(DatabaseDiscovery
 }
 
 void PlatformGroup::State::note_failure(const std::string& error) {
+  if (stopping_.stop_requested()) return;  // the stop ended the call
   metrics_.count("group.discovery_failed", 1, {});
   log_.write(LogLevel::warn, "group.discovery_failed", {{"error", error}});
   const std::lock_guard lock(discovering_.mutex);
@@ -260,30 +289,35 @@ void PlatformGroup::State::note_failure(const std::string& error) {
       discovering_.options.refresh,
       std::min<MonoDuration>(std::chrono::seconds{1} * (1 << std::min(discovering_.failures, 6)),
                              longest_refresh_pause));
-  ++discovering_.failures;
+  if (discovering_.failures++ == 0) discovering_.failing_since = context_.clock.wall();
   discovering_.error = error;
   discovering_.due = context_.clock.mono() + pause;
 }
 
-MonoTime PlatformGroup::State::tick() {
-  roster_.sweep();
-  std::shared_ptr<DatabaseDiscovery> source;
+MonoTime PlatformGroup::State::look_for_changes() {
+  const auto calls = discovery();
+  if (!calls) return context_.clock.mono() + tick_interval;
   bool due = false;
+  milliseconds interval{};
   {
     const std::lock_guard lock(discovering_.mutex);
-    source = discovering_.source;
     due = context_.clock.mono() >= discovering_.due;
+    interval = std::min(tick_interval, discovering_.options.refresh);
   }
-  if (source && (due || source->has_changed())) try_refresh();
-  return context_.clock.mono() + tick_interval;
-}
-
-void PlatformGroup::State::try_refresh() {
   try {
-    refresh();
-  } catch (const std::exception&) {
-    // The failure was recorded. The next tick retries when it is due.
+    if (!due && !changes_unknown_) due = calls->has_changed(stopping_.get_token());
+  } catch (...) {
+    changes_unknown_ = true;
+    note_failure(group::current_error());
   }
+  try {
+    if (due) {
+      refresh();
+      changes_unknown_ = false;
+    }
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it was recorded, and is retried when it is due
+  }
+  return context_.clock.mono() + interval;
 }
 
 /// The entries for a migration, including the list of the discovery.
@@ -291,7 +325,7 @@ std::vector<DatabaseEntry> PlatformGroup::State::entries() {
   bool unknown = false;
   {
     const std::lock_guard lock(discovering_.mutex);
-    unknown = discovering_.source && !discovering_.succeeded;
+    unknown = discovering_.calls && !discovering_.succeeded;
   }
   if (unknown) refresh();
   std::vector<DatabaseEntry> entries;

@@ -3,10 +3,12 @@
 // Threads: see group.hpp.
 #pragma once
 
+#include <condition_variable>
 #include <mutex>
 
 #include "core/owner_process.hpp"
 #include "dovetail/group.hpp"
+#include "group/discovery_calls.hpp"
 #include "group/roster.hpp"
 
 namespace dovetail {
@@ -41,23 +43,32 @@ class PlatformGroup::State {
 
  private:
   struct Discovering {
-    std::mutex running;  // held while the discovery is called; locked before the other one
-    mutable std::mutex mutex;
-    std::shared_ptr<DatabaseDiscovery> source;
+    mutable std::mutex mutex;             // guards the following
+    bool running = false;                 // a thread applies the list of a discovery
+    std::condition_variable_any ended{};  // `running` became false
+    std::shared_ptr<group::DiscoveryCalls> calls;
     DiscoverOptions options;
-    bool succeeded = false;  // at least once
+    std::optional<MonoTime> succeeded;  // the last time
+    std::optional<WallTime> failing_since;
     int failures = 0;
     std::string error;
     std::vector<std::string> bad_entries;
     MonoTime due{};
+
+    /// Lets another thread call the discovery.
+    void end_run() {
+      const std::lock_guard lock(mutex);
+      running = false;
+      ended.notify_one();
+    }
   };
 
   [[nodiscard]] runtime::HandlerRegistry& registry(bool inbox);
-  /// Calls the discovery if it is due, and ends databases that have left.
-  MonoTime tick();
-  void try_refresh();
-  /// Calls the discovery and applies its list. Returns complaints about bad entries.
-  std::vector<std::string> apply_discovery(DatabaseDiscovery& source);
+  [[nodiscard]] std::shared_ptr<group::DiscoveryCalls> discovery() const;
+  /// Calls the discovery if it is due. A step of the agenda.
+  MonoTime look_for_changes();
+  /// Applies a list of the discovery. Returns complaints about bad entries.
+  std::vector<std::string> apply_list(std::vector<DatabaseEntry> found);
   void note_failure(const std::string& error);
   void finish_members();
 
@@ -68,7 +79,7 @@ class PlatformGroup::State {
   runtime::HandlerRegistry outbox_handlers_;
   runtime::HandlerRegistry inbox_handlers_;
   GroupFanout fanout_;
-  group::Agenda care_;
+  group::Agenda maintenance_;
   group::Agenda fetchers_;
   group::Agenda renewers_;
   group::Agenda timekeepers_;
@@ -83,7 +94,9 @@ class PlatformGroup::State {
   std::unique_ptr<runtime::WorkerPool> pool_;
   bool stopped_ = false;
   group::Roster roster_;
-  group::Agenda::TaskPtr ticking_;
+  group::Agenda::TaskPtr sweeping_;
+  group::Agenda::TaskPtr looking_;
+  bool changes_unknown_ = false;  // has_changed() has failed since; used by `looking_` only
 };
 
 }  // namespace dovetail

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "group/errors.hpp"
+
 namespace dovetail::group {
 namespace {
 
@@ -48,8 +50,8 @@ void Turns::reset() {
   last_claimed_.reset();
   try {
     strategy_->reset();
-  } catch (const std::exception& error) {
-    log_.write(LogLevel::error, "group.strategy_failed", {{"error", error.what()}});
+  } catch (...) {
+    log_.write(LogLevel::error, "group.strategy_failed", {{"error", current_error()}});
   }
 }
 
@@ -102,8 +104,8 @@ std::optional<std::size_t> Turns::ask(const std::vector<SelectableStore>& stores
   if (!last_key_.empty()) last = {.key = last_key_, .claimed = last_claimed_.value_or(1)};
   try {
     return strategy_->next(stores, last);
-  } catch (const std::exception& error) {
-    log_.write(LogLevel::error, "group.strategy_failed", {{"error", error.what()}});
+  } catch (...) {
+    log_.write(LogLevel::error, "group.strategy_failed", {{"error", current_error()}});
     return std::nullopt;
   }
 }

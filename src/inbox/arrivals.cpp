@@ -16,6 +16,7 @@ namespace {
 
 using inbox::checked_key;
 using inbox::require_hash;
+using storage::after_commit;
 using storage::InboxArrival;
 using storage::InboxKey;
 using storage::session_of;
@@ -102,19 +103,35 @@ InboxMessage InboxMessage::from(const Message& message) {
   return result;
 }
 
-void Inbox::note_enqueued(const InboxArrival& arrival, const InboxEnqueued& answer) const {
-  if (answer.outcome == InboxEnqueueOutcome::hash_mismatch) {
-    note_mismatch(arrival.key.source, arrival.key.message_id);
-    return;
-  }
-  metrics_.count(answer.stored() ? "inbox.enqueued" : "inbox.duplicates", 1,
-                 {{"store", database_->name()}, {"topic", arrival.message.topic}});
+void Inbox::note_enqueued(std::string_view topic, const InboxKey& key, bool stored) const {
+  metrics_.count(stored ? "inbox.enqueued" : "inbox.duplicates", 1,
+                 {{"store", database_->name()}, {"topic", topic}});
   if (!log_.enabled(LogLevel::info)) return;
-  log_.write(LogLevel::info, answer.stored() ? "inbox.enqueued" : "inbox.duplicate",
+  log_.write(LogLevel::info, stored ? "inbox.enqueued" : "inbox.duplicate",
              {{"store", database_->name()},
-              {"topic", arrival.message.topic},
-              {"source", arrival.key.source},
-              {"message_id", arrival.key.message_id}});
+              {"topic", topic},
+              {"source", key.source},
+              {"message_id", key.message_id}});
+}
+
+/// With a transaction, notes the arrivals after its commit. A mismatch is noted at once.
+void Inbox::note_arrivals(std::span<const InboxArrival> arrivals,
+                          std::span<const InboxEnqueued> answers, Transaction* transaction) const {
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto& [key, hash, message] = arrivals[i];
+    const bool stored = answers[i].stored();
+    if (answers[i].outcome == InboxEnqueueOutcome::hash_mismatch) {
+      note_mismatch(key.source, key.message_id);
+    } else if (transaction == nullptr) {
+      note_enqueued(message.topic, key, stored);
+    } else {
+      after_commit(*transaction,
+                   [this, topic = std::string{message.topic}, source = std::string{key.source},
+                    id = std::string{key.message_id}, stored] {
+                     note_enqueued(topic, InboxKey{source, id}, stored);
+                   });
+    }
+  }
 }
 
 InboxEnqueued Inbox::enqueue(const InboxRequest& request) {
@@ -132,7 +149,7 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(std::span<const InboxRequest> req
   database_->write(
       {.single_statement = requests.size() == 1, .repeatable = true},
       [&](storage::WriteSession& session) { answers = store_->receive(session, batch.arrivals); });
-  for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
+  note_arrivals(batch.arrivals, answers, nullptr);
   return in_old_order(batch, answers);
 }
 
@@ -141,7 +158,7 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
   const auto batch = sorted(requests, options_.queue);
   if (batch.arrivals.empty()) return {};
   const auto answers = store_->receive(session_of(transaction), batch.arrivals);
-  for (std::size_t i = 0; i < answers.size(); ++i) note_enqueued(batch.arrivals[i], answers[i]);
+  note_arrivals(batch.arrivals, answers, &transaction);
   return in_old_order(batch, answers);
 }
 

@@ -10,6 +10,9 @@ class Component final : public component::Component {
  public:
   explicit Component(const component::Environment& environment);
 
+  static std::vector<component::ConnectionUse> connections() {
+    return component::dispatcher_connections("inbox");
+  }
   std::vector<component::Queue> queues() override;
   std::vector<component::Chore> chores() override;
 

@@ -1,4 +1,5 @@
-// The guard of the inbox. It records which messages are seen, in processing, processed or dead.
+// The guard of the inbox. It records which messages are seen, in processing, processed or dead
+// letters.
 #include <utility>
 
 #include "core/text.hpp"
@@ -42,22 +43,14 @@ bool marked(storage::Database& database, const Mark& mark, const Run& run) {
 
 }  // namespace
 
-/// Counts and logs the outcome of a begin.
-void Inbox::note_begun(const InboxKey& key, const storage::BeginAnswer& answer,
-                       Transaction* transaction) const {
-  if (answer.outcome == BeginOutcome::hash_mismatch) note_mismatch(key.source, key.message_id);
-  if (answer.gave_up && transaction != nullptr) {
-    note_dead_at_commit(*transaction, key, inbox::lost_last_attempt);
-  } else if (answer.gave_up) {
-    note_dead(key.source, key.message_id, inbox::lost_last_attempt);
-  }
-  metrics_.count("inbox.begun", 1,
-                 {{"store", database_->name()}, {"outcome", to_string(answer.outcome)}});
+void Inbox::note_begun(const InboxKey& key, BeginOutcome outcome, bool gave_up) const {
+  if (gave_up) note_given_up(key.source, key.message_id, inbox::lost_last_attempt);
+  metrics_.count("inbox.begun", 1, {{"store", database_->name()}, {"outcome", to_string(outcome)}});
   log_.write(LogLevel::debug, "inbox.begun",
              {{"store", database_->name()},
               {"source", key.source},
               {"message_id", key.message_id},
-              {"outcome", to_string(answer.outcome)}});
+              {"outcome", to_string(outcome)}});
 }
 
 Begun Inbox::begin(std::string_view source, std::string_view message_id,
@@ -81,7 +74,15 @@ Begun Inbox::begin(std::string_view source, std::string_view message_id,
   } else {
     database_->write({.single_statement = true, .repeatable = true}, ask);
   }
-  note_begun(key, answer, transaction);
+  if (answer.outcome == BeginOutcome::hash_mismatch) note_mismatch(key.source, key.message_id);
+  if (transaction == nullptr) {
+    note_begun(key, answer.outcome, answer.gave_up);
+  } else {
+    after_commit(*transaction, [this, source = std::string{source}, id = std::string{message_id},
+                                outcome = answer.outcome, gave_up = answer.gave_up] {
+      note_begun(InboxKey{source, id}, outcome, gave_up);
+    });
+  }
   Begun begun{.outcome = answer.outcome};
   if (begun.started()) {
     begun.ticket = {std::string{source}, std::string{message_id}, order.owner,
@@ -115,11 +116,11 @@ bool Inbox::mark_processed(Transaction& transaction, const InboxTicket& ticket) 
 bool Inbox::mark_dead(const InboxTicket& ticket, std::string_view reason) {
   const auto key = checked_key(ticket);
   const auto text = checked_error("reason", reason);
-  const Mark mark{key, InboxStatus::dead, fence_of(ticket)};
+  const Mark mark{key, InboxStatus::dead_letter, fence_of(ticket)};
   const bool done = marked(*database_, mark, [&](storage::WriteSession& session) {
     return store_->mark_dead(session, key, mark.fence, text);
   });
-  if (done) note_dead(ticket.source, ticket.message_id, text);
+  if (done) note_given_up(ticket.source, ticket.message_id, text);
   return done;
 }
 
@@ -128,7 +129,7 @@ bool Inbox::mark_dead(Transaction& transaction, const InboxTicket& ticket,
   const auto key = checked_key(ticket);
   const auto text = checked_error("reason", reason);
   const bool done = store_->mark_dead(session_of(transaction), key, fence_of(ticket), text);
-  if (done) note_dead_at_commit(transaction, key, text);
+  if (done) note_given_up_at_commit(transaction, key, text);
   return done;
 }
 
@@ -167,8 +168,9 @@ bool Inbox::already_processed(std::string_view source, std::string_view message_
   const auto key = checked_key(source, message_id);
   require_hash(hash);
   storage::Sighting seen;
-  database_->write({.single_statement = true, .repeatable = true},
-                   [&](storage::WriteSession& session) { seen = store_->see(session, key, hash); });
+  database_->write(
+      {.single_statement = true, .repeatable = true},
+      [&](storage::WriteSession& session) { seen = store_->record_sighting(session, key, hash); });
   return answer_seen(seen, source, message_id);
 }
 
@@ -176,22 +178,30 @@ bool Inbox::already_processed(Transaction& transaction, std::string_view source,
                               std::string_view message_id, ContentHash hash) {
   const auto key = checked_key(source, message_id);
   require_hash(hash);
-  return answer_seen(store_->see(session_of(transaction), key, hash), source, message_id);
+  return answer_seen(store_->record_sighting(session_of(transaction), key, hash), source,
+                     message_id);
 }
 
 bool Inbox::mark_processing(std::string_view source, std::string_view message_id) {
   const auto key = checked_key(source, message_id);
-  bool done = false;
+  std::optional<InboxStatus> status;
   database_->write({.single_statement = true}, [&](storage::WriteSession& session) {
-    done = store_->mark_processing(session, key, options_.lease);
+    status = store_->mark_processing(session, key, options_.lease, options_.queue.max_attempts);
   });
-  return done;
+  if (status == InboxStatus::dead_letter)
+    note_given_up(source, message_id, inbox::lost_last_attempt);
+  return status == InboxStatus::processing;
 }
 
 bool Inbox::mark_processing(Transaction& transaction, std::string_view source,
                             std::string_view message_id) {
   const auto key = checked_key(source, message_id);
-  return store_->mark_processing(session_of(transaction), key, options_.lease);
+  const auto status = store_->mark_processing(session_of(transaction), key, options_.lease,
+                                              options_.queue.max_attempts);
+  if (status == InboxStatus::dead_letter) {
+    note_given_up_at_commit(transaction, key, inbox::lost_last_attempt);
+  }
+  return status == InboxStatus::processing;
 }
 
 bool Inbox::mark_processed(std::string_view source, std::string_view message_id) {
@@ -212,10 +222,10 @@ bool Inbox::mark_dead(std::string_view source, std::string_view message_id,
   const auto key = checked_key(source, message_id);
   const auto text = checked_error("reason", reason);
   const bool done =
-      marked(*database_, {key, InboxStatus::dead}, [&](storage::WriteSession& session) {
+      marked(*database_, {key, InboxStatus::dead_letter}, [&](storage::WriteSession& session) {
         return store_->mark_dead(session, key, std::nullopt, text);
       });
-  if (done) note_dead(source, message_id, text);
+  if (done) note_given_up(source, message_id, text);
   return done;
 }
 
@@ -224,25 +234,25 @@ bool Inbox::mark_dead(Transaction& transaction, std::string_view source,
   const auto key = checked_key(source, message_id);
   const auto text = checked_error("reason", reason);
   const bool done = store_->mark_dead(session_of(transaction), key, std::nullopt, text);
-  if (done) note_dead_at_commit(transaction, key, text);
+  if (done) note_given_up_at_commit(transaction, key, text);
   return done;
 }
 
-void Inbox::note_dead(std::string_view source, std::string_view message_id,
-                      std::string_view reason) const {
-  metrics_.count("inbox.dead", 1, {{"store", database_->name()}, {"source", source}});
-  log_.write(LogLevel::warn, "inbox.dead",
+void Inbox::note_given_up(std::string_view source, std::string_view message_id,
+                          std::string_view reason) const {
+  metrics_.count("inbox.given_up", 1, {{"store", database_->name()}, {"source", source}});
+  log_.write(LogLevel::warn, "inbox.given_up",
              {{"store", database_->name()},
               {"source", source},
               {"message_id", message_id},
               {"error", core::printable(reason)}});
 }
 
-void Inbox::note_dead_at_commit(Transaction& transaction, const InboxKey& key,
-                                std::string_view reason) const {
+void Inbox::note_given_up_at_commit(Transaction& transaction, const InboxKey& key,
+                                    std::string_view reason) const {
   after_commit(transaction,
                [this, source = std::string{key.source}, id = std::string{key.message_id},
-                why = std::string{reason}] { note_dead(source, id, why); });
+                why = std::string{reason}] { note_given_up(source, id, why); });
 }
 
 }  // namespace dovetail

@@ -30,8 +30,8 @@ std::string_view to_string(InboxStatus status) {
       return "processing";
     case InboxStatus::processed:
       return "processed";
-    case InboxStatus::dead:
-      return "dead";
+    case InboxStatus::dead_letter:
+      return "dead_letter";
     case InboxStatus::queued:
       return "queued";
   }
@@ -46,8 +46,8 @@ std::string_view to_string(BeginOutcome outcome) {
       return "in_progress";
     case BeginOutcome::processed:
       return "processed";
-    case BeginOutcome::dead:
-      return "dead";
+    case BeginOutcome::dead_letter:
+      return "dead_letter";
     case BeginOutcome::hash_mismatch:
       return "hash_mismatch";
   }

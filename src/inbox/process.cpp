@@ -38,8 +38,8 @@ ProcessOutcome outcome_of(BeginOutcome outcome) {
       return ProcessOutcome::in_progress;
     case BeginOutcome::processed:
       return ProcessOutcome::processed;
-    case BeginOutcome::dead:
-      return ProcessOutcome::dead;
+    case BeginOutcome::dead_letter:
+      return ProcessOutcome::dead_letter;
     case BeginOutcome::hash_mismatch:
       return ProcessOutcome::hash_mismatch;
   }
@@ -68,8 +68,8 @@ std::string_view to_string(ProcessOutcome outcome) {
       return "in_progress";
     case ProcessOutcome::processed:
       return "processed";
-    case ProcessOutcome::dead:
-      return "dead";
+    case ProcessOutcome::dead_letter:
+      return "dead_letter";
     case ProcessOutcome::hash_mismatch:
       return "hash_mismatch";
   }
@@ -118,14 +118,14 @@ ProcessOutcome Inbox::process_once(const storage::InboxKey& key, const storage::
 ProcessOutcome Inbox::run_try(const storage::InboxKey& key, const storage::InboxFence& fence,
                               bool is_last,
                               const std::function<void(Transaction& transaction)>& handler) {
-  const auto failed = is_last ? TryEnd::dead : TryEnd::failed;
+  const auto failed = is_last ? TryEnd::dead_letter : TryEnd::failed;
   auto outcome = ProcessOutcome::in_progress;
   try {
     storage::run_with_retry(
         database_->clock(), log_, {.store = database_->name()}, {.repeatable = true},
         [&](const storage::Attempt&) { outcome = process_once(key, fence, handler); });
   } catch (const PermanentFailure& failure) {
-    end_try(key, fence, TryEnd::dead, failure.what());
+    end_try(key, fence, TryEnd::dead_letter, failure.what());
     throw;
   } catch (const std::exception& failure) {
     const auto end = is_cancelled(failure)       ? TryEnd::cancelled
@@ -160,7 +160,7 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
                            ? run_try(key, fence, begun.attempts >= max_attempts, handler)
                            : outcome_of(begun.outcome);
   if (outcome == ProcessOutcome::hash_mismatch) note_mismatch(source, message_id);
-  if (begun.gave_up) note_dead(source, message_id, inbox::lost_last_attempt);
+  if (begun.gave_up) note_given_up(source, message_id, inbox::lost_last_attempt);
   metrics_.count("inbox.processed", 1,
                  {{"store", database_->name()}, {"outcome", to_string(outcome)}});
   log_.write(LogLevel::debug, "inbox.processed",
@@ -189,7 +189,7 @@ bool Inbox::store_end(const storage::InboxKey& key, const storage::InboxFence& f
     auto& store = *store_;
     noted = store.continue_try(session, key, fence, std::chrono::minutes{1});
     if (!noted) return;
-    if (end == TryEnd::dead) {
+    if (end == TryEnd::dead_letter) {
       store.mark_dead(session, key, fence, error);
     } else {
       store.release(session, key, fence, error, end == TryEnd::failed ? 1 : 0);
@@ -209,7 +209,7 @@ void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fen
     const bool counts = noted && end != TryEnd::not_counted && end != TryEnd::cancelled;
     metrics_.count("inbox.failed_tries", counts ? 1 : 0,
                    {{"store", database_->name()}, {"source", key.source}});
-    if (noted && end == TryEnd::dead) note_dead(key.source, key.message_id, text);
+    if (noted && end == TryEnd::dead_letter) note_given_up(key.source, key.message_id, text);
   } catch (const std::exception& failure) {
     log_.write(LogLevel::error, "inbox.note_failed",
                {{"store", database_->name()},

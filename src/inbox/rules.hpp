@@ -10,7 +10,7 @@
 
 namespace dovetail::inbox {
 
-/// The reason of a message that is dead because its lease expired at its last attempt.
+/// The reason of a dead letter whose lease expired at its last attempt.
 inline constexpr std::string_view lost_last_attempt = "the lease expired on the last attempt";
 
 storage::InboxKey checked_key(std::string_view source, std::string_view message_id);

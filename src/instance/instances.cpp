@@ -14,14 +14,14 @@ namespace {
 
 constexpr std::chrono::hours longest_waiting{24 * 365};
 constexpr std::chrono::hours longest_age{24 * 3650};
-constexpr int most_looked_at = 1'000'000;
+constexpr int largest_scan = 1'000'000;
 
 void require_request(const UnhandledTopicsRequest& request) {
   if (request.waiting < std::chrono::milliseconds::zero() || request.waiting > longest_waiting) {
     throw std::out_of_range("waiting must be zero to a year");
   }
-  if (request.look_at < 1 || request.look_at > most_looked_at) {
-    throw std::out_of_range("look_at must be 1 to 1000000");
+  if (request.scan_limit < 1 || request.scan_limit > largest_scan) {
+    throw std::out_of_range("scan_limit must be 1 to 1000000");
   }
 }
 
@@ -100,7 +100,7 @@ std::vector<UnhandledTopic> find_unhandled(storage::Database& database,
   database.read(
       [&](storage::ReadSession& session) {
         found.clear();
-        const auto due = store.due_topics(session, request.waiting, request.look_at);
+        const auto due = store.due_topics(session, request.waiting, request.scan_limit);
         if (!due.empty())
           found = unhandled(database.store<storage::InstanceStore>().list(session, most_instances),
                             queue, due);

@@ -1,5 +1,7 @@
 #include "join/catch_up.hpp"
 
+#include <utility>
+
 #include "dovetail/error.hpp"
 #include "storage/join_store.hpp"
 #include "storage/portions.hpp"
@@ -9,6 +11,8 @@ namespace dovetail::join {
 namespace {
 
 constexpr std::chrono::milliseconds look_interval{1'000};
+/// All uncounted steps of this time cause one check.
+constexpr std::chrono::milliseconds least_pause{100};
 /// After note_waiting(), the transaction of the waiting message commits within this time.
 constexpr std::chrono::seconds commits_within{10};
 
@@ -31,13 +35,23 @@ void CatchUp::note_waiting() {
   if (wake_) wake_(now + look_interval);
 }
 
+void CatchUp::note_uncounted() {
+  const std::lock_guard lock(mutex_);
+  uncounted_ = true;
+  if (wake_) wake_(database_.clock().mono() + least_pause);
+}
+
 MonoTime CatchUp::step(const std::stop_token& stop) {
-  if (!database_.store<storage::JoinStore>().may_lag()) return MonoTime::max();
+  if (!database_.store<storage::JoinStore>().needs_catch_up()) return MonoTime::max();
   const auto expects_more = [this] {
     const std::lock_guard lock(mutex_);
     return look_until_ > database_.clock().mono();
   };
-  if (waiting_ || expects_more()) {
+  const auto is_uncounted = [this] {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(uncounted_, false);
+  };
+  if (is_uncounted() || waiting_ || expects_more()) {
     try {
       waiting_ = catch_up(stop);
       const std::lock_guard lock(mutex_);
@@ -94,7 +108,7 @@ void CatchUp::log_ended(const std::stop_token& stop) {
 }
 
 void CatchUp::run_once(const std::stop_token& stop) {
-  if (database_.store<storage::JoinStore>().may_lag()) catch_up(stop);
+  if (database_.store<storage::JoinStore>().needs_catch_up()) catch_up(stop);
   log_ended(stop);
 }
 

@@ -2,10 +2,12 @@
 //
 // The end of a join cannot wake a waiting message that another transaction has locked, and an ack
 // in a transaction with an old snapshot cannot count every step. The database notes both cases.
-// While messages wait for joins, CatchUp checks for such notes every second. Otherwise it does not
-// check.
+// While messages wait for joins, CatchUp checks for such notes every second. Otherwise it checks
+// when the database announces uncounted steps. Where no announcements arrive (a pooler in
+// transaction mode), the housekeeper calls run_once().
 //
-// Threads: note_waiting() and run_once() from any; the rest from one thread at a time.
+// Threads: note_waiting(), note_uncounted() and run_once() from any; the rest from one thread at a
+// time.
 #pragma once
 
 #include <functional>
@@ -31,6 +33,8 @@ class CatchUp {
 
   /// Call it when a message waits for a join, or will wait after the commit of its handler.
   void note_waiting();
+  /// Call it when a transaction could not count every step.
+  void note_uncounted();
 
   /// Finishes all such work, and logs the joins that ended while no message waited for them.
   void run_once(const std::stop_token& stop);
@@ -45,7 +49,8 @@ class CatchUp {
   Logger log_;
   Metrics metrics_;
   mutable std::mutex mutex_;
-  MonoTime look_until_{};  // the mutex guards this and the next two members
+  MonoTime look_until_{};   // the mutex guards this and the next three members
+  bool uncounted_ = false;  // steps are announced that a check may find
   component::ServiceHealth health_;
   std::function<void(MonoTime at)> wake_;
   bool waiting_ = true;  // messages wait for joins, perhaps from before this process started

@@ -1,8 +1,11 @@
 #include "join/component.hpp"
 
+#include <optional>
+
 #include "component/stepped_service.hpp"
 #include "join/wait_handler.hpp"
 #include "outbox/component.hpp"
+#include "storage/queue_names.hpp"
 
 namespace dovetail::join {
 namespace {
@@ -10,22 +13,31 @@ namespace {
 /// The component owns the CatchUp, because handlers report waiting messages to it at any time.
 class CatchUpService final : public component::SteppedService {
  public:
-  CatchUpService(Clock& clock, CatchUp& catch_up) : SteppedService(clock), catch_up_(catch_up) {}
+  CatchUpService(storage::Database& database, CatchUp& catch_up)
+      : SteppedService(database.clock()), database_(database), catch_up_(catch_up) {}
   CatchUpService(const CatchUpService&) = delete;
   CatchUpService& operator=(const CatchUpService&) = delete;
   ~CatchUpService() override { CatchUpService::stop(MonoTime{}); }
 
   [[nodiscard]] std::string name() const override { return "joins"; }
+  [[nodiscard]] std::size_t connections() const override { return 1; }
   MonoTime step(const std::stop_token& stop) override { return catch_up_.step(stop); }
   [[nodiscard]] component::ServiceHealth health() const override { return catch_up_.health(); }
 
  private:
   void subscribe() override {
     catch_up_.tell([this](MonoTime at) { wake_by(at); });
+    bell_.emplace(database_.bell(storage::queue_names::joins),
+                  [this] { catch_up_.note_uncounted(); });
   }
-  void unsubscribe() override { catch_up_.tell({}); }
+  void unsubscribe() override {
+    bell_.reset();
+    catch_up_.tell({});
+  }
 
+  storage::Database& database_;
   CatchUp& catch_up_;
+  std::optional<storage::Doorbell::Subscription> bell_;
 };
 
 }  // namespace
@@ -51,7 +63,7 @@ std::vector<component::Chore> Component::chores() {
 std::vector<std::unique_ptr<component::Service>> Component::services(
     storage::Listener& /*listener*/) {
   std::vector<std::unique_ptr<component::Service>> services;
-  services.push_back(std::make_unique<CatchUpService>(database_.clock(), catch_up_));
+  services.push_back(std::make_unique<CatchUpService>(database_, catch_up_));
   return services;
 }
 

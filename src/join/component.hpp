@@ -11,6 +11,9 @@ class Component final : public component::Component {
  public:
   explicit Component(const component::Environment& environment);
 
+  static std::vector<component::ConnectionUse> connections() {
+    return {{.service = "joins: catch-up"}};
+  }
   std::vector<component::Chore> chores() override;
   std::vector<std::unique_ptr<component::Service>> services(storage::Listener& listener) override;
   std::vector<std::shared_ptr<Handler>> handlers() override;

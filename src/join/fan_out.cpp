@@ -21,6 +21,7 @@ using join::id_for;
 using join::new_join;
 using join::require_expected_steps;
 using join::require_request;
+using storage::after_commit;
 using storage::session_of;
 
 /// A checked fan-out. All ids are set, so a second write of the same plan changes nothing.
@@ -111,16 +112,33 @@ std::optional<FannedOut> write_plan(storage::Database& database, storage::WriteS
 
 }  // namespace
 
-void Joins::note_fanned_out(const JoinRequest& join, const FanOut& request, const FannedOut& answer,
-                            int expected_steps) const {
-  note_started(answer.join, join, expected_steps);
-  outbox_->note_enqueued_many(request.steps, answer.steps);
-  for (std::size_t i = 0; log_.enabled(LogLevel::debug) && i < answer.steps.size(); ++i) {
+void Joins::note_steps(JoinId join, std::span<const Enqueued> steps) const {
+  for (std::size_t i = 0; log_.enabled(LogLevel::debug) && i < steps.size(); ++i) {
     log_.write(LogLevel::debug, "join.attached",
                {{"store", database_->name()},
-                {"join_id", answer.join.to_string()},
-                {"message_id", answer.steps[i].to_string()}});
+                {"join_id", join.to_string()},
+                {"message_id", steps[i].to_string()}});
   }
+}
+
+/// With a transaction, notes the fan-out after its commit.
+void Joins::note_fanned_out(const FanOut& request, const FannedOut& answer, int expected_steps,
+                            Transaction* transaction) const {
+  const std::string_view key = request.grouping_key ? *request.grouping_key : std::string_view{};
+  auto batch = outbox_->batch_of(request.steps, answer.steps);
+  if (transaction == nullptr) {
+    note_started(answer.join, key, expected_steps);
+    outbox_->note_enqueued_many(batch);
+    note_steps(answer.join, answer.steps);
+    return;
+  }
+  auto steps = log_.enabled(LogLevel::debug) ? answer.steps : std::vector<Enqueued>{};
+  after_commit(*transaction, [this, join = answer.join, key = std::string{key}, expected_steps,
+                              batch = std::move(batch), steps = std::move(steps)] {
+    note_started(join, key, expected_steps);
+    outbox_->note_enqueued_many(batch);
+    note_steps(join, steps);
+  });
 }
 
 MessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
@@ -134,7 +152,7 @@ MessageId Joins::enqueue_wait(JoinId join, const Continuation& continuation) {
             .producer.enqueue_many(session, std::span{&message, 1}, attempt.after_doubt);
         store_->await(session, join, message.id);
       });
-  outbox_->note_enqueued(message, true);
+  outbox_->note_enqueued(message.topic, message.id, {}, true);
   return message.id;
 }
 
@@ -155,7 +173,7 @@ FannedOut Joins::fan_out(const FanOut& request) {
         return write_plan(*database_, session, plan, attempt.after_doubt);
       });
   if (!written) return known_fan_out(plan);
-  note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
+  note_fanned_out(request, *written, expected_steps(plan, written->steps), nullptr);
   return *std::move(written);
 }
 
@@ -163,7 +181,7 @@ FannedOut Joins::fan_out(Transaction& transaction, const FanOut& request) {
   const FanOutPlan plan(request, outbox_->options(), options_.wait_topic);
   auto written = write_plan(*database_, session_of(transaction), plan, false);
   if (!written) return known_fan_out(plan);
-  note_fanned_out(plan.join_request, request, *written, expected_steps(plan, written->steps));
+  note_fanned_out(request, *written, expected_steps(plan, written->steps), &transaction);
   return *std::move(written);
 }
 

@@ -80,7 +80,7 @@ JoinId Joins::start(const JoinRequest& request) {
   const bool created = storage::confirmed_write(
       *database_, {.single_statement = true},
       [&](storage::WriteSession& session) { return store_->start(session, join); });
-  if (created) note_started(id, request, request.expected_steps);
+  if (created) note_started(id, request.grouping_key.value_or(""), request.expected_steps);
   return id;
 }
 
@@ -90,19 +90,19 @@ JoinId Joins::start(Transaction& transaction, const JoinRequest& request) {
   const auto id = id_for(request.join_id);
   const auto join = new_join(request, id, request.expected_steps);
   if (store_->start(session_of(transaction), join)) {
-    after_commit(transaction, [this, id, noted = JoinRequest{.grouping_key = request.grouping_key},
-                               steps = request.expected_steps] { note_started(id, noted, steps); });
+    after_commit(transaction, [this, id, key = request.grouping_key.value_or(""),
+                               steps = request.expected_steps] { note_started(id, key, steps); });
   }
   return id;
 }
 
-void Joins::note_started(JoinId join, const JoinRequest& request, int expected_steps) const {
+void Joins::note_started(JoinId join, std::string_view grouping_key, int expected_steps) const {
   metrics_.count("join.started", 1, {{"store", database_->name()}});
   if (!log_.enabled(LogLevel::info)) return;
   log_.write(LogLevel::info, "join.started",
              {{"store", database_->name()},
               {"join_id", join.to_string()},
-              {"grouping_key", request.grouping_key.value_or("")},
+              {"grouping_key", grouping_key},
               {"expected_steps", expected_steps}});
 }
 
@@ -145,7 +145,9 @@ void Joins::attach(JoinId join, MessageId message) {
 void Joins::attach(Transaction& transaction, JoinId join, MessageId message) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
-  note_attached(join, message, attach_in(session_of(transaction), join, message));
+  const bool is_stored = attach_in(session_of(transaction), join, message);
+  after_commit(transaction,
+               [this, join, message, is_stored] { note_attached(join, message, is_stored); });
 }
 
 bool Joins::report_in(storage::WriteSession& session, JoinId join, MessageId message,
@@ -160,9 +162,12 @@ bool Joins::report_in(storage::WriteSession& session, JoinId join, MessageId mes
 bool Joins::report(JoinId join, MessageId message, StepStatus status) {
   require_id("join", join.uuid());
   require_id("message", message.uuid());
-  return storage::confirmed_write(*database_, {}, [&](storage::WriteSession& session) {
-    return report_in(session, join, message, status);
-  });
+  return storage::confirmed_write(
+      *database_, {},
+      [&](storage::WriteSession& session) { return report_in(session, join, message, status); },
+      [&](storage::WriteSession& session) {
+        return store_->is_reported(session, join, message, status);
+      });
 }
 
 bool Joins::report_step_completed(JoinId join, MessageId message) {

@@ -36,7 +36,8 @@ void Joins::note_cancelled(JoinId join) const {
 bool Joins::cancel(JoinId join) {
   require_id("join", join.uuid());
   const bool cancelled = storage::confirmed_write(
-      *database_, {}, [&](storage::WriteSession& session) { return cancel_in(session, join); });
+      *database_, {}, [&](storage::WriteSession& session) { return cancel_in(session, join); },
+      [&](storage::WriteSession& session) { return store_->is_cancelled(session, join); });
   if (cancelled) note_cancelled(join);
   return cancelled;
 }
@@ -48,9 +49,9 @@ bool Joins::cancel(Transaction& transaction, JoinId join) {
   return cancelled;
 }
 
-std::optional<Join> Joins::get(JoinId join) {
+std::optional<Join> Joins::find(JoinId join) {
   std::optional<Join> found;
-  database_->read([&](storage::ReadSession& session) { found = store_->get(session, join); });
+  database_->read([&](storage::ReadSession& session) { found = store_->find(session, join); });
   return found;
 }
 

@@ -45,7 +45,8 @@ void WaitHandler::handle(const Message& message, HandlerContext& context) {
     const auto* known = dynamic_cast<const Error*>(&error);
     // A schema error: the tables of joins were removed. They may be created again.
     const bool removed = known != nullptr && known->kind() == ErrorKind::schema;
-    log_.write(LogLevel::warn, "join.wait_postponed",
+    const bool locked = known != nullptr && known->kind() == ErrorKind::lock_timeout;
+    log_.write(locked ? LogLevel::debug : LogLevel::warn, "join.wait_postponed",
                {{"store", database_.name()},
                 {"message_id", message.message_id.to_string()},
                 {"error", error.what()}});

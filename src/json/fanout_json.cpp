@@ -17,6 +17,7 @@ ordered_json to_json(const FanoutPolicy& policy) {
           {"jitter_ms", policy.jitter.count()},
           {"default_every_ms", milliseconds_or_null(policy.default_every)},
           {"default_jitter_ms", milliseconds_or_null(policy.default_jitter)},
+          {"settle_ms", policy.settle.count()},
           {"set_by_operator", policy.set_by_operator},
           {"job", or_null(policy.job)},
           {"created_at", to_string(policy.created_at)},

@@ -23,7 +23,7 @@ ordered_json to_json(const InboxCounts& counts) {
           {"processing", counts.processing},
           {"overdue", counts.overdue},
           {"processed", counts.processed},
-          {"dead", counts.dead},
+          {"dead_letters", counts.dead_letters},
           {"queue", to_json(counts.queue)},
           {"counted_up_to", counts.counted_up_to}};
 }

@@ -96,4 +96,23 @@ ordered_json to_json(const DeadLetterSummary& summary) {
           {"groups_cut", summary.groups_cut}};
 }
 
+ordered_json dead_letter_page(const std::vector<StoredMessage>& letters, bool full) {
+  ordered_json page{{"dead_letters", to_json_array(letters)}, {"next_start_after", nullptr}};
+  if (full) page["next_start_after"] = letters.back().message.message_id.to_string();
+  return page;
+}
+
+ordered_json dry_run_answer(const std::string& verb, std::size_t count,
+                            const std::vector<StoredMessage>& first) {
+  auto ids = ordered_json::array();
+  for (const auto& each : first) ids.push_back(each.message.message_id.to_string());
+  return {{"would_" + verb, count}, {"message_ids", std::move(ids)}};
+}
+
+ordered_json stream_page(const std::vector<StreamInfo>& streams, bool full) {
+  ordered_json page{{"streams", to_json_array(streams)}, {"next_start_after", nullptr}};
+  if (full) page["next_start_after"] = streams.back().stream;
+  return page;
+}
+
 }  // namespace dovetail::json

@@ -7,7 +7,10 @@
 //     the names of their fields end with `_ms`.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "dovetail/dovetail.hpp"
 
@@ -22,6 +25,15 @@ namespace dovetail::json {
 [[nodiscard]] nlohmann::ordered_json to_json(const StreamInfo& info);
 [[nodiscard]] nlohmann::ordered_json to_json(const DeadLetterGroup& group);
 [[nodiscard]] nlohmann::ordered_json to_json(const DeadLetterSummary& summary);
+/// A page of dead letters. `full`: there may be more after the last one.
+[[nodiscard]] nlohmann::ordered_json dead_letter_page(const std::vector<StoredMessage>& letters,
+                                                      bool full);
+/// The answer of --dry-run: the number of dead letters that `verb` (replay, purge) would change,
+/// and the ids of the first of them.
+[[nodiscard]] nlohmann::ordered_json dry_run_answer(const std::string& verb, std::size_t count,
+                                                    const std::vector<StoredMessage>& first);
+/// A page of streams. `full`: there may be more after the last one.
+[[nodiscard]] nlohmann::ordered_json stream_page(const std::vector<StreamInfo>& streams, bool full);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const InboxEntry& entry);
 [[nodiscard]] nlohmann::ordered_json to_json(const InboxCounts& counts);
@@ -40,6 +52,9 @@ namespace dovetail::json {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const InstanceInfo& instance);
 [[nodiscard]] nlohmann::ordered_json to_json(const UnhandledTopic& topic);
+
+[[nodiscard]] nlohmann::ordered_json to_json(const HealthFinding& finding);
+[[nodiscard]] nlohmann::ordered_json to_json(const HealthReport& report);
 
 template <class Values>
 [[nodiscard]] nlohmann::ordered_json to_json_array(const Values& values) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/host.hpp"
+#include "core/owner_process.hpp"
 #include "core/random.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/ids.hpp"
@@ -82,6 +83,12 @@ struct LeaseRunner::State {
     } catch (const std::exception& error) {  // the lease expires by itself
       leases.note_failure("lease.release_failed", lease, error.what());
     }
+  }
+
+  /// Throws InvalidOperation in a forked child, which has none of the threads.
+  void require_process() const {
+    process.require(
+        "this LeaseRunner was started before fork(): the lease belongs to the parent process");
   }
 
   /// The time at which the lease counts as lost. The caller holds the mutex.
@@ -174,6 +181,7 @@ struct LeaseRunner::State {
     }
   }
 
+  const core::OwnerProcess process;
   Leases& leases;
   Clock& clock;
   const Lease lease;
@@ -210,18 +218,31 @@ std::optional<LeaseRunner> LeaseRunner::try_start(Leases& leases, std::string_vi
 
 LeaseRunner::LeaseRunner(std::unique_ptr<State> state) : state_(std::move(state)) {}
 LeaseRunner::LeaseRunner(LeaseRunner&&) noexcept = default;
-LeaseRunner& LeaseRunner::operator=(LeaseRunner&&) noexcept = default;
-LeaseRunner::~LeaseRunner() = default;
+LeaseRunner& LeaseRunner::operator=(LeaseRunner&& other) noexcept {
+  if (this != &other) {
+    const LeaseRunner ends_here(std::move(*this));
+    state_ = std::move(other.state_);
+  }
+  return *this;
+}
+LeaseRunner::~LeaseRunner() {
+  // A forked child has none of the threads, and the lease belongs to the parent.
+  if (state_ && !state_->process.is_current_process()) {
+    [[maybe_unused]] const auto* leaked = state_.release();
+  }
+}
 
 const Lease& LeaseRunner::lease() const {
   return state_->lease;
 }
 
 std::stop_token LeaseRunner::stop_token() const {
+  state_->require_process();
   return state_->source.get_token();
 }
 
 bool LeaseRunner::is_lost() const {
+  state_->require_process();
   return state_->check();
 }
 

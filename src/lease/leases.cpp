@@ -90,9 +90,14 @@ std::optional<WallTime> Leases::renew(const Lease& lease, std::chrono::milliseco
 
 bool Leases::release(const Lease& lease, const std::stop_token& stop) {
   require_lease(lease);
+  std::optional<bool> found;  // the last run found the lease, and whether it was still held
   const bool held = storage::confirmed_write(
       *database_, {.single_statement = true, .service = true, .stop = stop},
-      [&](storage::WriteSession& session) { return store_->release(session, lease); });
+      [&](storage::WriteSession& session) {
+        found = store_->release(session, lease);
+        return found.value_or(false);
+      },
+      [&](storage::WriteSession&) { return !found; });
   log_.write(LogLevel::info, held ? "lease.released" : "lease.gone",
              {{"store", database_->name()},
               {"name", lease.name},
@@ -125,7 +130,7 @@ void Leases::note_failure(std::string_view event, const Lease& lease,
               {"error", error}});
 }
 
-std::optional<Lease> Leases::get(std::string_view name) {
+std::optional<Lease> Leases::find(std::string_view name) {
   require_word("name", name);
   std::vector<Lease> found;
   database_->read(

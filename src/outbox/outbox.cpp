@@ -13,6 +13,7 @@
 namespace dovetail {
 
 using queue::checked;
+using storage::after_commit;
 using storage::session_of;
 using Outcome = queue::GroupCommit::Outcome;
 
@@ -26,21 +27,23 @@ Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Me
 
 Enqueued Outbox::enqueue(const EnqueueRequest& request) {
   if (!request.joins.empty()) return enqueue_many(std::span{&request, 1}).front();
+  const auto since = std::chrono::steady_clock::now();
   auto message = checked(request, options());
   message.lasts = true;
   auto outcome = Outcome::not_stored;
   if (group_commit_->takes(message)) outcome = group_commit_->store(message);
   const auto answer = outcome == Outcome::stored
                           ? Enqueued{message.id, true}
-                          : store_alone(message, outcome == Outcome::in_doubt);
-  note_enqueued(message, answer.stored());
+                          : store_alone(message, outcome == Outcome::in_doubt, since);
+  note_enqueued(message.topic, message.id, message.correlation_id.value_or(""), answer.stored());
   return answer;
 }
 
-Enqueued Outbox::store_alone(storage::NewMessage& message, bool in_doubt) {
+Enqueued Outbox::store_alone(storage::NewMessage& message, bool in_doubt,
+                             std::chrono::steady_clock::time_point since) {
   Enqueued answer;
   const bool fresh = message.fresh;
-  database().write({.single_statement = true, .repeatable = true},
+  database().write({.single_statement = true, .repeatable = true, .since = since},
                    [&](storage::WriteSession& session, const storage::Attempt& attempt) {
                      const bool repeated = in_doubt || attempt.after_doubt;
                      message.fresh = fresh && !repeated;
@@ -56,7 +59,10 @@ Enqueued Outbox::enqueue(Transaction& transaction, const EnqueueRequest& request
   if (!request.joins.empty()) return enqueue_many(transaction, std::span{&request, 1}).front();
   const auto message = checked(request, options());
   const auto answer = producer_->enqueue(session_of(transaction), message);
-  note_enqueued(message, answer.stored());
+  after_commit(transaction,
+               [this, topic = request.topic, id = message.id,
+                correlation_id = request.correlation_id.value_or(""),
+                stored = answer.stored()] { note_enqueued(topic, id, correlation_id, stored); });
   return answer;
 }
 
@@ -69,7 +75,7 @@ std::vector<Enqueued> Outbox::enqueue_many(std::span<const EnqueueRequest> reque
         answers = outbox::store(database(), session, requests, messages, attempt.after_doubt);
         queue::count_own_as_stored(answers, messages, attempt);
       });
-  note_enqueued_many(requests, answers);
+  note_enqueued_many(batch_of(requests, answers));
   return answers;
 }
 
@@ -78,39 +84,47 @@ std::vector<Enqueued> Outbox::enqueue_many(Transaction& transaction,
   const auto messages = checked(requests, options());
   if (messages.empty()) return {};
   auto answers = outbox::store(database(), session_of(transaction), requests, messages, false);
-  note_enqueued_many(requests, answers);
+  after_commit(transaction,
+               [this, batch = batch_of(requests, answers)] { note_enqueued_many(batch); });
   return answers;
 }
 
-void Outbox::note_enqueued(const storage::NewMessage& message, bool stored) const {
+void Outbox::note_enqueued(std::string_view topic, MessageId id, std::string_view correlation_id,
+                           bool stored) const {
   metrics().count(stored ? "outbox.enqueued" : "outbox.duplicates", 1,
-                  {{"store", database().name()}, {"topic", message.topic}});
+                  {{"store", database().name()}, {"topic", topic}});
   if (!log().enabled(LogLevel::info)) return;
   log().write(LogLevel::info, stored ? "outbox.enqueued" : "outbox.duplicate",
               {{"store", database().name()},
-               {"topic", message.topic},
-               {"message_id", message.id.to_string()},
-               {"correlation_id", message.correlation_id.value_or("")}});
+               {"topic", topic},
+               {"message_id", id.to_string()},
+               {"correlation_id", correlation_id}});
 }
 
-void Outbox::note_enqueued_many(std::span<const EnqueueRequest> requests,
-                                std::span<const Enqueued> answers) const {
-  if (log().enabled(LogLevel::debug)) {
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      for (const auto& join : requests[i].joins) {
-        log().write(LogLevel::debug, "join.attached",
-                    {{"store", database().name()},
-                     {"join_id", join.to_string()},
-                     {"message_id", answers[i].to_string()}});
-      }
-    }
+Outbox::EnqueuedBatch Outbox::batch_of(std::span<const EnqueueRequest> requests,
+                                       std::span<const Enqueued> answers) const {
+  EnqueuedBatch batch;
+  batch.stored = static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
+  batch.duplicates = answers.size() - batch.stored;
+  if (!log().enabled(LogLevel::debug)) return batch;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    for (const auto& join : requests[i].joins) batch.attached.emplace_back(join, answers[i]);
   }
-  const auto stored = static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
-  metrics().count("outbox.enqueued", stored, {{"store", database().name()}});
-  metrics().count("outbox.duplicates", answers.size() - stored, {{"store", database().name()}});
+  return batch;
+}
+
+void Outbox::note_enqueued_many(const EnqueuedBatch& batch) const {
+  for (const auto& [join, message] : batch.attached) {
+    log().write(LogLevel::debug, "join.attached",
+                {{"store", database().name()},
+                 {"join_id", join.to_string()},
+                 {"message_id", message.to_string()}});
+  }
+  metrics().count("outbox.enqueued", batch.stored, {{"store", database().name()}});
+  metrics().count("outbox.duplicates", batch.duplicates, {{"store", database().name()}});
   log().write(
       LogLevel::info, "outbox.enqueued_many",
-      {{"store", database().name()}, {"count", stored}, {"duplicates", answers.size() - stored}});
+      {{"store", database().name()}, {"count", batch.stored}, {"duplicates", batch.duplicates}});
 }
 
 }  // namespace dovetail

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <optional>
 #include <stdexcept>
@@ -142,14 +143,60 @@ struct Attempt {
               settings.describe() + ": " + report.line + remedy_for(report.sqlstate, settings));
 }
 
-void require_resolvable(const ConnectionSettings& settings, const ConnectOptions& options,
-                        Steady::time_point give_up_at, const std::stop_token& stop) {
-  const auto failure = look_up_hosts(settings, give_up_at, stop);
-  if (!failure) return;
+/// The settings of each address of the host.
+std::vector<ConnectionSettings> resolved(const ConnectionSettings& settings,
+                                         const ConnectOptions& options,
+                                         Steady::time_point give_up_at,
+                                         const std::stop_token& stop) {
+  const auto found = look_up_hosts(settings, give_up_at, stop, options.resolve);
+  // libpq may look the name up once more. That cannot be interrupted, so check the stop first.
+  if (stop.stop_requested())
+    throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
+  if (!found.failure) return settings.for_each_address(found.addresses);
   // A name that never had an address is a mistake. A name that had one is expected to return.
-  const bool final = options.first && failure->name_is_unknown;
+  const bool final = options.first && found.failure->name_is_unknown;
   throw Error({final ? ErrorKind::invalid : ErrorKind::connection_lost, "", "connect"},
-              settings.describe() + ": " + failure->reason);
+              settings.describe() + ": " + found.failure->reason);
+}
+
+/// Connects to the first of the candidates that answers. Each has an equal share of the time that
+/// is left, so that one that does not answer leaves time for the next.
+template <class Connect>
+auto first_of(const std::vector<ConnectionSettings>& candidates, const ConnectOptions& options,
+              Steady::time_point give_up_at, const Connect& connect) {
+  std::optional<Error> failure;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    auto its_options = options;
+    auto its_end = give_up_at;
+    if (candidates.size() > 1) {
+      const auto share = (give_up_at - Steady::now()) / (candidates.size() - i);
+      its_options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(share);
+      its_end = Steady::now() + share;
+    }
+    try {
+      return connect(candidates[i], its_options, its_end);
+    } catch (const Error& error) {
+      if (candidates.size() == 1 || !may_try_next_host(error)) throw;
+      // An error that may pass weighs more than one that does not: the call is repeated then.
+      if (!failure || error.is_transient()) failure = error;
+    }
+  }
+  throw Error{*failure};
+}
+
+/// A port that cannot exist is a mistake in the URL. libpq would report it as a failed connection,
+/// which is retried.
+void require_port(std::string_view port) {
+  int number = 0;
+  const auto* const end = port.data() + port.size();
+  const auto [rest, failure] = std::from_chars(port.data(), end, number);
+  if (port.empty() || (failure == std::errc{} && rest == end && number >= 1 && number <= 65'535)) {
+    return;
+  }
+  throw std::invalid_argument(
+      "the port in the PostgreSQL connection string must be 1 to 65535, "
+      "got " +
+      std::string{port});
 }
 
 }  // namespace
@@ -170,6 +217,7 @@ ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed
   for (const auto& [key, value] : default_settings) {
     if (get(key).empty()) values_.emplace_back(key, value);
   }
+  for (const auto port : split(get("port"))) require_port(port);
   if (!read_committed) return;
   sends_options_ = true;
   const std::string isolation = "-c default_transaction_isolation=read\\ committed";
@@ -219,6 +267,17 @@ std::vector<ConnectionSettings> ConnectionSettings::for_each_host() const {
   return each;
 }
 
+std::vector<ConnectionSettings> ConnectionSettings::for_each_address(
+    const std::vector<std::string>& addresses) const {
+  if (addresses.empty()) return {*this};
+  std::vector<ConnectionSettings> each(addresses.size(), *this);
+  // libpq keeps the name for certificates and passwords.
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    each[i].values_.emplace_back("hostaddr", addresses[i]);
+  }
+  return each;
+}
+
 std::string ConnectionSettings::describe() const {
   const auto or_else = [this](std::string_view key, std::string_view fallback) {
     const auto value = get(key);
@@ -229,37 +288,25 @@ std::string ConnectionSettings::describe() const {
          or_else("dbname", "default");
 }
 
-/// Each host has an equal share of the time that is left, so that a host that does not answer
-/// leaves time for the next.
 std::unique_ptr<Connection> Connection::open(const ConnectionSettings& settings,
                                              const std::stop_token& stop,
                                              const ConnectOptions& options) {
-  const auto hosts = settings.for_each_host();
-  const auto give_up_at = Steady::now() + options.timeout;
-  std::optional<Error> failure;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        (give_up_at - Steady::now()) / (hosts.size() - i));
-    const auto timeout = hosts.size() == 1 ? options.timeout : left;
-    try {
-      return open_one(hosts[i], stop, {.timeout = timeout, .first = options.first});
-    } catch (const Error& error) {
-      if (hosts.size() == 1 || !may_try_next_host(error)) throw;
-      // An error that may pass weighs more than one that does not: the call is repeated then.
-      if (!failure || error.is_transient()) failure = error;
-    }
-  }
-  throw Error{*failure};
+  using Time = Steady::time_point;
+  const auto open_address = [&](const ConnectionSettings& address, const ConnectOptions& its,
+                                Time give_up_at) {
+    return open_one(address, stop, its, give_up_at);
+  };
+  const auto open_host = [&](const ConnectionSettings& host, const ConnectOptions& its,
+                             Time give_up_at) {
+    return first_of(resolved(host, its, give_up_at, stop), its, give_up_at, open_address);
+  };
+  return first_of(settings.for_each_host(), options, Steady::now() + options.timeout, open_host);
 }
 
 std::unique_ptr<Connection> Connection::open_one(const ConnectionSettings& settings,
                                                  const std::stop_token& stop,
-                                                 const ConnectOptions& options) {
-  const auto give_up_at = Steady::now() + options.timeout;
-  require_resolvable(settings, options, give_up_at, stop);
-  // libpq looks the name up once more. That cannot be interrupted, so check the stop first.
-  if (stop.stop_requested())
-    throw Error({ErrorKind::cancelled, "", "connect"}, "stopped while connecting");
+                                                 const ConnectOptions& options,
+                                                 Steady::time_point give_up_at) {
   std::vector<const char*> keys;
   std::vector<const char*> values;
   for (const auto& [key, value] : settings.values()) {

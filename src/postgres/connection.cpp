@@ -32,7 +32,7 @@ Connection::Connection(PGconn* connection, bool owned) : connection_(connection)
 Connection::~Connection() {
   if (wake_fd_ >= 0) ::close(wake_fd_);
   // A forked child must not close the connection: PQfinish() would end the session of the parent.
-  if (owned_ && process_.is_this_one()) PQfinish(connection_);
+  if (owned_ && process_.is_current_process()) PQfinish(connection_);
 }
 
 std::unique_ptr<Connection> Connection::borrow(PGconn* connection) {
@@ -41,7 +41,8 @@ std::unique_ptr<Connection> Connection::borrow(PGconn* connection) {
 }
 
 bool Connection::usable() const {
-  if (broken_ || !process_.is_this_one() || PQstatus(connection_) != CONNECTION_OK) return false;
+  if (broken_ || !process_.is_current_process() || PQstatus(connection_) != CONNECTION_OK)
+    return false;
   if (transaction_status() != PQTRANS_IDLE || PQpipelineStatus(connection_) != PQ_PIPELINE_OFF)
     return false;
   pollfd fd{PQsocket(connection_), POLLIN | POLLRDHUP, 0};
@@ -109,10 +110,12 @@ Result Connection::run(const Command& command, const std::stop_token& stop) {
 
 /// The commands of one pipeline, and their results.
 struct Connection::Pipeline {
-  /// A result that the server will send: that of a command, or of its Prepare.
+  /// A result that the server will send: that of a command, of its Prepare, or of the end of its
+  /// step.
   struct Expected {
+    enum class Kind { prepare, result, step };
     std::size_t command;
-    bool is_prepare;
+    Kind kind;
   };
   std::span<const Command> commands;
   std::vector<Expected> expected{};
@@ -123,6 +126,7 @@ struct Connection::Pipeline {
 };
 
 void Connection::send_all(Pipeline& pipeline) {
+  using Kind = Pipeline::Expected::Kind;
   for (std::size_t i = 0; i < pipeline.commands.size(); ++i) {
     const auto& command = pipeline.commands[i];
     if (preparation_of(command) == Preparation::first_use) {
@@ -133,19 +137,25 @@ void Connection::send_all(Pipeline& pipeline) {
                         nullptr) == 0) {
         fail(command, nullptr);
       }
-      pipeline.expected.push_back({i, true});
+      pipeline.expected.push_back({i, Kind::prepare});
     }
     send(command);
-    pipeline.expected.push_back({i, false});
+    pipeline.expected.push_back({i, Kind::result});
+    if (!command.ends_step || i + 1 == pipeline.commands.size()) continue;
+    if (PQpipelineSync(connection_) == 0) fail(command, nullptr);
+    pipeline.expected.push_back({i, Kind::step});
   }
 }
 
 void Connection::receive_all(Pipeline& pipeline, Call& call) {
-  for (const auto& [index, is_prepare] : pipeline.expected) {
+  using Kind = Pipeline::Expected::Kind;
+  for (const auto& [index, kind] : pipeline.expected) {
     const auto& command = pipeline.commands[index];
+    const bool is_prepare = kind == Kind::prepare;
     if (!call.wait_until_result_is_there()) fail(command, nullptr);
     Result result{PQgetResult(connection_)};
     if (result.get() == nullptr) fail(command, nullptr);
+    if (kind == Kind::step) continue;
     if (is_prepare && !result.failed()) std::erase(pipeline.preparing, command.name);
     refuse_copy(result);
     if (result.failed() && !pipeline.failure) {

@@ -13,6 +13,7 @@
 #include <libpq-fe.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <stop_token>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "core/owner_process.hpp"
+#include "postgres/host_lookup.hpp"
 #include "postgres/params.hpp"
 #include "postgres/result.hpp"
 #include "storage/statement.hpp"
@@ -50,6 +52,9 @@ class ConnectionSettings {
   [[nodiscard]] std::string describe() const;
   /// The settings with one host each, if libpq would try them in this order.
   [[nodiscard]] std::vector<ConnectionSettings> for_each_host() const;
+  /// The settings with one address each. Without addresses, libpq looks the name up.
+  [[nodiscard]] std::vector<ConnectionSettings> for_each_address(
+      const std::vector<std::string>& addresses) const;
 
  private:
   void set(std::string_view key, std::string_view value);
@@ -58,12 +63,14 @@ class ConnectionSettings {
   bool sends_options_ = false;
 };
 
-/// One attempt to connect, at each of the hosts if there are several.
+/// One attempt to connect, at each of the hosts and addresses if there are several.
 struct ConnectOptions {
   std::chrono::milliseconds timeout{4'000};
   /// No connection with these settings has succeeded yet. An unknown host name or a refused SSL
   /// connection is then an error that is not transient.
   bool first = false;
+  /// Finds the addresses of a host name.
+  std::function<Addresses(const std::string& host)> resolve = resolve_host;
 };
 
 /// A statement on its way to the server.
@@ -79,6 +86,9 @@ struct Command {
     hurry,   // the wait for the answer is always limited: ROLLBACK
   };
   AtStop at_stop = AtStop::cancel;
+  /// Outside of a transaction: the commands of a pipeline up to this one commit before the next one
+  /// runs. If one of them fails, the commands after this one run nevertheless.
+  bool ends_step = false;
 };
 
 class Connection {
@@ -97,7 +107,7 @@ class Connection {
   Result run(const Command& command, const std::stop_token& stop = {});
 
   /// Runs all commands in one round trip (pipeline mode). Throws the first failure; the commands
-  /// after it did not run.
+  /// after it did not run, up to the end of its step.
   std::vector<Result> run_pipelined(std::span<const Command> commands,
                                     const std::stop_token& stop = {});
 
@@ -122,9 +132,9 @@ class Connection {
   [[nodiscard]] PGconn* native() const { return connection_; }
 
  private:
-  [[nodiscard]] static std::unique_ptr<Connection> open_one(const ConnectionSettings& settings,
-                                                            const std::stop_token& stop,
-                                                            const ConnectOptions& options);
+  [[nodiscard]] static std::unique_ptr<Connection> open_one(
+      const ConnectionSettings& settings, const std::stop_token& stop,
+      const ConnectOptions& options, std::chrono::steady_clock::time_point give_up_at);
   class CancelRequest;
   class Call;
   struct Pipeline;

@@ -21,9 +21,10 @@
 
 namespace dovetail::postgres {
 
-/// The time limit for the answer to a cancel request, to a ROLLBACK, and to a COMMIT after a stop
-/// request.
+/// The time limit for the answer to a ROLLBACK, and to a COMMIT after a stop request.
 inline constexpr std::chrono::seconds answer_grace{2};
+/// The time limit for the answer to a cancel request.
+inline constexpr std::chrono::seconds cancel_grace{1};
 
 /// A cancel request, sent by its own thread: PQcancel() has no time limit, and a frozen server
 /// never answers it.
@@ -141,7 +142,10 @@ class Connection::Call {
       [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);
     }
   };
-  void limit_wait() { deadline_ = std::chrono::steady_clock::now() + answer_grace; }
+  void limit_wait() {
+    deadline_ = std::chrono::steady_clock::now() +
+                (at_stop_ == AtStop::cancel ? cancel_grace : answer_grace);
+  }
   [[nodiscard]] int milliseconds_left() const {
     if (!deadline_) return -1;
     const auto left = *deadline_ - std::chrono::steady_clock::now();

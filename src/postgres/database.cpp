@@ -1,5 +1,7 @@
 #include "postgres/database.hpp"
 
+#include <algorithm>
+
 #include <optional>
 #include <utility>
 
@@ -208,9 +210,13 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
   auto options = given;
   options.stop = or_closing(given.stop);
   require_connected(pool_for(options.service), options.stop);
-  const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
+  const auto now = std::chrono::steady_clock::now();
+  const auto give_up_at = options.since.value_or(now) + options_.retry_for;
+  auto policy = retry_policy(options.service);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(give_up_at - now);
+  policy.patience = std::clamp(left, std::chrono::milliseconds{0}, policy.patience);
   storage::run_with_retry(
-      *options_.clock, options_.log, retry_policy(options.service), options,
+      *options_.clock, options_.log, policy, options,
       [&](const storage::Attempt& attempt) { write_once(options, body, attempt, give_up_at); });
 }
 

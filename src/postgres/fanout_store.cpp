@@ -69,6 +69,7 @@ FanoutPolicy read_policy(const Result& result, int row) {
           .jitter = milliseconds{result.integer(row, Column::jitter)},
           .default_every = duration_or_null(result, row, Column::default_every),
           .default_jitter = duration_or_null(result, row, Column::default_jitter),
+          .settle = milliseconds{result.integer(row, Column::settle)},
           .set_by_operator = result.boolean(row, Column::set_by_operator),
           .job = result.text_or_null(row, Column::job),
           .created_at = result.time(row, Column::created_at),
@@ -100,7 +101,8 @@ void FanoutStore::register_policy(storage::WriteSession& session,
   auto params = fanout_key_params(policy.key);
   params.add(std::int64_t{policy.every.count()})
       .add(std::int64_t{policy.jitter.count()})
-      .add(policy.job);
+      .add(policy.job)
+      .add(std::int64_t{policy.settle.count()});
   WriteSession::of(session).run(texts_, sql::fanout_register, params);
 }
 

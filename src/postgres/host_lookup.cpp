@@ -5,6 +5,7 @@
 
 #include <array>
 #include <future>
+#include <memory>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -24,63 +25,74 @@ bool needs_no_lookup(const std::string& host) {
          ::inet_pton(AF_INET6, host.c_str(), address.data()) == 1;
 }
 
-int address_info(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (code == 0) ::freeaddrinfo(found);
-  return code;
-}
+using Resolve = std::function<Addresses(const std::string& host)>;
 
 /// getaddrinfo() cannot be interrupted. It runs on a thread of its own, and the caller waits for it
 /// until `give_up_at`.
-std::optional<LookupFailure> look_up(const std::string& host,
-                                     std::chrono::steady_clock::time_point give_up_at,
-                                     const std::stop_token& stop) {
-  std::promise<int> promise;
+HostLookup look_up(const std::string& host, std::chrono::steady_clock::time_point give_up_at,
+                   const std::stop_token& stop, const Resolve& resolve) {
+  std::promise<Addresses> promise;
   auto answer = promise.get_future();
   try {
-    std::thread([host, promise = std::move(promise)]() mutable {
-      promise.set_value(address_info(host));
+    std::thread([host, resolve, promise = std::move(promise)]() mutable {
+      promise.set_value(resolve(host));
     }).detach();
   } catch (const std::system_error&) {
-    return std::nullopt;  // no thread is available: libpq looks the name up, without a time limit
+    return {};  // no thread is available: libpq looks the name up, without a time limit
   }
   while (answer.wait_for(stop_check_interval) != std::future_status::ready) {
-    if (stop.stop_requested()) return std::nullopt;
+    if (stop.stop_requested()) return {};
     if (std::chrono::steady_clock::now() >= give_up_at) {
-      return LookupFailure{"cannot resolve host name \"" + host +
-                           "\": the name service did not answer"};
+      return {.failure = LookupFailure{"cannot resolve host name \"" + host +
+                                       "\": the name service did not answer"}};
     }
   }
-  const int code = answer.get();
-  if (code == 0) return std::nullopt;
-  return LookupFailure{"cannot resolve host name \"" + host + "\": " + ::gai_strerror(code),
-                       code == EAI_NONAME || code == EAI_NODATA};
+  auto found = answer.get();
+  if (found.error == 0) return {.addresses = std::move(found.addresses)};
+  return {.failure = LookupFailure{
+              "cannot resolve host name \"" + host + "\": " + ::gai_strerror(found.error),
+              found.error == EAI_NONAME || found.error == EAI_NODATA}};
 }
 
 }  // namespace
 
-std::optional<LookupFailure> look_up_hosts(const ConnectionSettings& settings,
-                                           std::chrono::steady_clock::time_point give_up_at,
-                                           const std::stop_token& stop) {
-  if (!settings.get("hostaddr").empty()) return std::nullopt;
+Addresses resolve_host(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  Addresses result{.error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found)};
+  if (result.error != 0) return result;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> all{found, &::freeaddrinfo};
+  for (const auto* each = found; each != nullptr; each = each->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    if (::getnameinfo(each->ai_addr, each->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                      NI_NUMERICHOST) == 0) {
+      result.addresses.emplace_back(text.data());
+    }
+  }
+  return result;
+}
+
+HostLookup look_up_hosts(const ConnectionSettings& settings,
+                         std::chrono::steady_clock::time_point give_up_at,
+                         const std::stop_token& stop, const Resolve& resolve) {
+  if (!settings.get("hostaddr").empty()) return {};
   std::optional<LookupFailure> last;
   auto rest = settings.get("host");
+  const bool is_list = rest.find(',') != std::string_view::npos;
   for (bool more = true; more;) {
     const auto comma = rest.find(',');
     more = comma != std::string_view::npos;
     const std::string host{rest.substr(0, comma)};
     if (more) rest.remove_prefix(comma + 1);
-    if (needs_no_lookup(host)) return std::nullopt;
-    auto failure = look_up(host, give_up_at, stop);
-    if (!failure) return std::nullopt;
-    if (last && !last->name_is_unknown) failure->name_is_unknown = false;
-    last = std::move(failure);
+    if (needs_no_lookup(host)) return {};
+    auto found = look_up(host, give_up_at, stop, resolve);
+    if (!found.failure) return is_list ? HostLookup{} : std::move(found);
+    if (last && !last->name_is_unknown) found.failure->name_is_unknown = false;
+    last = std::move(found.failure);
   }
-  return last;
+  return {.failure = std::move(last)};
 }
 
 }  // namespace dovetail::postgres

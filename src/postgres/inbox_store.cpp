@@ -64,7 +64,7 @@ Params filter_params(const InboxDeadLetterFilter& filter) {
 }
 
 InboxEntry read_entry(const Result& result, int row) {
-  using Column = sql::columns::inbox_get;
+  using Column = sql::columns::inbox_guard_find;
   InboxEntry entry;
   entry.source = result.text(row, Column::source);
   entry.message_id = result.text(row, Column::message_id);
@@ -97,8 +97,8 @@ std::vector<InboxEntry> read_entries(const Result& result) {
 
 // --- the guard
 
-storage::Sighting InboxStore::see(storage::WriteSession& session, const storage::InboxKey& key,
-                                  ContentHash hash) {
+storage::Sighting InboxStore::record_sighting(storage::WriteSession& session,
+                                              const storage::InboxKey& key, ContentHash hash) {
   using Column = sql::columns::inbox_see;
   auto params = key_params(key);
   params.add(hash_or_null(hash));
@@ -136,11 +136,15 @@ bool InboxStore::continue_try(storage::WriteSession& session, const storage::Inb
   return WriteSession::of(session).run(texts_, sql::inbox_continue_try, params).boolean(0, 0);
 }
 
-bool InboxStore::mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
-                                 std::chrono::microseconds lease) {
+std::optional<InboxStatus> InboxStore::mark_processing(storage::WriteSession& session,
+                                                       const storage::InboxKey& key,
+                                                       std::chrono::microseconds lease,
+                                                       int max_attempts) {
   auto params = key_params(key);
-  params.add(std::int64_t{lease.count()});
-  return WriteSession::of(session).run(texts_, sql::inbox_mark_processing, params).boolean(0, 0);
+  params.add(std::int64_t{lease.count()}).add(std::int32_t{max_attempts});
+  const auto result = WriteSession::of(session).run(texts_, sql::inbox_mark_processing, params);
+  if (result.is_null(0, 0)) return std::nullopt;
+  return static_cast<InboxStatus>(result.integer(0, 0));
 }
 
 bool InboxStore::mark_processed(storage::WriteSession& session, const storage::InboxKey& key,
@@ -237,7 +241,7 @@ std::size_t InboxStore::purge(storage::WriteSession& session, std::chrono::micro
 
 std::optional<InboxEntry> InboxStore::find(storage::ReadSession& session,
                                            const storage::InboxKey& key) {
-  const auto result = ReadSession::of(session).run(texts_, sql::inbox_get, key_params(key));
+  const auto result = ReadSession::of(session).run(texts_, sql::inbox_guard_find, key_params(key));
   return result.rows() == 0 ? std::nullopt : std::optional{read_entry(result, 0)};
 }
 
@@ -268,7 +272,7 @@ InboxCounts InboxStore::counts(storage::ReadSession& session) {
   counts.processing = result.integer(0, Column::processing);
   counts.overdue = result.integer(0, Column::overdue);
   counts.processed = result.integer(0, Column::processed);
-  counts.dead = result.integer(0, Column::dead);
+  counts.dead_letters = result.integer(0, Column::dead_letters);
   counts.counted_up_to = count_limit;
   return counts;
 }

@@ -7,7 +7,7 @@ namespace dovetail::postgres {
 namespace {
 
 Job read_job(const Result& result, int row) {
-  using Column = sql::columns::job_get;
+  using Column = sql::columns::job_find;
   Job job;
   job.id = JobId{result.uuid(row, Column::id)};
   job.name = result.text(row, Column::name);
@@ -190,10 +190,10 @@ std::size_t JobStore::purge_runs(storage::WriteSession& session, std::chrono::mi
   return WriteSession::of(session).run(texts_, sql::job_purge_runs, params).affected();
 }
 
-std::optional<Job> JobStore::get(storage::ReadSession& session, std::string_view name) {
+std::optional<Job> JobStore::find(storage::ReadSession& session, std::string_view name) {
   Params params;
   params.add(name);
-  const auto result = ReadSession::of(session).run(texts_, sql::job_get, params);
+  const auto result = ReadSession::of(session).run(texts_, sql::job_find, params);
   return result.rows() == 0 ? std::nullopt : std::optional{read_job(result, 0)};
 }
 

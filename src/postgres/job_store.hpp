@@ -30,7 +30,7 @@ class JobStore final : public storage::JobStore {
   bool set_output(storage::WriteSession& session, JobRunId run, std::string_view output) override;
   std::size_t purge_runs(storage::WriteSession& session, std::chrono::microseconds age,
                          int most) override;
-  std::optional<Job> get(storage::ReadSession& session, std::string_view name) override;
+  std::optional<Job> find(storage::ReadSession& session, std::string_view name) override;
   std::vector<Job> list(storage::ReadSession& session) override;
   std::vector<JobRun> runs(storage::ReadSession& session, std::string_view name,
                            const RunPage& page) override;

@@ -11,7 +11,7 @@ std::optional<bool> boolean_or_null(const Result& result) {
   return result.is_null(0, 0) ? std::nullopt : std::optional{result.boolean(0, 0)};
 }
 
-template <class Column = sql::columns::join_get>
+template <class Column = sql::columns::join_find>
 Join read_join(const Result& result, int row) {
   Join join;
   join.id = JoinId{result.uuid(row, Column::join_id)};
@@ -101,6 +101,19 @@ std::optional<bool> JoinStore::report(storage::WriteSession& session, JoinId joi
   return boolean_or_null(WriteSession::of(session).run(texts_, sql::join_report, params));
 }
 
+bool JoinStore::is_reported(storage::WriteSession& session, JoinId join, MessageId message,
+                            StepStatus status) {
+  Params params;
+  params.add(join.uuid()).add(message.uuid()).add(static_cast<std::int32_t>(status));
+  return WriteSession::of(session).run(texts_, sql::join_is_reported, params).boolean(0, 0);
+}
+
+bool JoinStore::is_cancelled(storage::WriteSession& session, JoinId join) {
+  Params params;
+  params.add(join.uuid());
+  return WriteSession::of(session).run(texts_, sql::join_is_cancelled, params).boolean(0, 0);
+}
+
 std::optional<bool> JoinStore::cancel(storage::WriteSession& session, JoinId join) {
   Params params;
   params.add(join.uuid());
@@ -156,10 +169,10 @@ std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::micros
       WriteSession::of(session).run(texts_, sql::join_purge, params).integer(0, 0));
 }
 
-std::optional<Join> JoinStore::get(storage::ReadSession& session, JoinId join) {
+std::optional<Join> JoinStore::find(storage::ReadSession& session, JoinId join) {
   Params params;
   params.add(join.uuid());
-  const auto result = ReadSession::of(session).run(texts_, sql::join_get, params);
+  const auto result = ReadSession::of(session).run(texts_, sql::join_find, params);
   return result.rows() == 0 ? std::nullopt : std::optional{read_join(result, 0)};
 }
 

@@ -19,17 +19,20 @@ class JoinStore final : public storage::JoinStore {
                                bool known_only) override;
   std::optional<bool> report(storage::WriteSession& session, JoinId join, MessageId message,
                              StepStatus status) override;
+  bool is_reported(storage::WriteSession& session, JoinId join, MessageId message,
+                   StepStatus status) override;
   std::optional<bool> cancel(storage::WriteSession& session, JoinId join) override;
+  bool is_cancelled(storage::WriteSession& session, JoinId join) override;
   void await(storage::WriteSession& session, JoinId join, MessageId message) override;
   std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
                                            MessageId message) override;
-  [[nodiscard]] bool may_lag() const override { return true; }
+  [[nodiscard]] bool needs_catch_up() const override { return true; }
   storage::CaughtUp catch_up(storage::WriteSession& session, int most) override;
   std::vector<Join> take_unlogged(storage::WriteSession& session, int most) override;
   std::size_t fail_overdue(storage::WriteSession& session, int most) override;
   std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age,
                     int most) override;
-  std::optional<Join> get(storage::ReadSession& session, JoinId join) override;
+  std::optional<Join> find(storage::ReadSession& session, JoinId join) override;
   std::vector<Join> list(storage::ReadSession& session, const JoinFilter& filter,
                          const JoinPage& page) override;
   std::vector<JoinMember> members(storage::ReadSession& session, JoinId join,

@@ -42,10 +42,11 @@ std::optional<WallTime> LeaseStore::renew(storage::WriteSession& session, const 
   return result.is_null(0, 0) ? std::nullopt : std::optional{result.time(0, 0)};
 }
 
-bool LeaseStore::release(storage::WriteSession& session, const Lease& lease) {
+std::optional<bool> LeaseStore::release(storage::WriteSession& session, const Lease& lease) {
   Params params;
   params.add(std::string_view{lease.name}).add(std::string_view{lease.owner}).add(lease.token);
-  return WriteSession::of(session).run(texts_, sql::lease_release, params).boolean(0, 0);
+  const auto result = WriteSession::of(session).run(texts_, sql::lease_release, params);
+  return result.is_null(0, 0) ? std::nullopt : std::optional{result.boolean(0, 0)};
 }
 
 std::size_t LeaseStore::purge(storage::WriteSession& session, std::chrono::microseconds age,

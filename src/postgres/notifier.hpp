@@ -41,7 +41,8 @@ class Notifier {
   Notifier& operator=(const Notifier&) = delete;
   ~Notifier();
 
-  /// True, after a quiet time of `queue`, to one caller: its transaction announces the message.
+  /// Returns true to one caller after a quiet period of `queue`. That caller's transaction sends
+  /// the NOTIFY.
   [[nodiscard]] bool take_turn(std::string_view queue);
   /// Returns at once. The first call starts the thread.
   void announce(std::string_view queue);

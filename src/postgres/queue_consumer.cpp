@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "postgres/queue_rows.hpp"
+#include "postgres/queue_claims.hpp"
 #include "storage/row_hint.hpp"
 
 namespace dovetail::postgres {
@@ -15,22 +15,6 @@ constexpr std::size_t rows_from = 8;  // claims; for fewer, a search by id is as
 
 std::optional<std::string_view> unless_empty(std::string_view text) {
   return text.empty() ? std::nullopt : std::optional{text};
-}
-
-Params claims_params(OwnerToken owner, std::span<const Claim> claims) {
-  std::vector<Uuid> ids;
-  std::vector<std::int64_t> epochs;
-  ids.reserve(claims.size());
-  epochs.reserve(claims.size());
-  for (const auto& claim : claims) {
-    ids.push_back(claim.id.uuid());
-    epochs.push_back(claim.epoch);
-  }
-  Params params;
-  params.add(owner.uuid())
-      .add(std::span<const Uuid>{ids})
-      .add(std::span<const std::int64_t>{epochs});
-  return params;
 }
 
 /// `claims` are in the order of their ids. With 8 or more claims that carry row positions, delete
@@ -66,64 +50,6 @@ Params fail_params(OwnerToken owner, std::span<const Claim> claims, const storag
   auto params = claims_params(owner, claims);
   params.add(failed.error).add(std::int32_t{charge}).add(to_string(failed.on_stream_failure));
   return params;
-}
-
-/// The topics to take, then the topics to leave. NULL: no restriction.
-void add_topics(Params& params, const storage::TopicFilter* filter) {
-  if (filter == nullptr) {
-    params.add(nullptr).add(nullptr);
-    return;
-  }
-  const std::vector<std::optional<std::string_view>> topics(filter->topics.begin(),
-                                                            filter->topics.end());
-  if (filter->except) params.add(nullptr);
-  params.add(std::span<const std::optional<std::string_view>>{topics});
-  if (!filter->except) params.add(nullptr);
-}
-
-/// The places where the claim begins: NULL for the start, or the marks of an earlier claim.
-void add_marks(Params& params, const storage::QueueMarks* after) {
-  if (after == nullptr) {
-    params.add(nullptr).add(nullptr);
-    return;
-  }
-  std::vector<std::optional<WallTime>> times;
-  std::vector<Uuid> ids;
-  for (const auto& mark : *after) {
-    times.push_back(mark ? std::optional{mark->ready_at} : std::nullopt);
-    ids.push_back(mark ? mark->id : Uuid{});
-  }
-  params.add(std::span<const std::optional<WallTime>>{times}).add(std::span<const Uuid>{ids});
-}
-
-Params claim_params(const storage::ClaimOrder& order) {
-  Params params;
-  params.add(order.owner.uuid())
-      .add(std::int32_t{order.batch_size})
-      .add(std::int64_t{order.lease.count()})
-      .add(std::int32_t{order.max_attempts});
-  add_marks(params, order.after);
-  add_topics(params, order.topics);
-  params.add(order.max_bytes);
-  return params;
-}
-
-Params next_due_params(const storage::ClaimOrder& order) {
-  Params params;
-  add_topics(params, order.topics);
-  params.add(order.streams);
-  return params;
-}
-
-template <class Column>
-storage::ClaimedEntry read_entry(const Result& result, int row) {
-  storage::ClaimedEntry entry;
-  entry.claimed.message = read_message<Column>(result, row);
-  entry.claimed.claim = {entry.claimed.message.id, result.integer(row, Column::claim_epoch), {}};
-  entry.claimed.lease_until = result.time(row, Column::lease_until);
-  entry.ready_at = result.time(row, Column::ready_at);
-  entry.lost_leases = static_cast<int>(result.integer(row, Column::lost_leases));
-  return entry;
 }
 
 std::vector<storage::ClaimedEntry> read_claimed(const Result& result) {
@@ -189,6 +115,14 @@ void note_next_due(const Result& asked, const storage::ClaimOrder& order,
   for (auto& mark : claimed.passed) mark = {asked.time(0, Column::passed_to), Uuid{}};
 }
 
+Params ids_params(std::span<const MessageId> ids) {
+  std::vector<Uuid> uuids;
+  for (const auto& id : ids) uuids.push_back(id.uuid());
+  Params params;
+  params.add(std::span<const Uuid>{uuids});
+  return params;
+}
+
 }  // namespace
 
 storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
@@ -199,10 +133,14 @@ storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
       order);
 }
 
-/// Acks without other settlements are the usual case: they take one statement, and a second one for
-/// messages of streams.
+/// Acks without other settlements are the usual case: they take one statement, another one for
+/// messages of streams, and one for each run.
 void QueueConsumer::add_acks(Calls& calls, const storage::WorkOrder& order,
                              std::vector<Claim> acks) const {
+  if (acks.size() == order.settlements.size()) {
+    add_run_acks(calls, order, acks);
+    std::erase_if(acks, storage::is_of_run);
+  }
   const auto streams = std::stable_partition(
       acks.begin(), acks.end(), [](const Claim& claim) { return !storage::is_of_stream(claim); });
   std::vector<Claim> of_streams(streams, acks.end());
@@ -252,17 +190,20 @@ std::size_t QueueConsumer::add_settlements(Calls& calls, const storage::WorkOrde
     if (each.kind == Kind::ack) acks.push_back(each.claim);
   }
   const bool only_acks = acks.size() == settlements.size();
-  const bool has_streams = std::ranges::any_of(acks, storage::is_of_stream);
-  if ((!only_acks || has_streams) && order.lock_patience.count() > 0) {
+  const auto is_usual = [](const Claim& claim) {
+    return !storage::is_of_stream(claim) && !storage::is_of_run(claim);
+  };
+  if ((!only_acks || !std::ranges::all_of(acks, is_usual)) && order.lock_patience.count() > 0) {
     calls.push_back({&sql_.ack_step_lock_timeout, {}});
     calls.back().params.add(std::string_view{std::to_string(order.lock_patience.count())});
   }
   // Settlements of several kinds lock all their messages first, in the order of their ids: every
   // transaction locks in this order.
-  if (settlements.size() > 1 && !only_acks) {
+  if (!only_acks) {
     std::vector<Claim> all;
     for (const auto& each : settlements) all.push_back(each.claim);
-    calls.push_back({&sql_.ack_step_lock, claims_params(order.owner, all)});
+    add_spreads(calls, order.owner, all, true);
+    if (all.size() > 1) calls.push_back({&sql_.ack_step_lock, claims_params(order.owner, all)});
   }
   const auto first = calls.size();
   if (!acks.empty()) add_acks(calls, order, std::move(acks));
@@ -277,6 +218,10 @@ storage::WorkAnswer QueueConsumer::work(storage::WriteSession& session,
   Calls calls;
   const auto first = add_settlements(calls, order);
   const auto settling = calls.size();
+  if (!order.ended_runs.empty()) {
+    calls.push_back({&sql_.ack_step_close_runs, close_params(order.owner, order.ended_runs)});
+  }
+  const auto claiming = calls.size();
   for (const auto& claim : order.claims) {
     // It runs before the claim: a message that comes due between the two appears in at least one of
     // the results.
@@ -287,7 +232,7 @@ storage::WorkAnswer QueueConsumer::work(storage::WriteSession& session,
   if (calls.empty()) return answer;
   const auto results = WriteSession::of(session).run_all(texts_, calls);
   for (std::size_t i = first; i < settling; ++i) answer.settled += count_of(results[i]);
-  auto next = results.begin() + static_cast<std::ptrdiff_t>(settling);
+  auto next = results.begin() + static_cast<std::ptrdiff_t>(claiming);
   for (const auto& claim : order.claims) {
     const auto* asked = claim.asks_next_due ? &*next++ : nullptr;
     auto claimed = read_answer(*next++, claim);
@@ -299,6 +244,7 @@ storage::WorkAnswer QueueConsumer::work(storage::WriteSession& session,
 
 std::vector<Claim> QueueConsumer::settleable(storage::WriteSession& session, OwnerToken owner,
                                              std::span<const Claim> claims) {
+  spread(session, owner, claims, false);
   const auto result =
       WriteSession::of(session).run(texts_, sql_.ack_step_settleable, claims_params(owner, claims));
   std::set<Uuid> free;
@@ -318,16 +264,17 @@ void QueueConsumer::limit_lock_waits(storage::WriteSession& session,
 }
 
 void QueueConsumer::absolve(storage::WriteSession& session, std::span<const MessageId> ids) {
-  std::vector<Uuid> uuids;
-  for (const auto& id : ids) uuids.push_back(id.uuid());
-  Params params;
-  params.add(std::span<const Uuid>{uuids});
-  WriteSession::of(session).run(texts_, sql_.absolve, params);
+  WriteSession::of(session).run(texts_, sql_.absolve, ids_params(ids));
+}
+
+void QueueConsumer::uncharge(storage::WriteSession& session, std::span<const MessageId> ids) {
+  WriteSession::of(session).run(texts_, sql_.uncharge, ids_params(ids));
 }
 
 std::size_t QueueConsumer::ack(storage::WriteSession& session, OwnerToken owner,
                                std::span<const Claim> claims, bool keep) {
   // The function finds the messages of streams itself: a caller may have dropped the hint.
+  spread(session, owner, claims);
   return count_of(WriteSession::of(session).run(texts_, sql_.ack, ack_params(owner, claims, keep)));
 }
 
@@ -335,6 +282,7 @@ std::size_t QueueConsumer::abandon(storage::WriteSession& session, OwnerToken ow
                                    std::span<const Claim> claims, const storage::Failed& failed,
                                    std::optional<std::chrono::microseconds> delay,
                                    int max_attempts) {
+  spread(session, owner, claims);
   return count_of(WriteSession::of(session).run(
       texts_, sql_.abandon, abandon_params(owner, claims, failed, delay, max_attempts)));
 }
@@ -349,6 +297,7 @@ std::size_t QueueConsumer::fail(storage::WriteSession& session, OwnerToken owner
 std::size_t QueueConsumer::snooze(storage::WriteSession& session, OwnerToken owner,
                                   std::span<const Claim> claims,
                                   std::optional<std::chrono::microseconds> delay) {
+  spread(session, owner, claims);
   auto params = claims_params(owner, claims);
   params.add(micros(delay));
   return count_of(WriteSession::of(session).run(texts_, sql_.snooze, params));
@@ -357,9 +306,12 @@ std::size_t QueueConsumer::snooze(storage::WriteSession& session, OwnerToken own
 std::vector<MessageId> QueueConsumer::renew(storage::WriteSession& session, OwnerToken owner,
                                             std::span<const Claim> claims,
                                             std::chrono::microseconds lease) {
-  auto params = claims_params(owner, claims);
-  params.add(std::int64_t{lease.count()});
-  const auto result = WriteSession::of(session).run(texts_, sql_.renew, params);
+  Calls calls;
+  add_spreads(calls, owner, claims, false);
+  calls.push_back({&sql_.renew, claims_params(owner, claims)});
+  calls.back().params.add(std::int64_t{lease.count()});
+  const auto results = WriteSession::of(session).run_all(texts_, calls);
+  const auto& result = results.back();
   std::vector<MessageId> held;
   held.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) held.emplace_back(result.uuid(row, 0));

@@ -14,6 +14,11 @@ class QueueConsumer final : public storage::QueueConsumer {
       : texts_(texts), sql_(queue) {}
 
   storage::Claimed claim(storage::WriteSession& session, const storage::ClaimOrder& order) override;
+  [[nodiscard]] bool has_runs() const override { return true; }
+  storage::Claimed claim_run(storage::WriteSession& session, const storage::ClaimOrder& order,
+                             const storage::RunOrder& run) override;
+  void close_runs(storage::WriteSession& session, OwnerToken owner,
+                  std::span<const std::int64_t> runs) override;
   /// Claims of this engine block no other writer.
   storage::LookAhead look_ahead(storage::ReadSession& /*session*/,
                                 const storage::ClaimOrder& order) override {
@@ -26,6 +31,7 @@ class QueueConsumer final : public storage::QueueConsumer {
   void limit_lock_waits(storage::WriteSession& session,
                         std::chrono::milliseconds patience) override;
   void absolve(storage::WriteSession& session, std::span<const MessageId> ids) override;
+  void uncharge(storage::WriteSession& session, std::span<const MessageId> ids) override;
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;
   std::size_t abandon(storage::WriteSession& session, OwnerToken owner,
@@ -50,6 +56,14 @@ class QueueConsumer final : public storage::QueueConsumer {
   void add_acks(Calls& calls, const storage::WorkOrder& order, std::vector<Claim> acks) const;
   void add_stream_acks(Calls& calls, const storage::WorkOrder& order,
                        std::vector<Claim> acks) const;
+  void add_run_acks(Calls& calls, const storage::WorkOrder& order,
+                    std::span<const Claim> acks) const;
+  /// Claims of runs get leases of their own. Otherwise only acks know them. `wait`: also if another
+  /// transaction has locked the message.
+  void add_spreads(Calls& calls, OwnerToken owner, std::span<const Claim> claims, bool wait) const;
+  void spread(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
+              bool wait = true) const;
+  [[nodiscard]] static Params close_params(OwnerToken owner, std::span<const std::int64_t> runs);
   [[nodiscard]] SessionCore::Call call_of(OwnerToken owner, const storage::Settlement& each) const;
 
   const storage::StatementTexts& texts_;

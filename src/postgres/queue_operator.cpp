@@ -105,10 +105,10 @@ QueueCounts QueueOperator::counts(storage::ReadSession& session) {
 
 std::vector<storage::DueTopic> QueueOperator::due_topics(storage::ReadSession& session,
                                                          std::chrono::microseconds waiting,
-                                                         int look_at) {
+                                                         int scan_limit) {
   using Column = sql::columns::due_topics;
   Params params;
-  params.add(std::int64_t{waiting.count()}).add(std::int32_t{look_at});
+  params.add(std::int64_t{waiting.count()}).add(std::int32_t{scan_limit});
   const auto result = ReadSession::of(session).run(texts_, sql_.due_topics, params);
   std::vector<storage::DueTopic> topics;
   topics.reserve(static_cast<std::size_t>(result.rows()));

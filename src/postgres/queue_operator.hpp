@@ -27,7 +27,7 @@ class QueueOperator final : public storage::QueueOperator {
   bool has_work(storage::ReadSession& session, std::span<const std::string> topics) override;
   std::vector<storage::DueTopic> due_topics(storage::ReadSession& session,
                                             std::chrono::microseconds waiting,
-                                            int look_at) override;
+                                            int scan_limit) override;
   std::optional<StoredMessage> find(storage::ReadSession& session, MessageId id) override;
   std::vector<StoredMessage> dead_letters(storage::ReadSession& session,
                                           const DeadLetterFilter& filter,

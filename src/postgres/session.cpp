@@ -68,8 +68,10 @@ std::vector<Result> SessionCore::run_all(const storage::StatementTexts& texts,
   commands.reserve(calls.size() + 1);
   const bool begins = must_begin();
   if (begins) commands.push_back(begin_command());
-  for (const auto& call : calls)
+  for (const auto& call : calls) {
     commands.push_back(command_for(texts, *call.statement, call.params));
+    commands.back().ends_step = call.ends_step;
+  }
   begun_ = begun_ || begins;
   auto results = connection_.run_pipelined(commands, stop_);
   if (begins) results.erase(results.begin());

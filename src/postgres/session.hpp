@@ -48,9 +48,11 @@ class SessionCore {
   struct Call {
     const storage::Statement* statement;
     Params params;
+    /// Without a surrounding transaction: the calls up to this one commit before the next one runs.
+    bool ends_step = false;
   };
   /// Runs all calls in one round trip. Without a surrounding transaction they share one of their
-  /// own.
+  /// own, or one for each step.
   std::vector<Result> run_all(const storage::StatementTexts& texts, std::span<const Call> calls);
   /// Runs a COPY … FROM STDIN with its data.
   void copy_in(const storage::StatementTexts& texts, const storage::Statement& statement,

@@ -19,6 +19,8 @@ std::size_t size_of(const storage::NewMessage& message) {
 }  // namespace
 
 /// One call of store().
+///
+/// It waits for the commits of other threads, and measures them. Both are real time; see clock.hpp.
 struct GroupCommit::Member {
   enum class State { waiting, leads, ended };
 

@@ -42,7 +42,7 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
       [&](storage::WriteSession& session) {
         return waking(session, name_,
                       consumer_->reap_expired(session, options.max_attempts, storage::portion,
-                                              options.look_at));
+                                              options.scan_limit));
       },
       options.stop);
   metrics_.count(event("reaped"), count, {{"store", database_->name()}});

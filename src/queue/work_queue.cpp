@@ -2,6 +2,7 @@
 #include "dovetail/queue.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
 #include "core/require.hpp"
@@ -24,6 +25,7 @@ constexpr std::size_t largest_payload_limit = std::size_t{64} << 20;
 constexpr std::size_t max_error_bytes = 2048;
 constexpr std::size_t largest_claim_bytes = std::size_t{1} << 40;
 constexpr std::size_t most_topics = 1'000;
+constexpr int no_limit = std::numeric_limits<int>::max();
 constexpr std::chrono::milliseconds max_lease = std::chrono::hours{24};
 constexpr std::chrono::milliseconds max_delay = std::chrono::hours{24 * 365};
 
@@ -109,13 +111,12 @@ std::vector<ClaimedMessage> WorkQueue::claim_streams(const ClaimRequest& request
 
 std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request, bool streams) {
   require_claim(request);
-  const auto max_attempts = request.max_attempts.value_or(options_.max_attempts);
-  require_max_attempts(max_attempts);
+  if (request.max_attempts) require_max_attempts(*request.max_attempts);
   const storage::TopicFilter topics{.topics = {request.topics.begin(), request.topics.end()}};
   const storage::ClaimOrder order{.owner = request.owner,
                                   .batch_size = request.batch_size,
                                   .lease = request.lease,
-                                  .max_attempts = max_attempts,
+                                  .max_attempts = request.max_attempts.value_or(no_limit),
                                   .topics = request.topics.empty() ? nullptr : &topics,
                                   .max_bytes = static_cast<std::int64_t>(request.max_bytes),
                                   .streams = streams};
@@ -136,7 +137,7 @@ std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request, bool s
 
 template <class Call>
 std::size_t WorkQueue::settle(const char* what, OwnerToken owner, std::span<const Claim> claims,
-                              const Call& call) {
+                              const Call& call, Transaction* transaction) {
   require_owner(owner);
   if (claims.empty()) return 0;
   // Sorts by id: every transaction locks messages in this order.
@@ -146,12 +147,19 @@ std::size_t WorkQueue::settle(const char* what, OwnerToken owner, std::span<cons
   });
   ordered.erase(std::unique(ordered.begin(), ordered.end()), ordered.end());
   const std::size_t count = call(std::span<const Claim>{ordered});
-  metrics_.count(event(what), count, {{"store", database_->name()}});
-  log_.write(LogLevel::debug, event(what),
-             {{"store", database_->name()},
-              {"owner", owner.to_string()},
-              {"asked", claims.size()},
-              {"count", count}});
+  const auto note = [this, what, owner, asked = claims.size(), count] {
+    metrics_.count(event(what), count, {{"store", database_->name()}});
+    log_.write(LogLevel::debug, event(what),
+               {{"store", database_->name()},
+                {"owner", owner.to_string()},
+                {"asked", asked},
+                {"count", count}});
+  };
+  if (transaction == nullptr) {
+    note();
+  } else {
+    storage::after_commit(*transaction, note);
+  }
   return count;
 }
 
@@ -167,10 +175,11 @@ std::size_t WorkQueue::ack(OwnerToken owner, std::span<const Claim> claims) {
 
 std::size_t WorkQueue::ack(Transaction& transaction, OwnerToken owner,
                            std::span<const Claim> claims) {
-  return settle("acked", owner, claims, [&](std::span<const Claim> ordered) {
+  const auto ack_in = [&](std::span<const Claim> ordered) {
     return consumer_->ack(session_of(transaction), owner, ordered,
                           options_.retain_done.count() > 0);
-  });
+  };
+  return settle("acked", owner, claims, ack_in, &transaction);
 }
 
 std::size_t WorkQueue::abandon(OwnerToken owner, std::span<const Claim> claims,

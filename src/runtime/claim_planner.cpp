@@ -42,22 +42,11 @@ std::size_t ClaimPlanner::window_left(const Load& load) const {
   return full ? 0 : window_ - std::min(window_, held);
 }
 
-/// Slow handlers are no reason for a small window. So a full window also grows with time.
-void ClaimPlanner::grow(const Load& load, MonoTime now) {
-  if (load.held < window_ || load.running == 0 || suspect_) {
-    grow_at_ = now + growth_interval;
-  } else if (now >= grow_at_) {
-    window_ = std::min(largest_window_, window_ * 2);
-    grow_at_ = now + growth_interval;
-  }
-}
-
-TripNeeds ClaimPlanner::needs(const Load& load, MonoTime now) {
-  grow(load, now);
+TripNeeds ClaimPlanner::needs(const Load& load, MonoTime now) const {
   if (is_failing(now)) return {};
   TripNeeds needs;
   needs.settles =
-      load.absolves || load.retry_aside <= now ||
+      load.resets_lost_leases || load.retry_aside <= now ||
       (load.finished > 0 && (startable() == 0 || load.finished >= batch_ || load.stopping ||
                              now >= load.first_finished + settle_delay));
   needs.is_due = !load.stopping && std::ranges::any_of(subscriptions_, [&](const auto& each) {
@@ -71,7 +60,7 @@ std::optional<TripPlan> ClaimPlanner::plan(const Load& load, const TripNeeds& ne
   if (!needs.settles && !needs.claims()) return std::nullopt;
   TripPlan trip;
   trip.number = ++trips_;
-  trip.ran_dry = startable() == 0;
+  trip.nothing_startable = startable() == 0;
   if (needs.claims()) plan_claims(trip, load, now);
   return trip;
 }
@@ -98,7 +87,7 @@ MonoTime ClaimPlanner::next_wake(const Load& load, MonoTime now) const {
     if (load.stopping || !load.has_threads || subscription.is_dormant()) continue;
     if (subscription.room(batch_) == 0) continue;
     hungry = true;
-    if (!failing && left > 0) wake = std::min(wake, subscription.next_look());
+    if (!failing && left > 0) wake = std::min(wake, subscription.next_poll());
   }
   if (failing) {
     wake = std::min(wake, retry_at_);
@@ -116,8 +105,26 @@ void ClaimPlanner::ring() {
   for (auto& subscription : subscriptions_) subscription.ring();
 }
 
-void ClaimPlanner::look_by(MonoTime time) {
-  for (auto& subscription : subscriptions_) subscription.look_by(time);
+void ClaimPlanner::poll_by(MonoTime time) {
+  for (auto& subscription : subscriptions_) subscription.poll_by(time);
+}
+
+void ClaimPlanner::note_due_at(Subscription& subscription, MonoTime time) {
+  subscription.note_due_at(time);
+}
+
+void ClaimPlanner::note_returned(Subscription& subscription, int priority,
+                                 const storage::QueueMark& place) {
+  subscription.note_returned(priority, place);
+}
+
+void ClaimPlanner::grow(const Load& load, MonoTime now) {
+  if (load.held < window_ || load.running == 0 || suspect_) {
+    grow_at_ = now + growth_interval;
+  } else if (now >= grow_at_) {
+    window_ = std::min(largest_window_, window_ * 2);
+    grow_at_ = now + growth_interval;
+  }
 }
 
 void ClaimPlanner::end_claim(const TripClaim& claim, const storage::Claimed& claimed,
@@ -127,9 +134,9 @@ void ClaimPlanner::end_claim(const TripClaim& claim, const storage::Claimed& cla
   for (auto& subscription : subscriptions_) subscription.wake();
 }
 
-void ClaimPlanner::note_settled(std::size_t settled, bool ran_dry) {
+void ClaimPlanner::note_settled(std::size_t settled, bool nothing_startable) {
   failures_ = 0;
-  if (settled > 0 && ran_dry) window_ = std::min(largest_window_, window_ * 2);
+  if (settled > 0 && nothing_startable) window_ = std::min(largest_window_, window_ * 2);
 }
 
 void ClaimPlanner::note_failure(const TripPlan& trip, double random, MonoTime now) {
@@ -147,9 +154,10 @@ void ClaimPlanner::add(Subscription& subscription) {
   ++subscription.waiting;
 }
 
-void ClaimPlanner::begin(Subscription& subscription) {
+bool ClaimPlanner::begin(Subscription& subscription) {
   --subscription.waiting;
   ++subscription.running;
+  return subscription.waiting == batch_ || startable() == 0 || subscription.limited() != nullptr;
 }
 
 void ClaimPlanner::drop(Subscription& subscription) {

@@ -33,7 +33,7 @@ struct Load {
   std::size_t finished = 0;                   ///< Settlements that wait for a round trip.
   MonoTime first_finished = MonoTime::max();  ///< When the first of them finished.
   MonoTime retry_aside = MonoTime::max();     ///< When to retry a settlement that was put aside.
-  bool absolves = false;                      ///< There are messages to absolve.
+  bool resets_lost_leases = false;            ///< Some messages lost their leases.
   bool has_threads = true;                    ///< At least one thread can call handlers.
   bool stopping = false;                      ///< No further claims.
 };
@@ -56,8 +56,8 @@ struct TripNeeds {
 struct TripPlan {
   std::uint64_t number = 0;  ///< Trips are numbered in the order of their starts.
   std::vector<TripClaim> claims;
-  std::int64_t max_bytes = 0;  ///< The byte limit of each claim.
-  bool ran_dry = false;        ///< No held delivery could begin.
+  std::int64_t max_bytes = 0;      ///< The byte limit of each claim.
+  bool nothing_startable = false;  ///< No held delivery could begin.
 };
 
 class ClaimPlanner {
@@ -66,14 +66,16 @@ class ClaimPlanner {
 
   // --- decisions
 
-  /// Returns the round trip to make now, or nullopt if there is no reason for one.
+  /// Lets the window grow, and returns the round trip to make now, or nullopt if there is no reason
+  /// for one.
   [[nodiscard]] std::optional<TripPlan> plan(const Load& load, MonoTime now) {
+    grow(load, now);
     return plan(load, needs(load, now), now);
   }
   /// The same with known needs. A caller may clear some of them.
   [[nodiscard]] std::optional<TripPlan> plan(const Load& load, const TripNeeds& needs,
                                              MonoTime now);
-  [[nodiscard]] TripNeeds needs(const Load& load, MonoTime now);
+  [[nodiscard]] TripNeeds needs(const Load& load, MonoTime now) const;
   /// Returns when to call plan() again, unless an event comes earlier.
   [[nodiscard]] MonoTime next_wake(const Load& load, MonoTime now) const;
   /// True during the pause after a failed round trip.
@@ -87,7 +89,15 @@ class ClaimPlanner {
   /// A message may have arrived.
   void ring();
   /// Claims are due at `time` at the latest.
-  void look_by(MonoTime time);
+  void poll_by(MonoTime time);
+
+  /// A message of the subscription is expected to come due at `time`.
+  void note_due_at(Subscription& subscription, MonoTime time);
+  /// The message at `place` is ready again. The next claims begin there or earlier.
+  void note_returned(Subscription& subscription, int priority, const storage::QueueMark& place);
+  /// The load at this time. A window that stays full grows with time, because slow handlers are no
+  /// reason for a small one. Call it before needs().
+  void grow(const Load& load, MonoTime now);
 
   // --- events of a round trip
 
@@ -95,14 +105,16 @@ class ClaimPlanner {
                  MonoTime sent_at, MonoTime now);
   /// The messages of the claim are counted as held from now on.
   void take_in(const TripClaim& claim) { claiming_ -= claim.plan.wanted; }
-  void note_settled(std::size_t settled, bool ran_dry);
+  void note_settled(std::size_t settled, bool nothing_startable);
   /// `random` is from 0 to 1.
   void note_failure(const TripPlan& trip, double random, MonoTime now);
 
   // --- events of a delivery
 
   void add(Subscription& subscription);
-  void begin(Subscription& subscription);
+  /// A handler begins. Returns whether a fetcher should check what to claim: there is room for a
+  /// batch, no delivery is left to begin, or the handler has a concurrency limit.
+  bool begin(Subscription& subscription);
   /// The delivery ends without having begun.
   void drop(Subscription& subscription);
   void end(Subscription& subscription, MonoDuration took);
@@ -125,7 +137,6 @@ class ClaimPlanner {
 
  private:
   [[nodiscard]] std::size_t window_left(const Load& load) const;
-  void grow(const Load& load, MonoTime now);
   void plan_claims(TripPlan& trip, const Load& load, MonoTime now);
 
   const std::size_t batch_;

@@ -1,8 +1,5 @@
 #include "runtime/clock_check.hpp"
 
-#include <chrono>
-#include <optional>
-
 #include "dovetail/error.hpp"
 
 namespace dovetail::runtime {
@@ -22,11 +19,16 @@ void ClockCheck::try_run() {
   }
 }
 
-void ClockCheck::run(const storage::ReadOptions& options) {
+std::optional<std::chrono::microseconds> ClockCheck::behind(const storage::ReadOptions& options) {
   std::optional<std::chrono::microseconds> lead;
   database_.read([&](storage::ReadSession& session) { lead = database_.clock_lead(session); },
                  options);
-  if (!lead || *lead <= harmless_step) {
+  return lead && *lead > harmless_step ? lead : std::nullopt;
+}
+
+void ClockCheck::run(const storage::ReadOptions& options) {
+  const auto lead = behind(options);
+  if (!lead) {
     warned_ = false;
     return;
   }

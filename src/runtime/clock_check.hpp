@@ -8,6 +8,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <optional>
 
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
@@ -20,6 +22,9 @@ class ClockCheck {
   ClockCheck(storage::Database& database, Logger log, Metrics metrics)
       : database_(database), log_(std::move(log)), metrics_(std::move(metrics)) {}
 
+  /// By how much the clock was set back, if it was, beyond the usual corrections.
+  [[nodiscard]] std::optional<std::chrono::microseconds> behind(
+      const storage::ReadOptions& options = {});
   /// Counts each check that finds the clock behind, and logs the first of consecutive ones.
   void run(const storage::ReadOptions& options = {});
   /// The same, but does not throw Error: a role such as that of a producer may lack the right to

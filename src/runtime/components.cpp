@@ -12,19 +12,19 @@
 
 namespace dovetail::runtime {
 
-std::span<const component::Factory> component_factories() {
+std::span<const component::Registration> registered_components() {
   // To add a component, add its line here. A component may include headers of the components above
   // it.
-  static constexpr auto factories = std::to_array<component::Factory>({
-      &outbox::make_component,    //
-      &inbox::make_component,     //
-      &join::make_component,      //
-      &lease::make_component,     //
-      &schedule::make_component,  //
-      &fanout::make_component,    //
-      &instance::make_component,  //
+  static constexpr auto components = std::to_array<component::Registration>({
+      {&outbox::make_component, &outbox::Component::connections},
+      {&inbox::make_component, &inbox::Component::connections},
+      {&join::make_component, &join::Component::connections},
+      {&lease::make_component, &lease::Component::connections},
+      {&schedule::make_component, &schedule::Component::connections},
+      {&fanout::make_component, &fanout::Component::connections},
+      {&instance::make_component, &instance::Component::connections},
   });
-  return factories;
+  return components;
 }
 
 }  // namespace dovetail::runtime

@@ -7,7 +7,7 @@
 
 namespace dovetail::runtime {
 
-/// The factories in the order of construction: a component may use the components before it.
-[[nodiscard]] std::span<const component::Factory> component_factories();
+/// In the order of construction: a component may use the components before it.
+[[nodiscard]] std::span<const component::Registration> registered_components();
 
 }  // namespace dovetail::runtime

@@ -1,15 +1,12 @@
-// Start and stop of a dispatcher, and the beginning and the end of its deliveries.
+// Start and stop of a dispatcher.
 #include "runtime/dispatcher.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "storage/row_hint.hpp"
-
 namespace dovetail::runtime {
 namespace {
 
-using Kind = storage::Settlement::Kind;
 using std::chrono::milliseconds;
 
 /// The least time that a stopped dispatcher has for its settlements, even after the deadline.
@@ -45,12 +42,12 @@ Dispatcher::Dispatcher(QueueScope scope, std::unique_ptr<WorkSource> source,
       source_(std::move(source)),
       pool_(pool),
       listener_(listener),
-      planner_(handlers, options_, pool.threads()),
+      shared_(handlers, options_, pool.threads()),
       intake_(handlers, scope_, options_.lease),
-      keeper_(*this, *source_, ledger_, scope_, options_.lease) {}
+      keeper_(*this, *source_, shared_.ledger, scope_, options_.lease) {}
 
 Dispatcher::~Dispatcher() {
-  state_.io.request_stop();
+  fetchers_.io.request_stop();
   stop(clock().mono());
   pool_.remove(*this);
 }
@@ -58,29 +55,44 @@ Dispatcher::~Dispatcher() {
 Dispatcher::Bells::Bells(Dispatcher& dispatcher)
     : messages(dispatcher.scope_.database.bell(dispatcher.scope_.queue()),
                [&dispatcher] {
-                 const std::lock_guard lock(dispatcher.ledger_.mutex);
-                 dispatcher.planner_.ring();
+                 const std::lock_guard lock(dispatcher.shared_.ledger.mutex);
+                 dispatcher.shared_.planner.ring();
                  dispatcher.wake_fetcher();
                }),
       listener(dispatcher.listener_, [&dispatcher] {
-        const std::lock_guard lock(dispatcher.ledger_.mutex);
-        dispatcher.planner_.look_by(dispatcher.clock().mono() + dispatcher.options_.poll_interval);
+        const std::lock_guard lock(dispatcher.shared_.ledger.mutex);
+        dispatcher.shared_.planner.poll_by(dispatcher.clock().mono() +
+                                           dispatcher.options_.poll_interval);
         dispatcher.wake_fetcher();
       }) {}
 
+int Dispatcher::fetcher_count() const {
+  return scope_.database.transactions_exclude_writers() ? 1 : options_.fetchers;
+}
+
+/// The fetchers, and the lease keeper.
+std::size_t Dispatcher::connections() const {
+  return static_cast<std::size_t>(fetcher_count()) + 1;
+}
+
 void Dispatcher::start() {
+  set_running();
   bells_.emplace(*this);
-  state_.health.running = true;
-  const int fetchers = scope_.database.transactions_exclude_writers() ? 1 : options_.fetchers;
-  for (int i = 0; i < fetchers; ++i) fetchers_.threads.emplace_back([this] { fetch(); });
+  fetchers_.running = true;
+  for (int i = 0; i < fetcher_count(); ++i) fetchers_.threads.emplace_back([this] { fetch(); });
   keeper_.start();
 }
 
 void Dispatcher::begin(Wakes wakes) {
   keeper_.begin(std::move(wakes.timekeeper));
   fetchers_.wake_other = std::move(wakes.fetcher);
+  set_running();
   bells_.emplace(*this);
-  state_.health.running = true;
+}
+
+void Dispatcher::set_running() {
+  const std::lock_guard lock(shared_.ledger.mutex);
+  shared_.health.running = true;
 }
 
 void Dispatcher::wake_fetcher() {
@@ -96,194 +108,72 @@ void Dispatcher::wake_all_fetchers() {
 void Dispatcher::request_stop() {
   std::vector<DeliveryPtr> told;
   {
-    const std::lock_guard lock(ledger_.mutex);
-    if (std::exchange(state_.stopping, true)) return;
-    const auto held = ledger_.held().size();
+    const std::lock_guard lock(shared_.ledger.mutex);
+    if (std::exchange(shared_.stopping, true)) return;
+    const auto held = shared_.ledger.held().size();
     give_back_waiting();
-    for (const auto& [id, delivery] : ledger_.held()) {
+    for (const auto& [id, delivery] : shared_.ledger.held()) {
       delivery->shutting_down = true;
       told.push_back(delivery);
     }
     wake_all_fetchers();
-    if (state_.health.running) {
+    if (shared_.health.running) {
       scope_.log.write(LogLevel::info, scope_.event("stopping"),
                        {{"store", scope_.database.name()},
                         {"running", told.size()},
                         {"waiting", held - told.size()}});
     }
   }
-  tell_to_stop(std::move(told));
+  tell_to_stop(told);
 }
 
 bool Dispatcher::stop(MonoTime deadline) {
   request_stop();
   bool drained = false;
   {
-    std::unique_lock lock(ledger_.mutex);
-    while (ledger_.running > 0 && clock().mono() < deadline) {
-      clock().wait_until(state_.handler_ended, lock, deadline);
+    std::unique_lock lock(shared_.ledger.mutex);
+    while (shared_.ledger.running > 0 && clock().mono() < deadline) {
+      clock().wait_until(shared_.handler_ended, lock, deadline);
     }
-    drained = ledger_.running == 0;
-    state_.closed = true;
+    drained = shared_.ledger.running == 0;
+    shared_.closed = true;
     wake_all_fetchers();
   }
   keeper_.request_stop();
   // The fetchers store the remaining settlements and end. They get at least a short time for that.
   join_fetchers(std::max<MonoTime>(deadline, clock().mono() + least_settling_time));
   bells_.reset();
-  state_.io.request_stop();
+  fetchers_.io.request_stop();
   keeper_.stop();
   return drained;
 }
 
 void Dispatcher::join_fetchers(MonoTime give_up_at) {
   if (fetchers_.threads.empty()) return;
-  const auto cut_off = [&](const std::stop_token& done) {
-    if (!clock().sleep_until(give_up_at, done)) return;
-    state_.cut_off = true;
-    state_.io.request_stop();
+  const auto wait = [&](const std::stop_token& done) {
+    if (clock().sleep_until(give_up_at, done)) cut_off();
   };
-  const auto limit = std::make_unique<std::jthread>(cut_off);  // GCC 12 warns of one on the stack
+  const auto limit = std::make_unique<std::jthread>(wait);  // GCC 12 warns of one on the stack
   for (auto& fetcher : fetchers_.threads) fetcher.join();
   fetchers_.threads.clear();
+  fetchers_.running = false;
+}
+
+void Dispatcher::cut_off() {
+  if (fetchers_.running) fetchers_.cut_off = true;
+  fetchers_.io.request_stop();
+  keeper_.cut_off();
 }
 
 component::ServiceHealth Dispatcher::health() const {
-  const std::lock_guard lock(ledger_.mutex);
-  return state_.health;
-}
-
-// --- the handlers
-
-/// Called by a thread of the pool that is about to call the handler.
-bool Dispatcher::begin(const DeliveryPtr& delivery) {
-  const std::lock_guard lock(ledger_.mutex);
-  const auto now = clock().mono();
-  auto& subscription = *delivery->subscription;
-  const auto id = delivery->claimed.claim.id;
-  const bool unwanted = state_.stopping || (planner_.has_suspect() && !planner_.is_suspect(id));
-  // By the database's clock the lease may still be held. Then other owners need not wait until it
-  // expires.
-  if (unwanted || delivery->lease_end - keeper_.safety_margin() <= now) {
-    give_back_behind(*delivery);
-    drop(delivery);
-    give_back(*delivery);
-    return false;
-  }
-  if (delivery->expires && *delivery->expires <= now) {
-    drop(delivery);
-    settle_later(finished_of(*delivery, {.kind = Kind::fail,
-                                         .claim = delivery->claimed.claim,
-                                         .error = "expired before it was handled",
-                                         .charge = 0,
-                                         .on_stream_failure = StreamFailure::park}));
-    submit_next(*delivery);
-    return false;
-  }
-  planner_.begin(subscription);
-  // A fetcher checks whether to claim: if there is room for a batch, if no delivery is left to
-  // begin, and for each delivery with a concurrency limit.
-  if (subscription.waiting == planner_.batch() || planner_.startable() == 0 ||
-      subscription.limited() != nullptr) {
-    wake_fetcher();
-  }
-  delivery->running = true;
-  delivery->started = now;
-  ++ledger_.running;
-  MonoTime deadline = delivery->lease_end - keeper_.safety_margin();
-  const auto timeout = delivery->handler->options.timeout;
-  if (timeout.count() > 0) deadline = std::min<MonoTime>(deadline, now + timeout);
-  keeper_.watch(deadline);
-  return true;
-}
-
-void Dispatcher::handle(const DeliveryPtr& delivery) {
-  // A lock of another transaction may block the settlement. This cannot happen where transactions
-  // exclude each other.
-  if (!scope_.database.transactions_exclude_writers()) {
-    delivery->before_commit = [this, commits = delivery.get()] {
-      const std::lock_guard lock(ledger_.mutex);
-      commits->commit_began = clock().mono();
-      keeper_.watch(commits->commit_began + LeaseKeeper::commit_patience);
-      return pool_.can_relieve();
-    };
-  }
-  end(delivery, source_->deliver(*delivery));
-}
-
-void Dispatcher::end(const DeliveryPtr& delivery, std::optional<storage::Settlement> settlement) {
-  const std::lock_guard lock(ledger_.mutex);
-  const bool settles = settlement.has_value();
-  const bool was_full = planner_.is_full(ledger_.held().size());
-  --ledger_.running;
-  ledger_.remove(delivery);
-  planner_.release(delivery->claimed.claim.id);
-  if (!delivery->given_up) {
-    planner_.end(*delivery->subscription, clock().mono() - delivery->started);
-  }
-  const bool goes_on = settlement ? settlement->kind == Kind::ack : delivery->acked.load();
-  if (settlement) {
-    if (delivery->renewed) storage::forget_row(settlement->claim);
-    settle_later(finished_of(*delivery, std::move(*settlement)));
-  } else {
-    planner_.note_alive();
-    if (const auto in = delivery->comes_back_in) {
-      delivery->subscription->comes_due(clock().mono() + *in + std::chrono::milliseconds{1});
-    }
-  }
-  goes_on ? submit_next(*delivery) : give_back_behind(*delivery);
-  if (delivery->lease_lost) ledger_.absolved.push_back(delivery->claimed.claim.id);
-  // Without a settlement, no other event tells the fetchers that there is room again.
-  if (!settles || was_full || delivery->given_up) wake_fetcher();
-  if (ledger_.running == 0) state_.handler_ended.notify_all();
-}
-
-// --- under the ledger's mutex
-
-void Dispatcher::settle_later(Finished finished) {
-  const bool first = ledger_.finished() == 0;
-  ledger_.finish(std::move(finished), clock().mono());
-  if (first || planner_.startable() == 0 || ledger_.finished() >= planner_.batch()) {
-    wake_fetcher();
-  }
-}
-
-/// The message returns to its old place in the queue. No attempt is charged.
-void Dispatcher::give_back(const Delivery& delivery) {
-  settle_later(finished_of(delivery, {.kind = Kind::snooze, .claim = delivery.claimed.claim}));
-}
-
-/// The delivery ends without having begun.
-void Dispatcher::drop(const DeliveryPtr& delivery) {
-  planner_.release(delivery->claimed.claim.id);
-  if (ledger_.remove(delivery)) planner_.drop(*delivery->subscription);
-}
-
-/// Leaves the message to other processes, and replaces the thread that hangs.
-void Dispatcher::give_up(const DeliveryPtr& delivery) {
-  delivery->given_up = true;
-  give_back_behind(*delivery);
-  planner_.release(delivery->claimed.claim.id);
-  if (ledger_.remove(delivery)) {
-    planner_.end(*delivery->subscription, clock().mono() - delivery->started);
-  }
-  pool_.replace(delivery);
-  if (pool_.live_threads() == 0) give_back_waiting();
-  wake_fetcher();  // there is room again
-}
-
-/// The delivery keeps its lease, and still counts towards the concurrency limit of its handler.
-void Dispatcher::relieve(const DeliveryPtr& delivery) {
-  delivery->relieved = true;
-  scope_.count_event("settlement_blocked", 1);
-  pool_.relieve(delivery);
-  wake_fetcher();
+  const std::lock_guard lock(shared_.ledger.mutex);
+  return shared_.health;
 }
 
 Load Dispatcher::load() const {
-  auto load = ledger_.load();
+  auto load = shared_.ledger.load();
   load.has_threads = pool_.live_threads() > 0;
-  load.stopping = state_.stopping;
+  load.stopping = shared_.stopping;
   return load;
 }
 

@@ -15,6 +15,7 @@
 // Threads: start() once; stop() from one thread at a time; visit() from one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -48,11 +49,13 @@ class Dispatcher final : public component::Service,
   ~Dispatcher() override;
 
   [[nodiscard]] std::string name() const override { return scope_.prefix + "dispatcher"; }
+  [[nodiscard]] std::size_t connections() const override;
   void start() override;
   /// Stops claiming, gives back the messages that no handler has begun, and fires the stop tokens
   /// of the other deliveries.
   void request_stop() override;
   bool stop(MonoTime deadline) override;
+  void cut_off() override;
   /// Settles the messages whose handlers ended after the deadline, if their leases are still held.
   void finish() override;
   [[nodiscard]] component::ServiceHealth health() const override;
@@ -83,19 +86,25 @@ class Dispatcher final : public component::Service,
   struct Trip {
     TripPlan plan;
     std::vector<Finished> finished;
-    std::vector<MessageId> absolved;
+    std::vector<MessageId> lost_leases;
+    std::vector<MessageId> uncharged;
     bool careful = false;
     std::stop_token stop;
   };
-  /// The state of the dispatcher. The first three flags are the steps of its shutdown.
-  struct State {
-    bool stopping = false;  // no further claims
-    bool closed = false;    // the fetchers end once everything is settled
-    bool cut_off = false;   // the fetchers did not end in time
-    std::stop_source io;    // ends I/O when the deadline of stop() has passed
+  /// The state that the fetchers, the pool's threads and the lease keeper share. The ledger's mutex
+  /// guards all of it.
+  struct Shared {
+    Shared(const HandlerRegistry& handlers, const WorkerOptions& options, int threads)
+        : planner(handlers, options, threads) {}
+
+    Ledger ledger;
+    ClaimPlanner planner;
+    StreamLines lines;
     std::condition_variable_any handler_ended;
     std::condition_variable_any stream_settled;
     component::ServiceHealth health;
+    bool stopping = false;  // no further claims
+    bool closed = false;    // the fetchers end once everything is settled
   };
   /// The events that wake the fetchers.
   struct Bells {
@@ -107,8 +116,14 @@ class Dispatcher final : public component::Service,
   struct Fetchers {
     std::condition_variable_any wakes;
     std::vector<std::jthread> threads;
+    std::atomic<bool> running{false};
     std::function<void()> wake_other;  // wakes the threads of a runner instead of these
+    std::stop_source io;               // ends their I/O when the deadline of stop() has passed
+    std::atomic<bool> cut_off{false};  // they did not end in time
   };
+
+  [[nodiscard]] int fetcher_count() const;
+  void set_running();
 
   // --- the fetchers
   void fetch();
@@ -128,7 +143,7 @@ class Dispatcher final : public component::Service,
   void take_in(const TripClaim& claim, storage::Claimed claimed, MonoTime sent_at);
   bool hold(const DeliveryPtr& delivery, MonoTime sent_at, std::vector<DeliveryPtr>& held);
   void isolate_suspect(const std::vector<DeliveryPtr>& deliveries);
-  void absolve(const std::vector<MessageId>& ids, const std::stop_token& stop);
+  void take_back_losses(const Trip& trip);
   void join_fetchers(MonoTime give_up_at);
 
   // --- the handlers
@@ -139,12 +154,12 @@ class Dispatcher final : public component::Service,
   // --- under the ledger's mutex
   void return_unstarted(const DeliveryPtr& delivery) override;
   void give_up(const DeliveryPtr& delivery) override;
-  void relieve(const DeliveryPtr& delivery) override;
+  void add_thread_for_blocked_commit(const DeliveryPtr& delivery) override;
   void settle_later(Finished finished);
   void give_back(const Delivery& delivery);
   void give_back_waiting();
   /// Gives back the messages behind this one in its stream: they must not begin.
-  void give_back_behind(const Delivery& delivery);
+  void release_successors(const Delivery& delivery);
   void submit_next(const Delivery& delivery);
   bool await_predecessors(const Delivery& delivery);
   void drop(const DeliveryPtr& delivery);
@@ -159,12 +174,9 @@ class Dispatcher final : public component::Service,
   const std::unique_ptr<WorkSource> source_;
   WorkerPool& pool_;
   storage::Listener& listener_;
-  Ledger ledger_;
-  ClaimPlanner planner_;  // guarded by the ledger's mutex, as state_ is
+  Shared shared_;
   Intake intake_;
   LeaseKeeper keeper_;
-  StreamLines lines_;  // guarded by the ledger's mutex, too
-  State state_;
   std::optional<Bells> bells_;
   Fetchers fetchers_;
 };

@@ -55,55 +55,59 @@ void Dispatcher::fetch() {
 
 /// Waits until there is a reason for a round trip. Returns nullopt if there will be no more.
 std::optional<Dispatcher::Trip> Dispatcher::next_trip() {
-  std::unique_lock lock(ledger_.mutex);
+  std::unique_lock lock(shared_.ledger.mutex);
   for (;;) {
     const auto now = clock().mono();
     const auto load = this->load();
-    if (auto trip = trip_for(load, planner_.needs(load, now), now)) {
+    shared_.planner.grow(load, now);
+    if (auto trip = trip_for(load, shared_.planner.needs(load, now), now)) {
       if (trip->plan.claims.empty()) wake_fetcher();  // another fetcher watches for claims
-      trip->stop = state_.io.get_token();
+      trip->stop = fetchers_.io.get_token();
       return trip;
     }
-    const bool failing = planner_.is_failing(now);
-    if (state_.closed && (!failing || state_.io.stop_requested())) return std::nullopt;
-    auto wake = planner_.next_wake(load, now);
-    if (state_.closed) wake = std::min<MonoTime>(wake, now + closing_look);
+    const bool failing = shared_.planner.is_failing(now);
+    if (shared_.closed && (!failing || fetchers_.io.stop_requested())) return std::nullopt;
+    auto wake = shared_.planner.next_wake(load, now);
+    if (shared_.closed) wake = std::min<MonoTime>(wake, now + closing_look);
     clock().wait_until(fetchers_.wakes, lock, wake);
   }
 }
 
 std::optional<Dispatcher::Trip> Dispatcher::trip_for(const Load& load, const TripNeeds& needs,
                                                      MonoTime now) {
-  auto plan = planner_.plan(load, needs, now);
+  auto plan = shared_.planner.plan(load, needs, now);
   if (!plan) return std::nullopt;
   Trip trip{.plan = std::move(*plan),
             .finished = {},
-            .absolved = std::exchange(ledger_.absolved, {}),
-            .careful = !ledger_.aside().empty(),
+            .lost_leases = std::exchange(shared_.ledger.lost_leases, {}),
+            .uncharged = std::exchange(shared_.ledger.uncharged, {}),
+            .careful = !shared_.ledger.aside().empty(),
             .stop = {}};
-  trip.finished = ledger_.take(state_.stopping, now);
+  trip.finished = shared_.ledger.take(shared_.stopping, now);
   return trip;
 }
 
 Dispatcher::Assessment Dispatcher::assess() {
-  const std::lock_guard lock(ledger_.mutex);
+  const std::lock_guard lock(shared_.ledger.mutex);
   const auto now = clock().mono();
   const auto load = this->load();
-  Assessment assessment{.needs = planner_.needs(load, now),
-                        .wake = planner_.next_wake(load, now),
-                        .is_drained = ledger_.running == 0};
-  assessment.is_idle = load.held == 0 && ledger_.running == 0 && load.finished == 0 &&
-                       ledger_.aside().empty() && !load.absolves;
+  shared_.planner.grow(load, now);
+  Assessment assessment{.needs = shared_.planner.needs(load, now),
+                        .wake = shared_.planner.next_wake(load, now),
+                        .is_drained = shared_.ledger.running == 0};
+  assessment.is_idle = load.held == 0 && shared_.ledger.running == 0 && load.finished == 0 &&
+                       shared_.ledger.aside().empty() && !load.resets_lost_leases;
   return assessment;
 }
 
 std::size_t Dispatcher::visit(bool may_claim, const std::stop_token& stop) {
   std::optional<Trip> trip;
   {
-    const std::lock_guard lock(ledger_.mutex);
+    const std::lock_guard lock(shared_.ledger.mutex);
     const auto now = clock().mono();
     const auto load = this->load();
-    auto needs = planner_.needs(load, now);
+    shared_.planner.grow(load, now);
+    auto needs = shared_.planner.needs(load, now);
     needs.is_due = needs.is_due && may_claim;
     trip = trip_for(load, needs, now);
   }
@@ -114,7 +118,7 @@ std::size_t Dispatcher::visit(bool may_claim, const std::stop_token& stop) {
 
 /// Makes one round trip. Settlements that it could not store are kept for the next one.
 std::size_t Dispatcher::make(Trip trip) {
-  absolve(trip.absolved, trip.stop);
+  take_back_losses(trip);
   const auto sent_at = clock().mono();
   WorkResult result;
   try {
@@ -126,8 +130,8 @@ std::size_t Dispatcher::make(Trip trip) {
   scope_.metrics.time(scope_.event("round_trip"), clock().mono() - sent_at,
                       {{"store", scope_.database.name()}});
   if (result.settleable) {
-    const std::lock_guard lock(ledger_.mutex);
-    ledger_.put_aside(trip.finished, *result.settleable, clock().mono());
+    const std::lock_guard lock(shared_.ledger.mutex);
+    shared_.ledger.put_aside(trip.finished, *result.settleable, clock().mono());
   }
   note_settled(trip, result.settled);
   std::size_t claimed = 0;
@@ -143,9 +147,9 @@ void Dispatcher::report_load() const {
   Load load;
   std::size_t window = 0;
   {
-    const std::lock_guard lock(ledger_.mutex);
-    load = ledger_.load();
-    window = planner_.window();
+    const std::lock_guard lock(shared_.ledger.mutex);
+    load = shared_.ledger.load();
+    window = shared_.planner.window();
   }
   scope_.set_gauge("held", load.held);
   scope_.set_gauge("running", load.running);
@@ -170,9 +174,10 @@ std::vector<storage::ClaimOrder> Dispatcher::orders_of(const TripPlan& plan) con
                       .asks_next_due = claim.asks_next_due,
                       .topics = subscription->topics(),
                       .max_bytes = plan.max_bytes,
-                      .look_at = claim.look_at,
+                      .scan_limit = claim.scan_limit,
                       .scans = claim.scans && !subscription->claims_streams(),
-                      .streams = subscription->claims_streams()});
+                      .streams = subscription->claims_streams(),
+                      .may_be_run = claim.may_be_run});
   }
   return orders;
 }
@@ -185,39 +190,43 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
     scope_.log.write(LogLevel::warn, scope_.event("lease_lost"),
                      {{"store", scope_.database.name()}, {"count", lost}});
   }
-  const std::lock_guard lock(ledger_.mutex);
-  state_.health.failures = 0;
-  planner_.note_settled(settled, trip.plan.ran_dry);
+  const std::lock_guard lock(shared_.ledger.mutex);
+  shared_.health.failures = 0;
+  auto& planner = shared_.planner;
+  const auto now = clock().mono();
+  planner.note_settled(settled, trip.plan.nothing_startable);
   const bool claimed_streams = std::ranges::any_of(trip.plan.claims, [](const TripClaim& claim) {
     return claim.subscription->claims_streams();
   });
   for (const auto& each : trip.finished) {
-    ledger_.note_settled(each);
+    shared_.ledger.note_settled(each);
     const auto& [kind, claim, error, delay, max_attempts, charge, policy] = each.settlement;
-    // The result does not name the lost messages, so each one that a handler has begun is absolved.
-    // The other messages prove nothing about their handlers.
+    // The result does not name the lost messages, so each one that a handler has begun is reset.
+    // The other messages prove nothing about their handlers. Only the last loss is taken back.
     const bool begun = kind != Kind::snooze || delay;
-    if (lost > 0 && begun) ledger_.absolved.push_back(claim.id);
+    if (lost > 0 && begun) shared_.ledger.lost_leases.push_back(claim.id);
+    const bool is_lost = lost > 0 && (settled == 0 || each.lease_end <= now);
+    if (is_lost && !begun && each.stream.empty()) shared_.ledger.uncharged.push_back(claim.id);
     // The next message of the stream may be ready.
-    if (!each.stream.empty() && !claimed_streams) each.subscription->comes_due(clock().mono());
+    if (!each.stream.empty() && !claimed_streams) planner.note_due_at(*each.subscription, now);
     if (kind == Kind::ack || kind == Kind::fail) continue;
-    if (!begun) each.subscription->came_back(each.priority, each.place);
+    if (!begun) planner.note_returned(*each.subscription, each.priority, each.place);
     const auto in = std::min<std::chrono::microseconds>(
         delay.value_or(std::chrono::microseconds{0}), longest_settle_delay);
-    each.subscription->comes_due(clock().mono() + in + milliseconds{1});
+    planner.note_due_at(*each.subscription, now + in + milliseconds{1});
   }
-  state_.stream_settled.notify_all();
+  shared_.stream_settled.notify_all();
 }
 
 void Dispatcher::note_failure(Trip& trip, const std::exception& error) {
   scope_.log_error("round_trip_failed", error);
   if (!is_environmental(error)) settle_one_by_one(std::exchange(trip.finished, {}), trip.stop);
-  const std::lock_guard lock(ledger_.mutex);
+  const std::lock_guard lock(shared_.ledger.mutex);
   const auto now = clock().mono();
-  ++state_.health.failures;
-  state_.health.last_error = error.what();
-  planner_.note_failure(trip.plan, core::random_unit(), now);
-  ledger_.put_back(std::move(trip.finished), now);
+  ++shared_.health.failures;
+  shared_.health.last_error = error.what();
+  shared_.planner.note_failure(trip.plan, core::random_unit(), now);
+  shared_.ledger.put_back(std::move(trip.finished), now);
 }
 
 /// The database refuses one of the settlements because of its data. The others must still be
@@ -232,20 +241,20 @@ void Dispatcher::settle_one_by_one(std::vector<Finished> finished, const std::st
     try {
       const auto result = round_trip(single);
       {
-        const std::lock_guard lock(ledger_.mutex);
-        ledger_.put_aside(single.finished, *result.settleable, clock().mono());
+        const std::lock_guard lock(shared_.ledger.mutex);
+        shared_.ledger.put_aside(single.finished, *result.settleable, clock().mono());
       }
       note_settled(single, result.settled);
     } catch (const std::exception& error) {
       if (is_environmental(error)) {
-        const std::lock_guard lock(ledger_.mutex);
-        ledger_.put_back(std::move(single.finished), clock().mono());
+        const std::lock_guard lock(shared_.ledger.mutex);
+        shared_.ledger.put_back(std::move(single.finished), clock().mono());
         continue;
       }
       {
-        const std::lock_guard lock(ledger_.mutex);
-        for (const auto& refused : single.finished) ledger_.note_settled(refused);
-        state_.stream_settled.notify_all();
+        const std::lock_guard lock(shared_.ledger.mutex);
+        for (const auto& refused : single.finished) shared_.ledger.note_settled(refused);
+        shared_.stream_settled.notify_all();
       }
       scope_.log.write(
           LogLevel::error, scope_.event("settlement_refused"),
@@ -254,12 +263,13 @@ void Dispatcher::settle_one_by_one(std::vector<Finished> finished, const std::st
   }
 }
 
-void Dispatcher::absolve(const std::vector<MessageId>& ids, const std::stop_token& stop) {
-  if (ids.empty()) return;
+/// This process is alive, so its messages did not lose their leases in a crash.
+void Dispatcher::take_back_losses(const Trip& trip) {
   try {
-    source_->absolve(ids, stop);
+    if (!trip.lost_leases.empty()) source_->reset_lost_leases(trip.lost_leases, trip.stop);
+    if (!trip.uncharged.empty()) source_->uncharge(trip.uncharged, trip.stop);
   } catch (const std::exception& error) {
-    scope_.log_error("absolve_failed", error);
+    scope_.log_error("reset_lost_leases_failed", error);
   }
 }
 
@@ -267,10 +277,10 @@ void Dispatcher::finish() {
   Trip trip;
   trip.careful = true;
   {
-    const std::lock_guard lock(ledger_.mutex);
-    trip.finished = ledger_.take(true, clock().mono());
+    const std::lock_guard lock(shared_.ledger.mutex);
+    trip.finished = shared_.ledger.take(true, clock().mono());
   }
-  if (trip.finished.empty() || state_.cut_off) return;
+  if (trip.finished.empty() || fetchers_.cut_off) return;
   std::stop_source limit;
   const std::jthread timer([&](const std::stop_token& done) {
     if (clock().sleep_for(late_patience, done)) limit.request_stop();

@@ -30,15 +30,15 @@ void Dispatcher::take_in(const TripClaim& claim, storage::Claimed claimed, MonoT
                       {"count", count}});
   }
   {
-    const std::lock_guard lock(ledger_.mutex);
+    const std::lock_guard lock(shared_.ledger.mutex);
     const PollPace pace{options_.poll_interval, listener_.hears_others()
                                                     ? options_.idle_poll_interval
                                                     : options_.poll_interval};
-    planner_.end_claim(claim, claimed, pace, sent_at, clock().mono());
+    shared_.planner.end_claim(claim, claimed, pace, sent_at, clock().mono());
   }
   auto arrivals = intake_.take(*claim.subscription, std::move(claimed.entries), sent_at);
-  const std::lock_guard lock(ledger_.mutex);
-  planner_.take_in(claim);
+  const std::lock_guard lock(shared_.ledger.mutex);
+  shared_.planner.take_in(claim);
   for (auto& each : arrivals.refused) settle_later(std::move(each));
   isolate_suspect(arrivals.deliveries);
   std::vector<DeliveryPtr> held;
@@ -47,7 +47,7 @@ void Dispatcher::take_in(const TripClaim& claim, storage::Claimed claimed, MonoT
   for (const auto& delivery : arrivals.deliveries) {
     const auto stream = delivery->claimed.message.stream.value_or("");
     if (!stream.empty() && stream == halted) {
-      planner_.release(delivery->claimed.claim.id);
+      shared_.planner.release(delivery->claimed.claim.id);
       give_back(*delivery);
     } else if (!hold(delivery, sent_at, held)) {
       halted = stream;
@@ -60,11 +60,12 @@ void Dispatcher::take_in(const TripClaim& claim, storage::Claimed claimed, MonoT
 bool Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
                       std::vector<DeliveryPtr>& held) {
   const auto& claim = delivery->claimed.claim;
-  if (state_.stopping || (planner_.has_suspect() && !planner_.is_suspect(claim.id))) {
+  if (shared_.stopping ||
+      (shared_.planner.has_suspect() && !shared_.planner.is_suspect(claim.id))) {
     give_back(*delivery);
     return false;
   }
-  if (const auto other = ledger_.add(delivery)) {
+  if (const auto other = shared_.ledger.add(delivery)) {
     // This process has lost the lease, and its handler still runs. Stop that handler and delay the
     // message, so that two handlers never have it at once. Or the handler has just snoozed the
     // message, and is about to return.
@@ -75,13 +76,13 @@ bool Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
     settle_later(finished_of(*delivery, {.kind = Kind::snooze, .claim = claim, .delay = delay}));
     return false;
   }
-  planner_.add(*delivery->subscription);
+  shared_.planner.add(*delivery->subscription);
   if (delivery->claimed.message.stream) {
     delivery->await_predecessors = [this, raw = delivery.get()] {
       return await_predecessors(*raw);
     };
   }
-  if (lines_.admit(delivery)) held.push_back(delivery);
+  if (shared_.lines.admit(delivery)) held.push_back(delivery);
   return true;
 }
 
@@ -89,11 +90,12 @@ bool Dispatcher::hold(const DeliveryPtr& delivery, MonoTime sent_at,
 /// did not return. Such a message is handled alone.
 void Dispatcher::isolate_suspect(const std::vector<DeliveryPtr>& deliveries) {
   const auto first = std::ranges::find_if(deliveries, [this](const DeliveryPtr& delivery) {
-    return delivery->lost_leases >= suspicious_losses && !ledger_.holds(delivery->claimed.claim.id);
+    return delivery->lost_leases >= suspicious_losses &&
+           !shared_.ledger.holds(delivery->claimed.claim.id);
   });
-  if (first == deliveries.end() || state_.stopping || planner_.has_suspect()) return;
+  if (first == deliveries.end() || shared_.stopping || shared_.planner.has_suspect()) return;
   give_back_waiting();
-  planner_.isolate((*first)->claimed.claim.id);
+  shared_.planner.isolate((*first)->claimed.claim.id);
 }
 
 }  // namespace dovetail::runtime

@@ -12,10 +12,10 @@ constexpr std::chrono::milliseconds stop_look{20};
 // --- under the ledger's mutex
 
 void Dispatcher::give_back_waiting() {
-  planner_.release_suspect();
-  auto waiting = lines_.take_waiting();
+  shared_.planner.release_suspect();
+  auto waiting = shared_.lines.take_waiting();
   for (auto& delivery : pool_.withdraw(*this)) {
-    give_back_behind(*delivery);
+    release_successors(*delivery);
     waiting.push_back(std::move(delivery));
   }
   for (const auto& delivery : waiting) {
@@ -25,32 +25,33 @@ void Dispatcher::give_back_waiting() {
 }
 
 void Dispatcher::return_unstarted(const DeliveryPtr& delivery) {
-  if (ledger_.find(delivery->claimed.claim) != delivery) return;  // given back with another one
+  if (shared_.ledger.find(delivery->claimed.claim) != delivery)
+    return;  // given back with another one
   // If it is neither in the pool nor behind another one, a thread is about to begin it.
-  const bool behind = lines_.is_behind(*delivery);
+  const bool behind = shared_.lines.is_behind(*delivery);
   if (!behind && !pool_.withdraw(*this, delivery)) return;
-  give_back_behind(*delivery);
+  release_successors(*delivery);
   drop(delivery);
   give_back(*delivery);
   // A message that waits for its predecessor does not show that too many messages are held.
-  if (!behind) planner_.shrink(ledger_.running, clock().mono());
+  if (!behind) shared_.planner.shrink(shared_.ledger.running, clock().mono());
 }
 
 // --- streams
 
-void Dispatcher::give_back_behind(const Delivery& delivery) {
-  for (const auto& each : lines_.cut_behind(delivery)) {
+void Dispatcher::release_successors(const Delivery& delivery) {
+  for (const auto& each : shared_.lines.remove_successors(delivery)) {
     drop(each);
     give_back(*each);
   }
 }
 
 void Dispatcher::submit_next(const Delivery& delivery) {
-  if (auto next = lines_.advance(delivery)) {
+  if (auto next = shared_.lines.advance(delivery)) {
     pool_.submit(*this, {std::move(next)});
   } else if (delivery.acked && delivery.claimed.message.stream) {
     // Its own transaction has settled it: no round trip follows that would find the next message.
-    delivery.subscription->comes_due(clock().mono());
+    shared_.planner.note_due_at(*delivery.subscription, clock().mono());
   }
 }
 
@@ -59,11 +60,11 @@ void Dispatcher::submit_next(const Delivery& delivery) {
 /// while the transaction is open, so they are settled before it begins.
 bool Dispatcher::await_predecessors(const Delivery& delivery) {
   const auto& stream = *delivery.claimed.message.stream;
-  std::unique_lock lock(ledger_.mutex);
-  while (ledger_.unsettled(stream) > 0) {
+  std::unique_lock lock(shared_.ledger.mutex);
+  while (shared_.ledger.unsettled(stream) > 0) {
     const auto now = clock().mono();
     if (now >= delivery.lease_end || delivery.stop.stop_requested()) return false;
-    clock().wait_until(state_.stream_settled, lock, now + stop_look);
+    clock().wait_until(shared_.stream_settled, lock, now + stop_look);
   }
   return true;
 }

@@ -22,13 +22,14 @@ std::unique_ptr<RegisteredHandler> HandlerRegistry::checked(HandlerFunction func
       RegisteredHandler{std::move(function), std::move(options), attempts, nullptr});
 }
 
-void HandlerRegistry::add(std::string_view topic, HandlerFunction function,
-                          HandlerOptions options) {
+void HandlerRegistry::add(std::string_view topic, HandlerFunction function, HandlerOptions options,
+                          const void* shared_limit) {
   const auto length = core::utf8_length(topic);
   if (!length || *length < 1 || *length > 255) {
     throw std::invalid_argument("topic must be 1 to 255 characters of UTF-8 without NUL");
   }
   auto handler = checked(std::move(function), std::move(options));
+  handler->shared_limit = shared_limit;
   if (!handlers_.try_emplace(std::string{topic}, std::move(handler)).second) {
     throw InvalidOperation("topic " + std::string{topic} + " has a handler already");
   }
@@ -42,8 +43,7 @@ void HandlerRegistry::add_fallback(HandlerFunction function, HandlerOptions opti
 void HandlerRegistry::add_all(const HandlerRegistry& others,
                               const std::function<HandlerFunction(HandlerFunction)>& wrap) {
   for (const auto& [topic, handler] : others.handlers_) {
-    add(topic, wrap(handler->function), handler->options);
-    handlers_.find(topic)->second->shared_limit = handler.get();
+    add(topic, wrap(handler->function), handler->options, handler.get());
   }
   if (!others.fallback_) return;
   add_fallback(wrap(others.fallback_->function), others.fallback_->options);

@@ -28,8 +28,10 @@ class HandlerRegistry {
   explicit HandlerRegistry(int max_attempts) : max_attempts_(max_attempts) {}
 
   /// Throws std::invalid_argument or std::out_of_range for unusable arguments, and InvalidOperation
-  /// if the topic has a handler already.
-  void add(std::string_view topic, HandlerFunction function, HandlerOptions options);
+  /// if the topic has a handler already. Handlers with the same `shared_limit` share a concurrency
+  /// limit.
+  void add(std::string_view topic, HandlerFunction function, HandlerOptions options,
+           const void* shared_limit = nullptr);
   /// Adds the handler of every topic without its own handler.
   void add_fallback(HandlerFunction function, HandlerOptions options);
   /// Adds the handlers of another registry, which must live as long as this one. They share its

@@ -59,6 +59,15 @@ bool Instance::stop(MonoTime /*deadline*/) {
   return true;
 }
 
+void Instance::cut_off() {
+  std::stop_source call;
+  {
+    const std::lock_guard lock(mutex_);
+    call = call_;
+  }
+  if (!leaving_) call.request_stop();
+}
+
 void Instance::leave() {
   leaving_ = true;
   wake_by(MonoTime::min());
@@ -88,10 +97,17 @@ component::ServiceHealth Instance::health() const {
 }
 
 MonoTime Instance::step(const std::stop_token& stop) {
-  call_ = {};
+  {
+    const std::lock_guard lock(mutex_);
+    call_ = {};
+  }
   const std::stop_callback by_caller(stop, [this] { call_.request_stop(); });
   const std::stop_callback by_end(io_.get_token(), [this] { call_.request_stop(); });
   if (leaving_) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (left_) return MonoTime::max();  // the row is gone
+    }
     remove();
     const std::lock_guard lock(mutex_);
     left_ = true;
@@ -101,7 +117,7 @@ MonoTime Instance::step(const std::stop_token& stop) {
   const auto now = clock().mono();
   if (look_at_ == MonoTime::max()) look_at_ = now + options_.look_interval;
   const auto state = draining_ ? InstanceState::draining : InstanceState::running;
-  if (now >= beat_at_ || state != told_) {
+  if (now >= beat_at_ || state != reported_state_) {
     beat(state);
     beat_at_ = clock().mono() + options_.heartbeat;
   }
@@ -114,7 +130,7 @@ MonoTime Instance::step(const std::stop_token& stop) {
 }
 
 void Instance::beat(InstanceState state) {
-  told_ = state;
+  reported_state_ = state;
   try {
     WallTime started_at{};
     database_.write(
@@ -171,11 +187,11 @@ void Instance::look() {
   const auto now = database_.clock().mono();
   std::erase_if(warned_,
                 [&](const auto& each) { return now - each.second >= options_.warn_again; });
-  look_at(database_.queue(storage::queue_names::outbox).operations, "outbox");
-  look_at(database_.queue(storage::queue_names::inbox).operations, "inbox");
+  report_unhandled(database_.queue(storage::queue_names::outbox).operations, "outbox");
+  report_unhandled(database_.queue(storage::queue_names::inbox).operations, "inbox");
 }
 
-void Instance::look_at(storage::QueueOperator& store, const char* queue) {
+void Instance::report_unhandled(storage::QueueOperator& store, const char* queue) {
   try {
     auto topics = instance::find_unhandled(database_, store, queue, options_.unhandled,
                                            {.service = true, .stop = call_.get_token()});

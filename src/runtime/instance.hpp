@@ -54,12 +54,15 @@ class Instance final : public component::SteppedService {
   [[nodiscard]] InstanceId id() const { return entry_.id; }
 
   [[nodiscard]] std::string name() const override { return "instance"; }
+  [[nodiscard]] std::size_t connections() const override { return 1; }
   MonoTime step(const std::stop_token& stop) override;
   /// Sets the state `draining`. Does not wait.
   void request_stop() override;
   /// Waits for `patience` until the row is removed. A row that could not be removed by then becomes
   /// stale.
   bool stop(MonoTime deadline) override;
+  /// Ends a heartbeat that is under way. If it fails, the row is not removed.
+  void cut_off() override;
   /// The next step removes the row, and is the last one.
   void leave();
   /// Removes the row within `patience`, for a runner that makes no more steps.
@@ -75,7 +78,7 @@ class Instance final : public component::SteppedService {
   void unsubscribe() override;
   void remove();
   void look();
-  void look_at(storage::QueueOperator& store, const char* queue);
+  void report_unhandled(storage::QueueOperator& store, const char* queue);
   /// Returns false if the last warning about the topic is less than `warn_again` ago.
   bool warn(const UnhandledTopic& topic);
 
@@ -86,9 +89,9 @@ class Instance final : public component::SteppedService {
 
   // Used by the steps only.
   storage::InstanceEntry entry_;
-  InstanceState told_ = InstanceState::running;  // the state in the last heartbeat
-  bool failing_ = false;                         // the last heartbeat failed
-  std::set<std::string> look_failures_;          // the queues that the last check could not read
+  InstanceState reported_state_ = InstanceState::running;  // the state in the last heartbeat
+  bool failing_ = false;                                   // the last heartbeat failed
+  std::set<std::string> look_failures_;  // the queues that the last check could not read
   std::map<std::pair<std::string, std::string>, MonoTime> warned_;  // last time, by queue and topic
 
   std::stop_source call_;  // ends the I/O of the step under way

@@ -106,10 +106,29 @@ void log_lost_lease(const QueueScope& scope, const Message& message) {
                    {"message_id", message.message_id.to_string()}});
 }
 
+/// Returns false if a lock of another transaction would block the settlement.
+bool can_settle(const QueueScope& scope, const Claim& claim) {
+  try {
+    const std::array claims{claim};
+    const auto transaction = scope.database.begin();
+    return !scope.consumer.settleable(transaction->session(), scope.owner, claims).empty();
+  } catch (const Error&) {
+    return true;  // the handler's own transaction meets the failure, if it lasts
+  }
+}
+
+/// The handler is not at fault. The message returns, and no attempt is charged.
+storage::Settlement postponed(const QueueScope& scope, Delivery& delivery) {
+  delivery.blocked = true;
+  scope.count_event("settlement_blocked", 1);
+  return {.kind = Kind::snooze, .claim = delivery.claimed.claim, .delay = blocked_delay};
+}
+
 std::optional<storage::Settlement> call(const QueueScope& scope, Delivery& delivery,
                                         Context& context) {
   const auto& message = delivery.claimed.message;
   const auto& claim = delivery.claimed.claim;
+  if (delivery.checks_first && !can_settle(scope, claim)) return postponed(scope, delivery);
   delivery.handler->function(message, context);
   const bool commits =
       context.own_transaction() != nullptr && (!context.snoozed() || context.keeps_writes());
@@ -123,18 +142,15 @@ std::optional<storage::Settlement> call(const QueueScope& scope, Delivery& deliv
     held = commit_with_settlement(scope, delivery, context);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::lock_timeout) throw;
-    // The work of the handler is rolled back, and the handler is not at fault. The message returns,
-    // and no attempt is charged.
-    context.drop_transaction();
-    scope.metrics.count(scope.event("settlement_blocked"), 1, {{"store", scope.database.name()}});
-    return storage::Settlement{.kind = Kind::snooze, .claim = claim, .delay = blocked_delay};
+    context.drop_transaction();  // the work of the handler is rolled back
+    return postponed(scope, delivery);
   }
   if (!held) {
     delivery.lease_lost = true;
     log_lost_lease(scope, message);
   } else if (context.snoozed()) {
     scope.metrics.count(scope.event("snoozed"), 1, {{"store", scope.database.name()}});
-    delivery.comes_back_in = context.snoozed();
+    delivery.snoozed_for = context.snoozed();
   } else {
     delivery.acked = true;
     scope.metrics.count(scope.event("acked"), 1, {{"store", scope.database.name()}});

@@ -7,22 +7,30 @@
 #include "storage/row_hint.hpp"
 
 namespace dovetail::runtime {
+namespace {
 
-void tell_to_stop(std::vector<DeliveryPtr> deliveries) {
-  if (deliveries.empty()) return;
-  const auto tell = [deliveries = std::move(deliveries)] {
-    for (const auto& delivery : deliveries) delivery->stop.request_stop();
-  };
-  try {
-    std::thread(tell).detach();
-  } catch (const std::system_error&) {
-    tell();  // without a thread, fire them here: a slow callback delays other stop tokens
+/// A message that has been in a run for so long gets a lease of its own: messages that were
+/// committed later wait for the end of the run.
+constexpr std::chrono::milliseconds longest_run{1'000};
+
+}  // namespace
+
+void tell_to_stop(const std::vector<DeliveryPtr>& deliveries) {
+  std::vector<DeliveryPtr> left;
+  for (const auto& delivery : deliveries) {
+    try {
+      std::thread([delivery] { delivery->stop.request_stop(); }).detach();
+    } catch (const std::system_error&) {
+      left.push_back(delivery);
+    }
   }
+  // There are no more threads. A slow callback delays the tokens behind it, and no others.
+  for (const auto& delivery : left) delivery->stop.request_stop();
 }
 
 void LeaseKeeper::start() {
   renewer_ = std::jthread([this](const std::stop_token& stop) {
-    while (scope_.database.clock().sleep_for(lease_ / 6, stop)) renew(io_.get_token());
+    while (scope_.database.clock().sleep_for(interval(), stop)) renew(io_.get_token());
   });
   timekeeper_ = std::jthread([this] { run_timekeeper(); });
 }
@@ -46,6 +54,10 @@ void LeaseKeeper::stop() {
   io_.request_stop();
   renewer_ = {};
   timekeeper_ = {};
+}
+
+MonoDuration LeaseKeeper::interval() const {
+  return std::min<MonoDuration>(lease_ / 6, longest_run / 2);
 }
 
 MonoDuration LeaseKeeper::safety_margin() const {
@@ -73,9 +85,15 @@ std::vector<Claim> LeaseKeeper::claims_to_renew(MonoTime now) {
   const auto is_due = [&](MonoTime lease_end) {
     return lease_end - now <= MonoDuration{lease_} * 2 / 3;
   };
+  const auto is_old_in_run = [&](const Delivery& delivery) {
+    const auto claimed_at = delivery.lease_end - MonoDuration{lease_};
+    return storage::is_of_run(delivery.claimed.claim) && !delivery.renewed &&
+           now - claimed_at >= longest_run;
+  };
   for (const auto& [id, delivery] : ledger_.held()) {
-    if (!is_due(delivery->lease_end)) continue;
-    if (delivery->running) {
+    const bool is_old = is_old_in_run(*delivery);
+    if (!is_due(delivery->lease_end) && !is_old) continue;
+    if (delivery->running || is_old) {
       claims.push_back(delivery->claimed.claim);
     } else {
       idle.push_back(delivery);
@@ -102,7 +120,7 @@ MonoTime LeaseKeeper::renew(const std::stop_token& stop) {
       scope_.log_error("renewal_failed", error);
     }
   }
-  return clock.mono() + lease_ / 6;
+  return clock.mono() + interval();
 }
 
 void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vector<MessageId>& held,
@@ -136,7 +154,7 @@ MonoTime LeaseKeeper::find_stops(MonoTime now, std::vector<Stop>& due) {
   std::vector<DeliveryPtr> blocked;
   for (const auto& [id, delivery] : ledger_.held()) {
     if (!delivery->running) continue;
-    if (delivery->commit_began != MonoTime::max() && !delivery->relieved) {
+    if (delivery->commit_began != MonoTime::max() && !delivery->thread_added) {
       const auto blocked_at = delivery->commit_began + commit_patience;
       if (blocked_at <= now) blocked.push_back(delivery);
       if (blocked_at > now) next = std::min<MonoTime>(next, blocked_at);
@@ -160,7 +178,7 @@ MonoTime LeaseKeeper::find_stops(MonoTime now, std::vector<Stop>& due) {
       next = std::min<MonoTime>(next, hangs_at);
     }
   }
-  for (const auto& delivery : blocked) holder_.relieve(delivery);
+  for (const auto& delivery : blocked) holder_.add_thread_for_blocked_commit(delivery);
   for (const auto& delivery : hanging) holder_.give_up(delivery);
   return next;
 }

@@ -22,9 +22,10 @@
 
 namespace dovetail::runtime {
 
-/// Fires the stop tokens on a separate thread: a user's stop callback may be slow. The thread uses
-/// only the deliveries, which it keeps alive.
-void tell_to_stop(std::vector<DeliveryPtr> deliveries);
+/// Fires each stop token on its own thread: a user's stop callback may be slow. There are no more
+/// running deliveries than threads in the pool. A thread uses only its delivery, which it keeps
+/// alive.
+void tell_to_stop(const std::vector<DeliveryPtr>& deliveries);
 
 class LeaseKeeper {
  public:
@@ -37,13 +38,13 @@ class LeaseKeeper {
     virtual void give_up(const DeliveryPtr& delivery) = 0;
     /// The handler has returned, and its transaction waits, perhaps for a lock. Another thread may
     /// call handlers meanwhile.
-    virtual void relieve(const DeliveryPtr& delivery) = 0;
+    virtual void add_thread_for_blocked_commit(const DeliveryPtr& delivery) = 0;
 
    protected:
     ~Holder() = default;
   };
 
-  /// The time that a handler's transaction may take to end before its thread is relieved.
+  /// The time that a handler's transaction may take to end before another thread is added.
   static constexpr std::chrono::milliseconds commit_patience{250};
 
   LeaseKeeper(Holder& holder, WorkSource& source, Ledger& ledger, const QueueScope& scope,
@@ -66,6 +67,8 @@ class LeaseKeeper {
 
   /// Returns at once.
   void request_stop();
+  /// Cancels a renewal that is under way, and later ones.
+  void cut_off() { io_.request_stop(); }
   /// Waits for the threads. A renewal under way is cancelled.
   void stop();
 
@@ -77,6 +80,7 @@ class LeaseKeeper {
   void note_lost(Delivery& delivery, MonoTime since);
 
  private:
+  [[nodiscard]] MonoDuration interval() const;
   enum class Reason { lease_ends, timeout, hangs };
   struct Stop {
     DeliveryPtr delivery;

@@ -7,6 +7,8 @@ namespace {
 
 /// The delay before a settlement that was put aside is retried.
 constexpr std::chrono::milliseconds aside_delay{200};
+/// How long a topic counts as blocked after its last settlement that was blocked.
+constexpr std::chrono::milliseconds blocked_memory{5'000};
 
 }  // namespace
 
@@ -87,13 +89,23 @@ void Ledger::put_aside(std::vector<Finished>& finished, const std::vector<Messag
   finished.erase(blocked, finished.end());
 }
 
+void Ledger::note_blocked(const std::string& topic, MonoTime now) {
+  std::erase_if(blocked_, [&](const auto& each) { return now - each.second > blocked_memory; });
+  blocked_[topic] = now;
+}
+
+bool Ledger::was_blocked(const std::string& topic, MonoTime now) const {
+  const auto found = blocked_.find(topic);
+  return found != blocked_.end() && now - found->second <= blocked_memory;
+}
+
 Load Ledger::load() const {
   Load load{.held = held_.size(),
             .running = running,
             .bytes = bytes_,
             .finished = finished_.size(),
             .first_finished = first_finished_,
-            .absolves = !absolved.empty()};
+            .resets_lost_leases = !lost_leases.empty() || !uncharged.empty()};
   for (const auto& each : aside_) load.retry_aside = std::min(load.retry_aside, each.retry_at);
   return load;
 }

@@ -55,12 +55,20 @@ class Ledger {
   [[nodiscard]] std::size_t finished() const { return finished_.size(); }
   [[nodiscard]] std::vector<Finished>& aside() { return aside_; }
 
-  std::vector<MessageId> absolved;  // for the next round trip
+  // For the next round trip.
+  std::vector<MessageId> lost_leases;
+  std::vector<MessageId> uncharged;  // no handler began them before their leases expired
 
   /// The settlement was stored, or never will be.
   void note_settled(const Finished& finished);
   /// The number of messages of the stream that are finished and not settled.
   [[nodiscard]] std::size_t unsettled(const std::string& stream) const;
+
+  // --- topics whose settlements wait for locks of other transactions
+
+  void note_blocked(const std::string& topic, MonoTime now);
+  /// True if a settlement of the topic was blocked a moment ago.
+  [[nodiscard]] bool was_blocked(const std::string& topic, MonoTime now) const;
 
   [[nodiscard]] Load load() const;
 
@@ -71,6 +79,7 @@ class Ledger {
   MonoTime first_finished_ = MonoTime::max();
   std::vector<Finished> aside_;
   std::unordered_map<std::string, std::size_t> unsettled_;  // by stream
+  std::unordered_map<std::string, MonoTime> blocked_;       // by topic
 };
 
 /// Returns the entry for a later settlement of the delivery.

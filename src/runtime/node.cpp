@@ -17,6 +17,8 @@ class ListenerService final : public component::Service {
   ~ListenerService() override { listener_.stop(); }
 
   [[nodiscard]] std::string name() const override { return "listener"; }
+  /// Its connection is not one of the pool: see connections.hpp.
+  [[nodiscard]] std::size_t connections() const override { return 0; }
   void start() override { listener_.start(); }
   void request_stop() override { listener_.request_stop(); }
   bool stop(MonoTime /*deadline*/) override {
@@ -31,6 +33,20 @@ class ListenerService final : public component::Service {
   storage::Listener& listener_;
 };
 
+/// Services of components have no fetchers.
+void require_declared(const std::vector<std::unique_ptr<component::Service>>& services,
+                      const std::vector<component::ConnectionUse>& declared) {
+  std::size_t left = 0;
+  for (const auto& use : declared) left += use.connections;
+  for (const auto& service : services) {
+    if (service->connections() > left) {
+      throw std::logic_error("the component of the service " + service->name() +
+                             " does not declare its connections");
+    }
+    left -= service->connections();
+  }
+}
+
 }  // namespace
 
 Node::Node(std::unique_ptr<storage::Database> database, PlatformOptions options)
@@ -41,7 +57,7 @@ Node::Node(std::unique_ptr<storage::Database> database, PlatformOptions options)
       clock_check_(*database_, log_, metrics_),
       listener_(*database_, log_) {
   const component::Environment environment{*database_, options_, log_, metrics_, components_};
-  for (const auto factory : component_factories()) components_.add(factory(environment));
+  for (const auto& each : registered_components()) components_.add(each.make(environment));
 }
 
 std::vector<component::Queue> Node::queues() {
@@ -72,8 +88,11 @@ std::unique_ptr<component::Service> Node::listener_service() {
 
 std::vector<std::unique_ptr<component::Service>> Node::component_services() {
   std::vector<std::unique_ptr<component::Service>> all;
+  auto registration = registered_components().begin();  // in the order of the components
   for (const auto& component : components_.all()) {
-    std::ranges::move(component->services(listener_), std::back_inserter(all));
+    auto services = component->services(listener_);
+    require_declared(services, (registration++)->connections());
+    std::ranges::move(services, std::back_inserter(all));
   }
   return all;
 }

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "dovetail/error.hpp"
 #include "runtime/handler_adapters.hpp"
 
 namespace dovetail::runtime {
@@ -32,6 +33,7 @@ void NodeHandlers::add_component_handlers() {
       const auto topic = handler->topic();
       auto options = handler->options();
       add("outbox", topic, function_of(std::move(handler)), std::move(options));
+      own_topics_.insert(topic);
     }
   }
 }
@@ -53,8 +55,12 @@ const HandlerRegistry& NodeHandlers::of(std::string_view queue) const {
 }
 
 void NodeHandlers::add(std::string_view queue, std::string_view topic, HandlerFunction function,
-                       HandlerOptions options) {
-  registry(queue).add(topic, wrapped(queue, std::move(function)), std::move(options));
+                       HandlerOptions options, const void* shared_limit) {
+  if (queue == "outbox" && own_topics_.contains(topic)) {
+    throw InvalidOperation("topic " + std::string{topic} +
+                           " has a handler already: every worker of Dovetail handles it itself");
+  }
+  registry(queue).add(topic, wrapped(queue, std::move(function)), std::move(options), shared_limit);
 }
 
 void NodeHandlers::add_fallback(std::string_view queue, HandlerFunction function,

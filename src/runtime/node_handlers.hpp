@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,9 @@ class NodeHandlers {
   /// Adds the components' handlers.
   explicit NodeHandlers(Node& node);
 
+  /// Handlers with the same `shared_limit` share a concurrency limit.
   void add(std::string_view queue, std::string_view topic, HandlerFunction function,
-           HandlerOptions options);
+           HandlerOptions options, const void* shared_limit = nullptr);
   void add_fallback(std::string_view queue, HandlerFunction function, HandlerOptions options);
   /// Adds the handlers of another registry. They share its concurrency limits.
   void add_all(std::string_view queue, const HandlerRegistry& others);
@@ -35,6 +37,7 @@ class NodeHandlers {
 
   Node& node_;
   std::map<std::string, HandlerRegistry, std::less<>> registries_;
+  std::set<std::string, std::less<>> own_topics_;  // of the outbox; handled by components
 };
 
 }  // namespace dovetail::runtime

@@ -1,5 +1,7 @@
 #include "dovetail/platform.hpp"
 
+#include <atomic>
+
 #include "dovetail/error.hpp"
 #include "fanout/component.hpp"
 #include "inbox/component.hpp"
@@ -9,6 +11,7 @@
 #include "outbox/component.hpp"
 #include "runtime/engines.hpp"
 #include "runtime/handler_adapters.hpp"
+#include "runtime/health.hpp"
 #include "runtime/open.hpp"
 #include "runtime/runtime.hpp"
 #include "schedule/component.hpp"
@@ -32,8 +35,15 @@ std::vector<SchemaChange> described(storage::Database& database,
 
 struct Platform::State {
   explicit State(std::shared_ptr<runtime::Node> its_node, bool in_group)
-      : node(std::move(its_node)),
-        own_runtime(in_group ? nullptr : std::make_unique<runtime::Runtime>(*node)) {}
+      : kept_node(std::move(its_node)),
+        own_runtime(in_group ? nullptr : std::make_unique<runtime::Runtime>(*kept_node)) {}
+
+  [[nodiscard]] runtime::Node& node() const {
+    if (!retired) return *kept_node;
+    throw InvalidOperation(
+        "this database has left its group, or was replaced: ask the PlatformGroup for the key "
+        "again");
+  }
 
   [[nodiscard]] runtime::Runtime& runtime() {
     if (own_runtime) return *own_runtime;
@@ -42,12 +52,21 @@ struct Platform::State {
         "stop that");
   }
 
-  std::shared_ptr<runtime::Node> node;
+  std::shared_ptr<runtime::Node> kept_node;       // null: retired long ago
+  std::atomic<bool> retired{false};               // the database has left its group
   std::unique_ptr<runtime::Runtime> own_runtime;  // absent: the database belongs to a group
 };
 
 Platform runtime::PlatformAccess::platform_of(std::shared_ptr<Node> node, bool in_group) {
   return Platform{std::make_unique<Platform::State>(std::move(node), in_group)};
+}
+
+void runtime::PlatformAccess::retire(Platform& platform) {
+  if (platform.state_) platform.state_->retired = true;
+}
+
+std::shared_ptr<runtime::Node> runtime::PlatformAccess::take_node(Platform& platform) {
+  return platform.state_ ? std::move(platform.state_->kept_node) : nullptr;
 }
 
 Platform Platform::open(std::string_view url, PlatformOptions options) {
@@ -90,7 +109,8 @@ Platform& Platform::operator=(Platform&& other) noexcept {
 }
 Platform::~Platform() {
   if (!state_) return;
-  if (!state_->node->process().is_this_one()) {
+  if (!state_->kept_node) return;
+  if (!state_->kept_node->process().is_current_process()) {
     // A forked child has none of the threads, and the connections belong to the parent. So it
     // closes nothing.
     [[maybe_unused]] const auto* leaked = state_.release();
@@ -98,7 +118,7 @@ Platform::~Platform() {
   }
   if (!state_->own_runtime) return;
   // The remaining handlers may wait for a database that does not answer.
-  if (!stop()) state_->node->database().cancel_calls();
+  if (!stop()) state_->kept_node->database().cancel_calls();
 }
 
 // --- handlers
@@ -142,39 +162,46 @@ bool Platform::stop(std::optional<std::chrono::milliseconds> deadline) {
 // --- components
 
 Transaction Platform::begin() {
-  return Transaction{state_->node->database().begin()};
+  return Transaction{state_->node().database().begin()};
 }
 Outbox& Platform::outbox() {
-  return state_->node->get<outbox::Component>().outbox;
+  return state_->node().get<outbox::Component>().outbox;
 }
 Inbox& Platform::inbox() {
-  return state_->node->get<inbox::Component>().inbox;
+  return state_->node().get<inbox::Component>().inbox;
 }
 Joins& Platform::joins() {
-  return state_->node->get<join::Component>().joins;
+  return state_->node().get<join::Component>().joins;
 }
 Leases& Platform::leases() {
-  return state_->node->get<lease::Component>().leases;
+  return state_->node().get<lease::Component>().leases;
 }
 Timers& Platform::timers() {
-  return state_->node->get<schedule::Component>().timers;
+  return state_->node().get<schedule::Component>().timers;
 }
 Jobs& Platform::jobs() {
-  return state_->node->get<schedule::Component>().jobs;
+  return state_->node().get<schedule::Component>().jobs;
 }
 Fanout& Platform::fanout() {
-  return state_->node->get<fanout::Component>().fanout;
+  return state_->node().get<fanout::Component>().fanout;
 }
 Instances& Platform::instances() {
-  return state_->node->get<instance::Component>().instances;
+  return state_->node().get<instance::Component>().instances;
 }
 const std::string& Platform::name() const {
-  return state_->node->database().name();
+  return state_->node().database().name();
+}
+
+HealthReport Platform::health() const {
+  state_->node().process().require();
+  std::vector<runtime::NamedHealth> services;
+  if (state_->own_runtime) services = state_->own_runtime->health();
+  return runtime::check_health(state_->node(), services);
 }
 
 MetricsSnapshot Platform::metrics() const {
   const auto* registry =
-      dynamic_cast<const MetricsRegistry*>(state_->node->options().metrics.get());
+      dynamic_cast<const MetricsRegistry*>(state_->node().options().metrics.get());
   return registry != nullptr ? registry->snapshot() : MetricsSnapshot{};
 }
 

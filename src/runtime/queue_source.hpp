@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/invocation.hpp"
+#include "runtime/run_book.hpp"
 #include "runtime/work_source.hpp"
 
 namespace dovetail::runtime {
@@ -14,19 +15,25 @@ class QueueSource final : public WorkSource {
   WorkResult settle_and_claim(const WorkRequest& request) override;
   std::vector<MessageId> renew(std::span<const Claim> claims, std::chrono::milliseconds lease,
                                const std::stop_token& stop) override;
-  void absolve(std::span<const MessageId> ids, const std::stop_token& stop) override;
-  std::optional<storage::Settlement> deliver(Delivery& delivery) override {
-    return invoke(scope_, delivery);
-  }
+  void reset_lost_leases(std::span<const MessageId> ids, const std::stop_token& stop) override;
+  void uncharge(std::span<const MessageId> ids, const std::stop_token& stop) override;
+  std::optional<storage::Settlement> deliver(Delivery& delivery) override;
 
  private:
   class Scans;
+  class Runs;
 
   WorkResult settle_then_claim(const WorkRequest& request);
   WorkResult settle_all(const WorkRequest& request);
   WorkResult settle_carefully(const WorkRequest& request);
+  /// Returns no messages if there is no such run, or if the claim failed.
+  storage::Claimed claim_run(const storage::ClaimOrder& order, const storage::RunOrder& run,
+                             const std::stop_token& stop);
+  storage::Claimed claim_singly(const storage::ClaimOrder& order, const std::stop_token& stop);
+  void close_ended_runs(const std::stop_token& stop);
 
   const QueueScope scope_;
+  RunBook runs_;
 };
 
 }  // namespace dovetail::runtime

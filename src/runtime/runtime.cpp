@@ -7,6 +7,12 @@
 #include "runtime/node_services.hpp"
 
 namespace dovetail::runtime {
+namespace {
+
+/// The time after the deadline of stop() in which services store the results of the last handlers.
+constexpr std::chrono::milliseconds least_settling_time{500};
+
+}  // namespace
 
 Runtime::Runtime(Node& node) : node_(node), options_(node.options()), handlers_(node) {
   for (const auto& component : node_.components()) {
@@ -94,6 +100,7 @@ bool Runtime::stop(std::optional<std::chrono::milliseconds> deadline) {
       std::clamp(deadline.value_or(options_.worker.drain), std::chrono::milliseconds{0}, longest);
   const MonoTime until = node_.database().clock().mono() + patience;
   for (const auto& service : services_) service->request_stop();
+  const auto timer = cut_off_at(until + least_settling_time);
   bool ended = true;
   for (auto service = services_.rbegin(); service != services_.rend(); ++service) {
     if (!ended && (*service)->outlives_handlers()) continue;
@@ -101,6 +108,22 @@ bool Runtime::stop(std::optional<std::chrono::milliseconds> deadline) {
   }
   if (ended) end_handlers();
   return ended;
+}
+
+std::vector<NamedHealth> Runtime::health() {
+  std::vector<NamedHealth> all;
+  const std::lock_guard lock(start_mutex_);
+  for (const auto& service : services_) all.push_back({service->name(), service->health()});
+  return all;
+}
+
+/// One time limit for all services: a database that does not answer delays stop() once, not once
+/// per service. GCC 12 warns of a jthread on the stack.
+std::unique_ptr<std::jthread> Runtime::cut_off_at(MonoTime time) const {
+  return std::make_unique<std::jthread>([this, time](const std::stop_token& done) {
+    if (!node_.database().clock().sleep_until(time, done)) return;
+    for (const auto& service : services_) service->cut_off();
+  });
 }
 
 void Runtime::end_handlers() {

@@ -2,7 +2,8 @@
 //
 // Start order: instance, listener, components, housekeeper, dispatchers. Stop: every service gets a
 // stop request. Then stop() waits for each service, the dispatchers first, so that handlers have
-// the whole deadline. The instance keeps its row until the last handler has ended.
+// the whole deadline. Shortly after the deadline, the I/O of all services is cut off at once. The
+// instance keeps its row until the last handler has ended.
 //
 // Threads: from any.
 #pragma once
@@ -12,9 +13,11 @@
 #include <mutex>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "dovetail/platform.hpp"
+#include "runtime/health.hpp"
 #include "runtime/node_handlers.hpp"
 #include "runtime/worker_pool.hpp"
 
@@ -38,12 +41,16 @@ class Runtime {
   /// Returns whether all handlers have ended.
   bool stop(std::optional<std::chrono::milliseconds> deadline);
 
+  /// The health of the started services.
+  [[nodiscard]] std::vector<NamedHealth> health();
+
  private:
   using Services = std::vector<std::unique_ptr<component::Service>>;
 
   /// Under the start mutex. Throws InvalidOperation after start().
   [[nodiscard]] NodeHandlers& handlers();
   [[nodiscard]] Services make_services(WorkerPool& pool);
+  [[nodiscard]] std::unique_ptr<std::jthread> cut_off_at(MonoTime time) const;
   void end_handlers();
 
   Node& node_;

@@ -25,7 +25,7 @@ DeliveryPtr StreamLines::advance(const Delivery& delivery) {
   return nullptr;
 }
 
-std::vector<DeliveryPtr> StreamLines::cut_behind(const Delivery& delivery) {
+std::vector<DeliveryPtr> StreamLines::remove_successors(const Delivery& delivery) {
   const auto& stream = delivery.claimed.message.stream;
   if (!stream) return {};
   const auto found = lines_.find(*stream);

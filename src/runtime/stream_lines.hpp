@@ -23,7 +23,7 @@ class StreamLines {
   [[nodiscard]] DeliveryPtr advance(const Delivery& delivery);
   /// The delivery has ended without a success, or was given back. Returns the deliveries behind it,
   /// which must not begin. A delivery that still runs keeps its place in front.
-  [[nodiscard]] std::vector<DeliveryPtr> cut_behind(const Delivery& delivery);
+  [[nodiscard]] std::vector<DeliveryPtr> remove_successors(const Delivery& delivery);
   /// Whether the delivery waits for another one.
   [[nodiscard]] bool is_behind(const Delivery& delivery) const;
   /// Returns all deliveries that wait for another one.

@@ -1,5 +1,5 @@
-// The topics that a dispatcher claims together: when it claims them, how many, and from which place
-// in the queue.
+// The topics that a dispatcher claims together: when it claims them, and how many. QueueScan
+// decides from which place in the queue.
 //
 // All handlers without a concurrency limit share one subscription. Each handler with a limit has
 // its own, so that its messages are claimed only when it has room, and its backlog does not delay
@@ -19,6 +19,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/platform.hpp"
 #include "runtime/handler_registry.hpp"
+#include "runtime/queue_scan.hpp"
 #include "storage/queue_store.hpp"
 
 namespace dovetail::runtime {
@@ -27,19 +28,6 @@ namespace dovetail::runtime {
 struct PollPace {
   MonoDuration interval;
   MonoDuration idle_interval;  // while idle, if announcements of other processes are received
-};
-
-/// A claim of one subscription within a round trip.
-struct PlannedClaim {
-  std::uint64_t trip = 0;  // trips are numbered in the order of their starts
-  std::size_t wanted = 0;
-  std::optional<storage::QueueMarks> after;  // absent: from the start of the queue
-  bool scans = false;                        // scans the queue, perhaps in several round trips
-  bool from_start = false;                   // the scan began at the start of the queue
-  bool asks_next_due = false;
-  bool rung = false;   // a message may have arrived before the claim began
-  int look_at = 0;     // the number of messages to examine before other work gets its turn
-  bool alone = false;  // no other claim of the subscription was under way when it began
 };
 
 class Subscription {
@@ -52,7 +40,8 @@ class Subscription {
         limited_(limited),
         max_attempts_(max_attempts),
         kind_(kind),
-        dormant_(kind == Kind::streams) {}
+        dormant_(kind == Kind::streams),
+        scan_(kind == Kind::streams) {}
 
   /// True if it claims messages of streams; see stream.hpp.
   [[nodiscard]] bool claims_streams() const { return kind_ == Kind::streams; }
@@ -89,14 +78,16 @@ class Subscription {
   /// A message may have arrived: claim at once.
   void ring() { rung_ = true; }
   /// A claim is due at `time` at the latest.
-  void look_by(MonoTime time) { poll_at_ = std::min(poll_at_, time); }
+  void poll_by(MonoTime time) { poll_at_ = std::min(poll_at_, time); }
   /// A message is expected to come due at `time`.
-  void comes_due(MonoTime time) { due_at_ = std::min(due_at_, time); }
+  void note_due_at(MonoTime time) { due_at_ = std::min(due_at_, time); }
   /// The message at `place` is ready again. The next claims begin there or earlier.
-  void came_back(int priority, const storage::QueueMark& place);
-  [[nodiscard]] MonoTime next_look() const { return std::min(poll_at_, due_at_); }
+  void note_returned(int priority, const storage::QueueMark& place) {
+    scan_.note_returned(priority, place);
+  }
+  [[nodiscard]] MonoTime next_poll() const { return std::min(poll_at_, due_at_); }
   [[nodiscard]] bool is_due(MonoTime now) const {
-    return !dormant_ && (rung_ || more_ || scan_place_ || now >= next_look());
+    return !dormant_ && (rung_ || more_ || scan_.is_unfinished() || now >= next_poll());
   }
 
   // --- a claim, from its beginning to its end
@@ -108,21 +99,6 @@ class Subscription {
   [[nodiscard]] std::size_t claiming() const { return claiming_; }
 
  private:
-  void move_marks(const PlannedClaim& claim, const storage::Claimed& claimed);
-  void note_cut(const PlannedClaim& claim);
-  /// Returns whether the next claim is decided.
-  bool note_scan(const PlannedClaim& claim, const storage::Claimed& claimed, MonoTime sent_at,
-                 MonoTime now);
-  void go_on_scanning(const PlannedClaim& claim, const storage::Claimed& claimed);
-  /// True if no other claim was under way at the same time.
-  [[nodiscard]] bool was_alone(const PlannedClaim& claim) const {
-    return claim.alone && latest_trip_ == claim.trip;
-  }
-  [[nodiscard]] static bool is_full(const PlannedClaim& claim, const storage::Claimed& claimed) {
-    return claimed.cut || claimed.entries.size() >= claim.wanted;
-  }
-  [[nodiscard]] bool scan_is_due(MonoTime now, MonoDuration interval) const;
-
   std::optional<storage::TopicFilter> topics_;
   const RegisteredHandler* limited_;
   int max_attempts_;
@@ -130,8 +106,7 @@ class Subscription {
   bool dormant_;
   MonoDuration handler_time_{};  // average time per message, for a handler with a limit
 
-  std::size_t claiming_ = 0;       // messages requested by claims under way
-  std::uint64_t latest_trip_ = 0;  // the latest trip that began
+  std::size_t claiming_ = 0;  // messages requested by claims under way
   bool rung_ = true;
   bool more_ = false;            // the last claim was full
   std::uint64_t full_trip_ = 0;  // the latest trip whose claim was full
@@ -141,18 +116,7 @@ class Subscription {
   MonoTime due_at_ = MonoTime::max();
   int idle_polls_ = 0;
 
-  // The places where claims begin, by priority. An occasional claim from the start of the queue
-  // finds the messages before them.
-  storage::QueueMarks marks_{};
-  bool has_marks_ = false;
-  std::uint64_t beside_cut_ = 0;  // trips up to this one overlapped a claim that was cut short
-  bool scan_next_ = true;
-  std::optional<storage::QueueMarks> scan_place_;  // where a scan of several round trips continues
-  bool scan_from_start_ = false;                   // that scan began at the start of the queue
-  MonoDuration scan_time_{};  // the time of that scan so far, without the pauses
-  bool yielded_ = false;      // a scan that was due let a new message go first
-  MonoTime scanned_at_{};     // when a claim from the start of the queue last began or ended
-  MonoDuration scan_cost_{};  // the time that the claim took
+  QueueScan scan_;
 };
 
 /// The subscriptions that these handlers need.

@@ -46,7 +46,9 @@ class WorkSource {
                                        std::chrono::milliseconds lease,
                                        const std::stop_token& stop) = 0;
   /// Records that the owner of these messages is alive: they did not lose their leases in a crash.
-  virtual void absolve(std::span<const MessageId> ids, const std::stop_token& stop) = 0;
+  virtual void reset_lost_leases(std::span<const MessageId> ids, const std::stop_token& stop) = 0;
+  /// Takes back the last lost lease of these messages, and its attempt: no handler began them.
+  virtual void uncharge(std::span<const MessageId> ids, const std::stop_token& stop) = 0;
   /// Calls the handler. Returns how to settle the message, or nullopt if the handler's own
   /// transaction has settled it or the lease was lost.
   virtual std::optional<storage::Settlement> deliver(Delivery& delivery) = 0;

@@ -129,7 +129,7 @@ bool WorkerPool::find_turn(Turn& turn) {
 /// Returns false if this thread hung and another one has replaced it.
 bool WorkerPool::end_turn(const Turn& turn) {
   auto& delivery = *turn.delivery;
-  if (turn.limit_key != nullptr && !delivery.gave_limit) {
+  if (turn.limit_key != nullptr && !delivery.limit_released) {
     if (--running_[turn.limit_key] == 0) running_.erase(turn.limit_key);
     wakes_.notify_one();  // this thread may take another delivery first
   }
@@ -153,21 +153,25 @@ bool WorkerPool::end_turn(const Turn& turn) {
 void WorkerPool::replace(const DeliveryPtr& delivery) {
   {
     const std::lock_guard lock(mutex_);
-    delivery->gave_limit = true;
+    delivery->limit_released = true;
     if (delivery->handler->options.concurrency > 0) {
       if (--running_[delivery->handler->limit_key()] == 0)
         running_.erase(delivery->handler->limit_key());
     }
   }
-  relieve(delivery);
+  replace_thread_of(delivery);
 }
 
-bool WorkerPool::can_relieve() const {
+void WorkerPool::add_thread_for_blocked_commit(const DeliveryPtr& delivery) {
+  replace_thread_of(delivery);
+}
+
+bool WorkerPool::can_add_thread() const {
   const std::lock_guard lock(mutex_);
   return replacements_ < threads_;
 }
 
-void WorkerPool::relieve(const DeliveryPtr& delivery) {
+void WorkerPool::replace_thread_of(const DeliveryPtr& delivery) {
   std::list<std::thread> ended;
   {
     const std::lock_guard lock(mutex_);

@@ -59,10 +59,11 @@ class WorkerPool {
   void remove(const Client& client);
   /// The handler of this delivery hangs: another thread replaces its thread.
   void replace(const DeliveryPtr& delivery);
-  /// The same, but the delivery still counts towards the concurrency limit of its handler.
-  void relieve(const DeliveryPtr& delivery);
+  /// The commit of this delivery takes long: another thread calls handlers meanwhile. The delivery
+  /// still counts towards the concurrency limit of its handler.
+  void add_thread_for_blocked_commit(const DeliveryPtr& delivery);
   /// Returns false if as many threads have been added as there were at the start.
-  [[nodiscard]] bool can_relieve() const;
+  [[nodiscard]] bool can_add_thread() const;
 
   /// The number of threads that do not hang.
   [[nodiscard]] int live_threads() const { return live_; }
@@ -81,6 +82,8 @@ class WorkerPool {
   };
 
   void run();
+  /// Its thread no longer counts as live. A new thread is started, unless there are too many.
+  void replace_thread_of(const DeliveryPtr& delivery);
   void add_thread();
   /// Waits for the next turn of this thread. Returns false if the thread is no longer needed.
   bool next(Turn& turn);

@@ -10,6 +10,9 @@ class Component final : public component::Component {
  public:
   explicit Component(const component::Environment& environment);
 
+  static std::vector<component::ConnectionUse> connections() {
+    return {{.service = "scheduler"}, {.service = "jobs: starts of runs"}};
+  }
   std::vector<component::Queue> queues() override;
   std::vector<component::Chore> chores() override;
   std::vector<std::unique_ptr<component::Service>> services(storage::Listener& listener) override;

@@ -294,10 +294,10 @@ bool Jobs::set_output(Transaction& transaction, JobRunId run, std::string_view o
   return store_->set_output(session_of(transaction), run, core::trimmed(output, max_output_bytes));
 }
 
-std::optional<Job> Jobs::get(std::string_view name) {
+std::optional<Job> Jobs::find(std::string_view name) {
   require_name("name", name);
   std::optional<Job> found;
-  database_->read([&](storage::ReadSession& session) { found = store_->get(session, name); });
+  database_->read([&](storage::ReadSession& session) { found = store_->find(session, name); });
   return found;
 }
 

@@ -90,7 +90,7 @@ std::size_t Scheduler::work_on(const storage::NextDue& next, const std::stop_tok
     if (plans) done += jobs_.schedule_due(stop);
     fires = fired.more;
     plans = fires;  // plan jobs between batches: many timers must not delay jobs
-    if (fires) let_workers_follow(stop);
+    if (fires) wait_for_backlog(stop);
   }
   return done;
 }
@@ -112,7 +112,7 @@ Timers::Fired Scheduler::fire_portion(const std::stop_token& stop) {
 /// Messages are claimed in the order of their due times. If many timers fired at once, later
 /// messages would wait behind all of them. So timers fire only as fast as workers claim their
 /// messages. There may be no workers, so the wait has a limit.
-void Scheduler::let_workers_follow(const std::stop_token& stop) {
+void Scheduler::wait_for_backlog(const std::stop_token& stop) {
   for (int tries = 0; tries < longest_wait / wait_step && !stop.stop_requested(); ++tries) {
     int backlog = 0;
     database_.read(

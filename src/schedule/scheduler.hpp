@@ -35,6 +35,7 @@ class Scheduler final : public component::SteppedService {
   ~Scheduler() override { Scheduler::stop(MonoTime{}); }
 
   [[nodiscard]] std::string name() const override { return "scheduler"; }
+  [[nodiscard]] std::size_t connections() const override { return 1; }
   MonoTime step(const std::stop_token& stop) override;
   [[nodiscard]] component::ServiceHealth health() const override;
 
@@ -46,7 +47,7 @@ class Scheduler final : public component::SteppedService {
   /// Fires due timers and plans due jobs. Returns the number of fired timers and started runs.
   std::size_t work_on(const storage::NextDue& next, const std::stop_token& stop);
   Timers::Fired fire_portion(const std::stop_token& stop);
-  void let_workers_follow(const std::stop_token& stop);
+  void wait_for_backlog(const std::stop_token& stop);
   /// Does all due work. Returns the pause until the next check.
   MonoDuration look(const std::stop_token& stop);
 

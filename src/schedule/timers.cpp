@@ -142,7 +142,9 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
   const auto answers = producer_->enqueue_many(session_of(transaction), checked, false);
-  metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
+  storage::after_commit(transaction, [this, stored = stored_of(answers)] {
+    metrics_.count("timers.scheduled", stored, {{"store", database_->name()}});
+  });
   return as_timers(answers);
 }
 
@@ -198,7 +200,7 @@ bool Timers::reschedule(Transaction& transaction, TimerId timer, std::chrono::mi
   return move(transaction, timer, {.delay = delay});
 }
 
-std::optional<Timer> Timers::get(TimerId timer) {
+std::optional<Timer> Timers::find(TimerId timer) {
   const auto stored = queue_.find(MessageId{timer.uuid()});
   if (!stored) return std::nullopt;
   Timer found;

@@ -141,11 +141,11 @@ class Connection {
   /// delayed writes at a time.
   void gather(Gathered& what);
 
-  /// True after a statement has failed, until forget_failure(). SQLite would let the transaction
+  /// True after a statement has failed, until clear_failure(). SQLite would let the transaction
   /// continue without it. PostgreSQL does not, and both engines have one contract.
   [[nodiscard]] bool failed() const { return failed_; }
   void note_failure() { failed_ = true; }
-  void forget_failure() { failed_ = false; }
+  void clear_failure() { failed_ = false; }
   [[nodiscard]] bool in_transaction() const { return sqlite3_get_autocommit(connection_) == 0; }
   [[nodiscard]] bool usable() const { return !in_transaction(); }
   [[nodiscard]] sqlite3* native() const { return connection_; }

@@ -45,20 +45,29 @@ ErrorKind classify(int extended_code, bool decides) {
   }
 }
 
+namespace {
+
+/// The last message of the connection, and the name of its file.
+std::string message_of(sqlite3* connection) {
+  std::string message = sqlite3_errmsg(connection);
+  const char* file = sqlite3_db_filename(connection, "main");
+  if (file != nullptr && *file != '\0') message.append(" (").append(file).append(")");
+  return message;
+}
+
+}  // namespace
+
 void raise_unprepared(sqlite3* connection, int code, std::string_view statement) {
   const int extended = sqlite3_extended_errcode(connection);
   if (extended != SQLITE_ERROR) raise(connection, code, statement);
   throw Error({ErrorKind::schema, std::to_string(extended), std::string{statement}},
-              sqlite3_errmsg(connection));
+              message_of(connection));
 }
 
 void raise(sqlite3* connection, int code, std::string_view statement, bool decides) {
   const int extended = connection != nullptr ? sqlite3_extended_errcode(connection) : code;
-  std::string message = connection != nullptr ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
-  const char* file = connection != nullptr ? sqlite3_db_filename(connection, "main") : nullptr;
-  if (file != nullptr && *file != '\0') message.append(" (").append(file).append(")");
   throw Error({classify(extended, decides), std::to_string(extended), std::string{statement}},
-              message);
+              connection != nullptr ? message_of(connection) : sqlite3_errstr(code));
 }
 
 }  // namespace dovetail::sqlite

@@ -12,10 +12,11 @@ using std::chrono::milliseconds;
 /// A slice that is due, and its message.
 struct DueSlice {
   FanoutSlice slice;
+  milliseconds settle;
   std::optional<Uuid> replaced;
   MessageId message = MessageId::generate();
   std::string topic = fanout_topic(slice.topic, slice.work_key);
-  std::string payload = storage::slice_payload(slice);
+  std::string payload = storage::slice_payload(slice, settle);
 };
 
 std::optional<milliseconds> duration_or_null(const Cursor& row, int column) {
@@ -30,6 +31,7 @@ FanoutPolicy read_policy(const Cursor& row) {
           .jitter = milliseconds{row.integer(Column::jitter)},
           .default_every = duration_or_null(row, Column::default_every),
           .default_jitter = duration_or_null(row, Column::default_jitter),
+          .settle = milliseconds{row.integer(Column::settle)},
           .set_by_operator = row.integer(Column::set_by_operator) != 0,
           .job = row.text_or_null(Column::job),
           .created_at = row.time(Column::created_at),
@@ -71,6 +73,7 @@ void FanoutStore::register_policy(storage::WriteSession& session,
       .bind(std::int64_t{policy.jitter.count()})
       .bind(policy.job)
       .bind(clock_->wall())
+      .bind(std::int64_t{policy.settle.count()})
       .run();
 }
 
@@ -135,6 +138,7 @@ std::vector<storage::EnqueuedSlice> FanoutStore::plan(storage::WriteSession& ses
                                .work_key = cursor.text(Column::work_key),
                                .shard_key = cursor.text(Column::shard_key),
                                .window_start = cursor.time_or_null(Column::last_completed_at)},
+                     .settle = milliseconds{cursor.integer(Column::settle)},
                      .replaced = cursor.is_null(Column::replaced_id)
                                      ? std::nullopt
                                      : std::optional{cursor.uuid(Column::replaced_id)}});

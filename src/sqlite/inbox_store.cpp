@@ -33,7 +33,7 @@ void bind_begun(Cursor& cursor, const storage::InboxKey& key, const storage::Inb
 }
 
 InboxEntry read_entry(const Cursor& row) {
-  using Column = sql::columns::inbox_get;
+  using Column = sql::columns::inbox_guard_find;
   InboxEntry entry;
   entry.source = row.text(Column::source);
   entry.message_id = row.text(Column::message_id);
@@ -110,8 +110,8 @@ InboxStore::Seen InboxStore::note(Connection& connection, const storage::InboxKe
           .by_process = cursor.integer(Column::by_process) != 0};
 }
 
-storage::Sighting InboxStore::see(storage::WriteSession& session, const storage::InboxKey& key,
-                                  ContentHash hash) {
+storage::Sighting InboxStore::record_sighting(storage::WriteSession& session,
+                                              const storage::InboxKey& key, ContentHash hash) {
   const auto seen = note(WriteSession::of(session), key, hash, clock_->wall());
   return {seen.status, seen.hash_matches};
 }
@@ -128,9 +128,9 @@ storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session,
                               .mine = seen.owner == std::optional{order.owner.uuid()}};
   if (!seen.hash_matches) {
     answer.outcome = BeginOutcome::hash_mismatch;
-  } else if (seen.status == InboxStatus::processed || seen.status == InboxStatus::dead) {
-    answer.outcome =
-        seen.status == InboxStatus::dead ? BeginOutcome::dead : BeginOutcome::processed;
+  } else if (seen.status == InboxStatus::processed || seen.status == InboxStatus::dead_letter) {
+    answer.outcome = seen.status == InboxStatus::dead_letter ? BeginOutcome::dead_letter
+                                                             : BeginOutcome::processed;
   } else if (!seen.is_free(now)) {
     const bool still_mine = seen.status == InboxStatus::processing && answer.mine;
     answer.outcome = still_mine ? BeginOutcome::started : BeginOutcome::in_progress;
@@ -139,7 +139,7 @@ storage::BeginAnswer InboxStore::try_begin(storage::WriteSession& session,
   } else if (seen.status == InboxStatus::processing && seen.attempts >= order.max_attempts) {
     auto cursor = connection.run(texts_, sql::inbox_try_begin_step_give_up);
     cursor.bind(key.source).bind(key.message_id).bind(now).run();
-    answer.outcome = BeginOutcome::dead;
+    answer.outcome = BeginOutcome::dead_letter;
     answer.gave_up = true;
   } else {
     auto cursor = connection.run(texts_, sql::inbox_try_begin);
@@ -166,11 +166,15 @@ bool InboxStore::continue_try(storage::WriteSession& session, const storage::Inb
   return cursor.bind(now + lease).run() == 1;
 }
 
-bool InboxStore::mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
-                                 std::chrono::microseconds lease) {
+std::optional<InboxStatus> InboxStore::mark_processing(storage::WriteSession& session,
+                                                       const storage::InboxKey& key,
+                                                       std::chrono::microseconds lease,
+                                                       int max_attempts) {
   const auto now = clock_->wall();
   auto cursor = WriteSession::of(session).run(texts_, sql::inbox_mark_processing);
-  return cursor.bind(key.source).bind(key.message_id).bind(now).bind(now + lease).run() == 1;
+  cursor.bind(key.source).bind(key.message_id).bind(now).bind(now + lease);
+  if (!cursor.bind(std::int64_t{max_attempts}).step()) return std::nullopt;
+  return static_cast<InboxStatus>(cursor.integer(0));
 }
 
 bool InboxStore::mark_processed(storage::WriteSession& session, const storage::InboxKey& key,
@@ -268,7 +272,7 @@ std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
 
 void InboxStore::ended(Connection& connection, std::span<const Uuid> messages, Ending ending,
                        WallTime now) {
-  const auto status = ending == Ending::done ? InboxStatus::processed : InboxStatus::dead;
+  const auto status = ending == Ending::done ? InboxStatus::processed : InboxStatus::dead_letter;
   for (const auto& message : messages) {
     auto cursor = connection.run(texts_, sql::inbox_receive_step_ended);
     cursor.bind(message).bind(static_cast<std::int64_t>(status)).bind(now).run();
@@ -356,7 +360,7 @@ std::size_t InboxStore::purge(storage::WriteSession& session, std::chrono::micro
 
 std::optional<InboxEntry> InboxStore::find(storage::ReadSession& session,
                                            const storage::InboxKey& key) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::inbox_get);
+  auto cursor = ReadSession::of(session).run(texts_, sql::inbox_guard_find);
   if (!cursor.bind(key.source).bind(key.message_id).step()) return std::nullopt;
   return read_entry(cursor);
 }
@@ -388,7 +392,7 @@ InboxCounts InboxStore::counts(storage::ReadSession& session) {
   counts.processing = cursor.integer(Column::processing);
   counts.overdue = cursor.integer(Column::overdue);
   counts.processed = cursor.integer(Column::processed);
-  counts.dead = cursor.integer(Column::dead);
+  counts.dead_letters = cursor.integer(Column::dead_letters);
   counts.counted_up_to = count_limit;
   return counts;
 }

@@ -18,14 +18,16 @@ class InboxStore final : public storage::InboxStore, public QueueWatcher {
              const storage::QueueStore& queue)
       : texts_(texts), clock_(std::move(clock)), queue_(queue) {}
 
-  storage::Sighting see(storage::WriteSession& session, const storage::InboxKey& key,
-                        ContentHash hash) override;
+  storage::Sighting record_sighting(storage::WriteSession& session, const storage::InboxKey& key,
+                                    ContentHash hash) override;
   storage::BeginAnswer try_begin(storage::WriteSession& session, const storage::InboxKey& key,
                                  const storage::BeginOrder& order) override;
   bool continue_try(storage::WriteSession& session, const storage::InboxKey& key,
                     const storage::InboxFence& fence, std::chrono::microseconds lease) override;
-  bool mark_processing(storage::WriteSession& session, const storage::InboxKey& key,
-                       std::chrono::microseconds lease) override;
+  std::optional<InboxStatus> mark_processing(storage::WriteSession& session,
+                                             const storage::InboxKey& key,
+                                             std::chrono::microseconds lease,
+                                             int max_attempts) override;
   bool mark_processed(storage::WriteSession& session, const storage::InboxKey& key,
                       const std::optional<storage::InboxFence>& fence) override;
   bool mark_dead(storage::WriteSession& session, const storage::InboxKey& key,

@@ -7,7 +7,7 @@ namespace dovetail::sqlite {
 namespace {
 
 Job read_job(const Cursor& row) {
-  using Column = sql::columns::job_get;
+  using Column = sql::columns::job_find;
   Job job;
   job.id = JobId{row.uuid(Column::id)};
   job.name = row.text(Column::name);
@@ -252,8 +252,8 @@ void JobStore::replayed(Connection& connection, std::span<const Uuid> messages) 
 
 // --- reading
 
-std::optional<Job> JobStore::get(storage::ReadSession& session, std::string_view name) {
-  auto cursor = ReadSession::of(session).run(texts_, sql::job_get);
+std::optional<Job> JobStore::find(storage::ReadSession& session, std::string_view name) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::job_find);
   return cursor.bind(name).step() ? std::optional{read_job(cursor)} : std::nullopt;
 }
 

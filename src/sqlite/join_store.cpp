@@ -12,7 +12,7 @@ constexpr std::int64_t most_steps_purged =
     200;  // joins and steps in one transaction, which blocks all other writers
 
 Join read_join(const Cursor& row) {
-  using Column = sql::columns::join_get;
+  using Column = sql::columns::join_find;
   Join join;
   join.id = JoinId{row.uuid(Column::join_id)};
   join.grouping_key = row.text_or_null(Column::grouping_key);
@@ -33,12 +33,19 @@ Join read_join(const Cursor& row) {
 
 // --- counting
 
+bool JoinStore::is_installed(Connection& connection) {
+  auto exists = connection.run(texts_, sql::join_report_step_installed);
+  exists.step();
+  return exists.integer(0) != 0;
+}
+
+bool JoinStore::spares(Connection& connection, const Uuid& message) {
+  return is_installed(connection) &&
+         connection.run(texts_, sql::join_wait_step_waits).bind(message).step();
+}
+
 bool JoinStore::watches_any(Connection& connection) {
-  {
-    auto exists = connection.run(texts_, sql::join_report_step_installed);
-    exists.step();
-    if (exists.integer(0) == 0) return false;
-  }
+  if (!is_installed(connection)) return false;
   auto any = connection.run(texts_, sql::join_report_step_any);
   any.step();
   return any.integer(0) != 0;
@@ -182,6 +189,19 @@ std::optional<bool> JoinStore::report(storage::WriteSession& session, JoinId joi
   return counted;
 }
 
+bool JoinStore::is_reported(storage::WriteSession& session, JoinId join, MessageId message,
+                            StepStatus status) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::join_is_reported);
+  cursor.bind(join.uuid()).bind(message.uuid()).bind(static_cast<std::int64_t>(status)).step();
+  return cursor.integer(0) != 0;
+}
+
+bool JoinStore::is_cancelled(storage::WriteSession& session, JoinId join) {
+  auto cursor = WriteSession::of(session).run(texts_, sql::join_is_cancelled);
+  cursor.bind(join.uuid()).step();
+  return cursor.integer(0) != 0;
+}
+
 std::optional<bool> JoinStore::cancel(storage::WriteSession& session, JoinId join) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
@@ -199,7 +219,7 @@ void JoinStore::fail_for_deadline(Connection& connection, const JoinId& join, Wa
 }
 
 std::optional<Join> JoinStore::find(Connection& connection, const JoinId& join) {
-  auto cursor = connection.run(texts_, sql::join_get);
+  auto cursor = connection.run(texts_, sql::join_find);
   if (!cursor.bind(join.uuid()).step()) return std::nullopt;
   return read_join(cursor);
 }
@@ -282,7 +302,7 @@ std::size_t JoinStore::purge(storage::WriteSession& session, std::chrono::micros
   return joins.size();
 }
 
-std::optional<Join> JoinStore::get(storage::ReadSession& session, JoinId join) {
+std::optional<Join> JoinStore::find(storage::ReadSession& session, JoinId join) {
   return find(ReadSession::of(session), join);
 }
 

@@ -30,7 +30,10 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
                                bool known_only) override;
   std::optional<bool> report(storage::WriteSession& session, JoinId join, MessageId message,
                              StepStatus status) override;
+  bool is_reported(storage::WriteSession& session, JoinId join, MessageId message,
+                   StepStatus status) override;
   std::optional<bool> cancel(storage::WriteSession& session, JoinId join) override;
+  bool is_cancelled(storage::WriteSession& session, JoinId join) override;
   void await(storage::WriteSession& session, JoinId join, MessageId message) override;
   std::optional<storage::AwaitedJoin> wait(storage::WriteSession& session, JoinId join,
                                            MessageId message) override;
@@ -38,7 +41,7 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
   std::size_t fail_overdue(storage::WriteSession& session, int most) override;
   std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age,
                     int most) override;
-  std::optional<Join> get(storage::ReadSession& session, JoinId join) override;
+  std::optional<Join> find(storage::ReadSession& session, JoinId join) override;
   std::vector<Join> list(storage::ReadSession& session, const JoinFilter& filter,
                          const JoinPage& page) override;
   std::vector<JoinMember> members(storage::ReadSession& session, JoinId join,
@@ -52,8 +55,11 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
              WallTime now) override;
   /// Does nothing: a counted step stays counted.
   void replayed(Connection& /*connection*/, std::span<const Uuid> /*messages*/) override {}
+  /// A message may wait for a join for any time.
+  bool spares(Connection& connection, const Uuid& message) override;
 
  private:
+  bool is_installed(Connection& connection);
   bool watches_any(Connection& connection);
   /// Collects ended steps, and counts them with one update per join.
   class Tally {

@@ -71,10 +71,11 @@ std::optional<WallTime> LeaseStore::renew(storage::WriteSession& session, const 
                                                       : std::nullopt;
 }
 
-bool LeaseStore::release(storage::WriteSession& session, const Lease& lease) {
+std::optional<bool> LeaseStore::release(storage::WriteSession& session, const Lease& lease) {
   auto cursor = WriteSession::of(session).run(texts_, sql::lease_release);
   cursor.bind(std::string_view{lease.name}).bind(std::string_view{lease.owner}).bind(lease.token);
-  return cursor.step() && cursor.time(0) > clock_->wall();
+  if (!cursor.step()) return std::nullopt;
+  return cursor.time(0) > clock_->wall();
 }
 
 std::size_t LeaseStore::purge(storage::WriteSession& session, std::chrono::microseconds age,

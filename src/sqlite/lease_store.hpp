@@ -17,7 +17,7 @@ class LeaseStore final : public storage::LeaseStore {
                                    const storage::LeaseOrder& order) override;
   std::optional<WallTime> renew(storage::WriteSession& session, const Lease& lease,
                                 std::chrono::microseconds duration) override;
-  bool release(storage::WriteSession& session, const Lease& lease) override;
+  std::optional<bool> release(storage::WriteSession& session, const Lease& lease) override;
   std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age,
                     int most) override;
   std::vector<Lease> list(storage::ReadSession& session, std::optional<std::string_view> name,

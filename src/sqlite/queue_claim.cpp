@@ -93,7 +93,7 @@ void QueueClaim::claim_lane(std::int64_t lane) {
     auto rows = due_rows(place, most);
     // Many messages of other topics stand in front.
     const bool leaps = rows.empty() && order_.topics != nullptr && !place.is_end && !full_;
-    if (leaps) rows = due_rows_far_away(place, most);
+    if (leaps) rows = due_rows_after_foreign(place, most);
     if (!take(rows)) ++rounds;
   }
   if (order_.topics != nullptr) note_passed(place);
@@ -178,7 +178,7 @@ std::vector<QueueClaim::DueRow> QueueClaim::due_rows(Place& place, std::size_t m
 
 std::optional<storage::QueueMark> QueueClaim::leap_bound(const Place& place) {
   using Column = sql::columns::claim_step_bound;
-  const auto rows = order_.look_at > 0 ? std::int64_t{order_.look_at} : leap_rows;
+  const auto rows = order_.scan_limit > 0 ? std::int64_t{order_.scan_limit} : leap_rows;
   auto cursor = context_.run(connection_, context_.sql.claim_step_bound);
   cursor.bind(place.lane).bind(now_).bind(place.from.ready_at).bind(place.from.row).bind(rows);
   if (!cursor.step()) return std::nullopt;
@@ -207,7 +207,7 @@ std::vector<QueueClaim::LeapRow> QueueClaim::leap(const Place& place,
   return found;
 }
 
-std::vector<QueueClaim::DueRow> QueueClaim::due_rows_far_away(Place& place, std::size_t most) {
+std::vector<QueueClaim::DueRow> QueueClaim::due_rows_after_foreign(Place& place, std::size_t most) {
   const auto bound = leap_bound(place);
   const auto found = leap(place, bound, most);
   std::vector<std::int64_t> seqs;
@@ -227,7 +227,7 @@ std::vector<QueueClaim::DueRow> QueueClaim::due_rows_far_away(Place& place, std:
   if (rows.size() < seqs.size() || seqs.size() == most) return rows;
   if (bound) place.from = *bound;
   place.is_end = !bound;
-  claimed_.unfinished = bound && order_.look_at > 0;
+  claimed_.unfinished = bound && order_.scan_limit > 0;
   return rows;
 }
 
@@ -240,6 +240,8 @@ bool QueueClaim::may_claim(DueRow& row) {
   // If a reaper ended the lost lease, it has charged the attempt already.
   const int charge = row.lost ? 1 : 0;
   if ((row.lost || row.entry.lost_leases > 0) && message.attempts + charge >= order_.max_attempts) {
+    // A claim with a higher limit takes a message that must not fail.
+    if (context_.watchers.spares(connection_, row.entry.claimed.claim.id.uuid())) return false;
     fail_row(context_, connection_,
              {.seq = row.seq, .charge = charge, .error = lease_expired_error}, now_);
     return false;

@@ -52,7 +52,7 @@ class QueueClaim {
   bool read_due(const Cursor& cursor, std::vector<DueRow>& rows);
   std::vector<DueRow> due_rows(Place& place, std::size_t most);
   /// The same behind many messages of topics that the claim does not take.
-  std::vector<DueRow> due_rows_far_away(Place& place, std::size_t most);
+  std::vector<DueRow> due_rows_after_foreign(Place& place, std::size_t most);
   /// The end of the rows that leap() examines; absent when fewer rows are left.
   std::optional<storage::QueueMark> leap_bound(const Place& place);
   /// The rows that the claim may take, up to the bound.

@@ -67,6 +67,11 @@ void QueueConsumer::absolve(storage::WriteSession& session, std::span<const Mess
   for (const auto& id : ids) context_.run(connection, context_.sql.absolve).bind(id.uuid()).run();
 }
 
+void QueueConsumer::uncharge(storage::WriteSession& session, std::span<const MessageId> ids) {
+  auto& connection = WriteSession::of(session);
+  for (const auto& id : ids) context_.run(connection, context_.sql.uncharge).bind(id.uuid()).run();
+}
+
 std::size_t QueueConsumer::ack(storage::WriteSession& session, OwnerToken owner,
                                std::span<const Claim> claims, bool keep) {
   return QueueSettlement{context_, WriteSession::of(session), owner}.ack(claims, keep);
@@ -116,7 +121,7 @@ std::vector<MessageId> QueueConsumer::renew(storage::WriteSession& session, Owne
 
 std::size_t QueueConsumer::reap_expired(storage::WriteSession& session,
                                         std::optional<int> max_attempts, int most,
-                                        std::optional<int> look_at) {
+                                        std::optional<int> scan_limit) {
   using Column = sql::columns::reap_expired;
   auto& connection = WriteSession::of(session);
   const auto now = context_.now();
@@ -128,7 +133,7 @@ std::size_t QueueConsumer::reap_expired(storage::WriteSession& session,
     cursor.bind(*lane)
         .bind(now)
         .bind(most - static_cast<std::int64_t>(rows.size()))
-        .bind(look_at ? std::int64_t{*look_at} : std::int64_t{-1});  // -1: no limit
+        .bind(scan_limit ? std::int64_t{*scan_limit} : std::int64_t{-1});  // -1: no limit
     while (cursor.step())
       rows.push_back(
           {cursor.integer(Column::seq), static_cast<int>(cursor.integer(Column::attempts))});

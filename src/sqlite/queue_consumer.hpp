@@ -20,6 +20,7 @@ class QueueConsumer final : public storage::QueueConsumer {
   void limit_lock_waits(storage::WriteSession& /*session*/,
                         std::chrono::milliseconds /*patience*/) override {}
   void absolve(storage::WriteSession& session, std::span<const MessageId> ids) override;
+  void uncharge(storage::WriteSession& session, std::span<const MessageId> ids) override;
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;
   std::size_t abandon(storage::WriteSession& session, OwnerToken owner,
@@ -34,7 +35,7 @@ class QueueConsumer final : public storage::QueueConsumer {
                                std::span<const Claim> claims,
                                std::chrono::microseconds lease) override;
   std::size_t reap_expired(storage::WriteSession& session, std::optional<int> max_attempts,
-                           int most, std::optional<int> look_at) override;
+                           int most, std::optional<int> scan_limit) override;
   std::size_t unpark(storage::WriteSession& session, std::optional<std::string_view> topic,
                      int most) override;
 

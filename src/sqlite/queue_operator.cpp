@@ -132,7 +132,7 @@ QueueCounts QueueOperator::counts(storage::ReadSession& session) {
 
 std::vector<storage::DueTopic> QueueOperator::due_topics(storage::ReadSession& session,
                                                          std::chrono::microseconds waiting,
-                                                         int look_at) {
+                                                         int scan_limit) {
   using Column = sql::columns::due_topics;
   const auto now = context_.now();
   std::map<std::string, storage::DueTopic> found;
@@ -140,7 +140,7 @@ std::vector<storage::DueTopic> QueueOperator::due_topics(storage::ReadSession& s
        lane +=
        lane == storage::highest_priority ? ticket_lanes - 2 * storage::highest_priority : 1) {
     auto cursor = context_.run(ReadSession::of(session), context_.sql.due_topics);
-    cursor.bind(std::int64_t{lane}).bind(now).bind(now - waiting).bind(std::int64_t{look_at});
+    cursor.bind(std::int64_t{lane}).bind(now).bind(now - waiting).bind(std::int64_t{scan_limit});
     while (cursor.step()) {
       auto& topic = found[cursor.text(Column::topic)];
       topic.seen += cursor.integer(Column::seen);

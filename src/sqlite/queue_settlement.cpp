@@ -127,7 +127,7 @@ std::size_t QueueSettlement::ack_run(std::span<const Claim> run, bool keep) {
   for (const auto& claim : run) ids.push_back(claim.id.uuid());
   static_assert(sizeof(Uuid) == 16);
   auto cursor = context_.run(connection_,
-                             keep ? context_.sql.ack_step_run : context_.sql.ack_step_forget_run);
+                             keep ? context_.sql.ack_step_run : context_.sql.ack_step_remove_run);
   return cursor.bind(now_)
       .bind(owner_.uuid())
       .bind(row_of(run.front()))
@@ -142,7 +142,7 @@ std::size_t QueueSettlement::ack_scattered(std::span<const Claim> claims, bool k
   if (claims.size() < shortest_run) {
     for (const auto& claim : claims) {
       auto cursor =
-          context_.run(connection_, keep ? context_.sql.ack : context_.sql.ack_step_forget);
+          context_.run(connection_, keep ? context_.sql.ack : context_.sql.ack_step_remove);
       count += cursor.bind(owner_.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now_).run();
     }
     return count;
@@ -151,7 +151,7 @@ std::size_t QueueSettlement::ack_scattered(std::span<const Claim> claims, bool k
     const auto some = claims.first(distinct_prefix(claims));
     claims = claims.subspan(some.size());
     auto cursor = context_.run(
-        connection_, keep ? context_.sql.ack_step_many : context_.sql.ack_step_forget_many);
+        connection_, keep ? context_.sql.ack_step_many : context_.sql.ack_step_remove_many);
     cursor.bind(now_).bind(owner_.uuid());
     for (const auto& claim : some) cursor.bind(claim.id.uuid()).bind(claim.epoch);
     count += cursor.run();

@@ -29,7 +29,7 @@ std::optional<QueueStreams::ClaimedRow> QueueStreams::find(OwnerToken owner, con
 
 std::optional<std::string> QueueStreams::ack(OwnerToken owner, const Claim& claim, bool keep) {
   auto cursor = context_.run(
-      connection_, keep ? context_.sql.ack_step_stream : context_.sql.ack_step_forget_stream);
+      connection_, keep ? context_.sql.ack_step_stream : context_.sql.ack_step_remove_stream);
   cursor.bind(owner.uuid()).bind(claim.id.uuid()).bind(claim.epoch).bind(now_);
   if (!cursor.step()) return std::nullopt;
   auto stream = cursor.text(0);
@@ -176,7 +176,7 @@ bool QueueStreams::skip(std::string_view stream) {
 
 void QueueStreams::unblock(std::string_view stream) {
   context_.run(connection_, context_.sql.stream_resume_step_unblock).bind(stream).run();
-  context_.run(connection_, context_.sql.stream_resume_step_forget).bind(stream).run();
+  context_.run(connection_, context_.sql.stream_resume_step_remove).bind(stream).run();
   ticket(stream);
 }
 

@@ -29,6 +29,8 @@ class QueueWatcher {
                      WallTime now) = 0;
   /// Some of `messages` may not be watched.
   virtual void replayed(Connection& connection, std::span<const Uuid> messages) = 0;
+  /// True if the message must not fail because its leases expired.
+  virtual bool spares(Connection& /*connection*/, const Uuid& /*message*/) { return false; }
 };
 
 /// The watchers of one queue. They are called in the order in which they were added.
@@ -55,6 +57,10 @@ class QueueWatchers {
   }
   void replayed(Connection& connection, std::span<const Uuid> messages) const {
     for (auto* each : watchers_) each->replayed(connection, messages);
+  }
+  [[nodiscard]] bool spares(Connection& connection, const Uuid& message) const {
+    return std::ranges::any_of(watchers_,
+                               [&](auto* each) { return each->spares(connection, message); });
   }
 
  private:

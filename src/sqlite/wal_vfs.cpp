@@ -188,7 +188,7 @@ const char* wal_vfs() {
   return nullptr;  // the default
 }
 
-void forget_gathered(sqlite3* connection) {
+void discard_gathered(sqlite3* connection) {
   sqlite3_file* file = nullptr;
   if (sqlite3_file_control(connection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK)
     return;

@@ -15,11 +15,11 @@ namespace dovetail::sqlite {
 /// The frame that ends a transaction makes the VFS write the gathered frames, before SQLite
 /// announces the transaction to other connections. The VFS also writes them before each sync, read
 /// or truncation. A connection must sync its commits (synchronous = full), and must call
-/// forget_gathered() before each transaction: frames of a rolled back transaction must not reach
+/// discard_gathered() before each transaction: frames of a rolled back transaction must not reach
 /// the file after another connection has written to their place.
 [[nodiscard]] const char* wal_vfs();
 
 /// Drops the gathered frames. Call it outside of transactions.
-void forget_gathered(sqlite3* connection);
+void discard_gathered(sqlite3* connection);
 
 }  // namespace dovetail::sqlite

@@ -72,8 +72,8 @@ void Writer::end_turn() {
 }
 
 void Writer::begin() {
-  connection_->forget_failure();
-  forget_gathered(connection_->native());
+  connection_->clear_failure();
+  discard_gathered(connection_->native());
   static const std::string text = "begin immediate";
   try {
     connection_->control("begin", text);
@@ -146,7 +146,8 @@ Writer::Hold::Hold(Writer& writer) : writer_(writer) {
 }
 
 Writer::Hold::~Hold() {
-  if (!writer_.process_.is_this_one()) return;  // a forked child: the transaction is the parent's
+  if (!writer_.process_.is_current_process())
+    return;  // a forked child: the transaction is the parent's
   writer_.rollback_if_open();
   writer_.holder_.store({}, std::memory_order_relaxed);
   writer_.file_lock_.unlock();

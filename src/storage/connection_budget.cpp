@@ -20,7 +20,7 @@ ConnectionBudget::ConnectionBudget(std::size_t limit, std::size_t reserved)
 }
 
 ConnectionBudget::~ConnectionBudget() {
-  if (process_.is_this_one()) DOVETAIL_ASSERT(load_.total == 0 && waiting_.empty());
+  if (process_.is_current_process()) DOVETAIL_ASSERT(load_.total == 0 && waiting_.empty());
 }
 
 bool ConnectionBudget::fits(const Load& load, const Member& member) const {
@@ -42,6 +42,7 @@ bool ConnectionBudget::take(Member& member) {
   ++load_.total;
   if (member.use == Use::ordinary || probe) ++load_.ordinary;
   ++member.held();
+  if (member.use == Use::service) member.account->note_served();
   if (probe) {
     ++load_.probes;
     ++member.account->probes_;
@@ -54,13 +55,14 @@ ConnectionBudget::Permit ConnectionBudget::acquire(const std::shared_ptr<Member>
                                                    const std::stop_token& stop) {
   process_.require();
   std::unique_lock lock(mutex_);
-  if (fits(load_, *member)) {  // then nobody of this kind waits
+  if (fits(load_, *member)) {  // a permit is free, so no caller of this kind waits
     const bool probe = take(*member);
     return {*this, member, probe};
   }
   const auto me = waiting_.insert(waiting_.end(), Waiter{member.get()});
-  // After the caller has queued: a pool whose connection becomes idle later sees that it waits. Not
-  // every connection that is closed helps: another caller may come first.
+  // Close an idle connection only after the caller has queued. A pool whose connection becomes idle
+  // later then sees that the caller waits. Another caller may take the permit of a closed
+  // connection, so several may have to be closed.
   for (bool closed = true; closed && !me->granted;) {
     lock.unlock();
     closed = close_an_idle_one(*member);
@@ -92,7 +94,7 @@ void ConnectionBudget::give_up(const Member& member, bool stopped) const {
 }
 
 void ConnectionBudget::release(Member& member, bool probe) {
-  if (!process_.is_this_one()) return;  // a forked child: the mutex may be the parent's
+  if (!process_.is_current_process()) return;  // a forked child: the mutex may be the parent's
   {
     const std::lock_guard lock(mutex_);
     load_ = without_one(load_, member.use, probe);
@@ -128,7 +130,7 @@ ConnectionBudget::Contention ConnectionBudget::contention(const Account& account
   return account.opening_ > 0 ? Contention::connects : Contention::calls;
 }
 
-/// Of those whose permit helps the caller.
+/// Considers only pools whose permit the caller may use.
 std::shared_ptr<ConnectionBudget::Member> ConnectionBudget::least_recently_used(
     const Member& caller) {
   const std::lock_guard lock(mutex_);
@@ -162,7 +164,7 @@ ConnectionBudget::Seat::Seat(std::shared_ptr<ConnectionBudget> budget, Use use,
 }
 
 void ConnectionBudget::Seat::leave() {
-  if (!budget_->process_.is_this_one()) return;
+  if (!budget_->process_.is_current_process()) return;
   {
     const std::lock_guard lock(budget_->mutex_);
     std::erase(budget_->members_, member_);
@@ -178,6 +180,7 @@ ConnectionBudget::Permit ConnectionBudget::Seat::acquire(TimePoint give_up_at,
 }
 
 void ConnectionBudget::Seat::note_success(Permit& permit) {
+  if (member_->use == Use::service) member_->account->note_served();
   if (!permit.probe_ && !is_failing()) return;
   {
     const std::lock_guard lock(budget_->mutex_);
@@ -193,7 +196,7 @@ void ConnectionBudget::Seat::note_success(Permit& permit) {
 }
 
 void ConnectionBudget::Seat::note_failure() {
-  if (is_failing() || !budget_->process_.is_this_one()) return;
+  if (is_failing() || !budget_->process_.is_current_process()) return;
   const std::lock_guard lock(budget_->mutex_);
   member_->account->failing_ = true;
 }
@@ -204,7 +207,7 @@ bool ConnectionBudget::Seat::is_wanted() const {
 }
 
 void ConnectionBudget::Seat::note_opening(bool begins) {
-  if (!budget_->process_.is_this_one()) return;
+  if (!budget_->process_.is_current_process()) return;
   const std::lock_guard lock(budget_->mutex_);
   auto& opening = member_->account->opening_;
   begins ? ++opening : --opening;

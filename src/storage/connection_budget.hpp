@@ -56,9 +56,13 @@ class ConnectionBudget {
    public:
     /// The last call failed.
     [[nodiscard]] bool is_failing() const { return failing_; }
+    /// When a service pool last got a permit, or a call on one of its connections last ended.
+    [[nodiscard]] TimePoint served_at() const { return TimePoint{TimePoint::duration{served_at_}}; }
 
    private:
     friend class ConnectionBudget;
+    void note_served() { served_at_ = std::chrono::steady_clock::now().time_since_epoch().count(); }
+    std::atomic<TimePoint::rep> served_at_{0};
     // Written under the budget's mutex.
     std::atomic<bool> failing_{false};
     std::size_t ordinary_ = 0;  // permits of the ordinary pool

@@ -56,6 +56,9 @@ struct WriteOptions {
   /// A failure ends the write, also one that a second attempt might avoid: the caller has another
   /// way.
   bool once = false;
+  /// When the call began that this write belongs to: the time limit for retries counts from then.
+  /// Absent: the write is the whole call.
+  std::optional<std::chrono::steady_clock::time_point> since{};
   std::stop_token stop{};
 };
 

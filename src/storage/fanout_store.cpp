@@ -22,12 +22,13 @@ std::uint64_t mixed_hash(std::uint64_t hash) {
 
 }  // namespace
 
-std::string slice_payload(const FanoutSlice& slice) {
+std::string slice_payload(const FanoutSlice& slice, std::chrono::milliseconds settle) {
   nlohmann::ordered_json object{{"topic", slice.topic},
                                 {"work_key", slice.work_key},
                                 {"shard_key", slice.shard_key},
                                 {"window_start", nullptr}};
   if (slice.window_start) object["window_start"] = to_string(*slice.window_start);
+  if (settle.count() > 0) object["settle_ms"] = settle.count();
   return object.dump();
 }
 

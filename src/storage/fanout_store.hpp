@@ -24,6 +24,7 @@ struct NewFanoutPolicy {
   std::chrono::milliseconds every{};
   std::chrono::milliseconds jitter{};
   std::string_view job;
+  std::chrono::milliseconds settle{};
 };
 
 /// A slice that was enqueued.
@@ -32,8 +33,9 @@ struct EnqueuedSlice {
   bool replaced = false;  ///< An earlier message of the slice ended without completing it.
 };
 
-/// The payload of a slice's message.
-[[nodiscard]] std::string slice_payload(const FanoutSlice& slice);
+/// The payload of a slice's message. FanoutSlice::from() subtracts `settle` from the time of the
+/// message.
+[[nodiscard]] std::string slice_payload(const FanoutSlice& slice, std::chrono::milliseconds settle);
 /// A number from 0 to 2^63 - 1 that depends on the keys alone, and spreads slices evenly.
 [[nodiscard]] std::int64_t slice_spread(std::string_view topic, const FanoutCandidate& candidate);
 /// The candidates as a JSON array of [shard key, work key, spread].

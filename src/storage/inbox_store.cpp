@@ -19,12 +19,12 @@ Enum by_word(std::string_view word, const std::array<Enum, count>& all) {
 
 InboxStatus inbox_status_of(std::string_view word) {
   using enum InboxStatus;
-  return by_word(word, std::array{seen, processing, processed, dead, queued});
+  return by_word(word, std::array{seen, processing, processed, dead_letter, queued});
 }
 
 BeginOutcome begin_outcome_of(std::string_view word) {
   using enum BeginOutcome;
-  return by_word(word, std::array{started, in_progress, processed, dead, hash_mismatch});
+  return by_word(word, std::array{started, in_progress, processed, dead_letter, hash_mismatch});
 }
 
 InboxEnqueueOutcome enqueue_outcome_of(std::string_view word) {

@@ -35,7 +35,7 @@ struct BeginOrder {
   ContentHash hash;
   OwnerToken owner;
   std::chrono::microseconds lease{};
-  int max_attempts = 0;     ///< A message whose lease expires on this attempt is dead.
+  int max_attempts = 0;     ///< The lease of this attempt expires: a dead letter.
   bool counts = true;       ///< The call counts as a sighting.
   bool by_process = false;  ///< For Inbox::process(); the commit need not be on disk.
 };
@@ -46,7 +46,7 @@ struct BeginAnswer {
   int attempts = 0;
   WallTime lease_until{};   ///< Set if the outcome is started.
   bool mine = false;        ///< The owner was the last one to begin.
-  bool gave_up = false;     ///< This call made the message dead.
+  bool gave_up = false;     ///< This call made the message a dead letter.
   bool by_process = false;  ///< In progress in Inbox::process().
 };
 
@@ -66,15 +66,19 @@ class InboxStore {
  public:
   virtual ~InboxStore() = default;
 
-  virtual Sighting see(WriteSession& session, const InboxKey& key, ContentHash hash) = 0;
+  virtual Sighting record_sighting(WriteSession& session, const InboxKey& key,
+                                   ContentHash hash) = 0;
   virtual BeginAnswer try_begin(WriteSession& session, const InboxKey& key,
                                 const BeginOrder& order) = 0;
-  /// Locks the message that this owner has begun, and extends its lease until `lease` from now.
+  /// Locks the message that this owner has begun, and renews its lease until `lease` from now.
   /// Returns whether no other caller has begun since.
   virtual bool continue_try(WriteSession& session, const InboxKey& key, const InboxFence& fence,
                             std::chrono::microseconds lease) = 0;
-  virtual bool mark_processing(WriteSession& session, const InboxKey& key,
-                               std::chrono::microseconds lease) = 0;
+  /// Returns the new status: processing, or dead when the lease of the last attempt has expired.
+  /// Returns nullopt when nothing changed.
+  virtual std::optional<InboxStatus> mark_processing(WriteSession& session, const InboxKey& key,
+                                                     std::chrono::microseconds lease,
+                                                     int max_attempts) = 0;
   // Without a fence: whichever owner has begun.
   virtual bool mark_processed(WriteSession& session, const InboxKey& key,
                               const std::optional<InboxFence>& fence) = 0;

@@ -68,7 +68,7 @@ class JobStore {
   virtual std::size_t purge_runs(WriteSession& session, std::chrono::microseconds age,
                                  int most) = 0;
 
-  virtual std::optional<Job> get(ReadSession& session, std::string_view name) = 0;
+  virtual std::optional<Job> find(ReadSession& session, std::string_view name) = 0;
   virtual std::vector<Job> list(ReadSession& session) = 0;
   virtual std::vector<JobRun> runs(ReadSession& session, std::string_view name,
                                    const RunPage& page) = 0;

@@ -63,8 +63,12 @@ class JoinStore {
   /// Returns whether the report counted; nothing if the message is not a step of the join.
   virtual std::optional<bool> report(WriteSession& session, JoinId join, MessageId message,
                                      StepStatus status) = 0;
+  /// Returns whether the step ended with this status.
+  virtual bool is_reported(WriteSession& session, JoinId join, MessageId message,
+                           StepStatus status) = 0;
   /// Returns whether the join was pending; nothing if it does not exist.
   virtual std::optional<bool> cancel(WriteSession& session, JoinId join) = 0;
+  virtual bool is_cancelled(WriteSession& session, JoinId join) = 0;
   /// Records that a message waits for a join. The end of the join makes the message ready.
   virtual void await(WriteSession& session, JoinId join, MessageId message) = 0;
   /// Returns the join, which cannot end before the transaction of the session does; nothing if it
@@ -74,7 +78,7 @@ class JoinStore {
                                           MessageId message) = 0;
 
   /// True if transactions may leave work to catch_up().
-  [[nodiscard]] virtual bool may_lag() const { return false; }
+  [[nodiscard]] virtual bool needs_catch_up() const { return false; }
   /// Counts steps and wakes waiting messages that other transactions could not.
   virtual CaughtUp catch_up(WriteSession& /*session*/, int /*most*/) { return {}; }
   /// Returns joins that ended while no message waited for them. Each join is returned once.
@@ -84,7 +88,7 @@ class JoinStore {
   virtual std::size_t fail_overdue(WriteSession& session, int most) = 0;
   virtual std::size_t purge(WriteSession& session, std::chrono::microseconds age, int most) = 0;
 
-  virtual std::optional<Join> get(ReadSession& session, JoinId join) = 0;
+  virtual std::optional<Join> find(ReadSession& session, JoinId join) = 0;
   virtual std::vector<Join> list(ReadSession& session, const JoinFilter& filter,
                                  const JoinPage& page) = 0;
   virtual std::vector<JoinMember> members(ReadSession& session, JoinId join,

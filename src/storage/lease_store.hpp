@@ -28,8 +28,8 @@ class LeaseStore {
   /// Returns the new end; nothing if the lease is not held any more.
   virtual std::optional<WallTime> renew(WriteSession& session, const Lease& lease,
                                         std::chrono::microseconds duration) = 0;
-  /// Returns whether the lease was still held.
-  virtual bool release(WriteSession& session, const Lease& lease) = 0;
+  /// Returns whether the lease was still held; nothing if there is no such lease.
+  virtual std::optional<bool> release(WriteSession& session, const Lease& lease) = 0;
   /// Deletes up to `most` leases that expired longer ago than `age`. Returns how many.
   virtual std::size_t purge(WriteSession& session, std::chrono::microseconds age, int most) = 0;
   /// Returns the held leases of one name, or of all, ordered by name and slot.

@@ -215,8 +215,9 @@ class Pool {
 
   /// The entry has no connection if opening failed.
   void give_back(Entry entry) {
-    if (!process_.is_this_one()) {  // a forked child: the connection is the parent's, and so may be
-                                    // the mutex
+    if (!process_.is_current_process()) {  // a forked child: the connection is the parent's, and so
+                                           // may be
+                                           // the mutex
       [[maybe_unused]] const auto* leaked = entry.connection.release();
       return;
     }

@@ -52,11 +52,24 @@ struct ClaimOrder {
   std::int64_t max_bytes = std::int64_t{64} << 20;
   /// An engine whose claims block other writers may stop after it has examined this many messages.
   /// Zero: it must not stop.
-  int look_at = 0;
+  int scan_limit = 0;
   /// The claim goes through the queue: look_ahead() may come first.
   bool scans = false;
   /// Claims messages of streams, instead of messages without a stream.
   bool streams = false;
+  /// The claim may be a run; see RunOrder.
+  bool may_be_run = false;
+};
+
+/// A claim of many messages with one lease, which is cheaper than a lease for each of them.
+///
+/// A run covers messages that follow each other in the queue and were never claimed before.
+/// Messages that are committed into it later wait until it is closed, so it should be closed soon.
+/// Settlements other than acks, and renewals, give the messages leases of their own.
+struct RunOrder {
+  std::int64_t run = 0;                 ///< A number that this owner uses once. Not zero.
+  int least = 0;                        ///< No run of fewer messages.
+  std::chrono::microseconds min_age{};  ///< Only messages that have been ready for so long.
 };
 
 /// The result of looking through the queue before a claim.
@@ -100,6 +113,8 @@ struct Claimed {
   bool unfinished = false;
   /// The claim stopped before its batch was full, because the next payload would exceed max_bytes.
   bool cut = false;
+  /// The messages are leased with a run. No message before the last of them was left out.
+  bool is_run = false;
   /// The time until the next message is due. Absent when none waits, or the order did not ask.
   std::optional<std::chrono::microseconds> next_due;
   /// There are streams with work, of whatever topics. Only set where the order asked for next_due.
@@ -114,6 +129,8 @@ struct WorkOrder {
   /// How long a settlement waits for a lock; then the step fails with ErrorKind::lock_timeout.
   /// Zero: without a limit.
   std::chrono::milliseconds lock_patience{0};
+  /// Runs to close after the settlements.
+  std::span<const std::int64_t> ended_runs{};
   std::span<const ClaimOrder> claims{};
 };
 
@@ -129,8 +146,20 @@ class QueueConsumer {
   /// Claims messages by priority, then by the time when they became ready.
   virtual Claimed claim(WriteSession& session, const ClaimOrder& order) = 0;
 
-  /// Examines up to `look_at` messages from `after` on, for a claim that scans. It reads only, so
-  /// that the claim, which blocks other writers, does not have to examine them.
+  /// True if the engine has runs. Without them, claim_run() returns no messages.
+  [[nodiscard]] virtual bool has_runs() const { return false; }
+  /// Claims messages of one priority with a run. Returns no messages if there is no such run: then
+  /// claim() finds some. The session must not be in a transaction.
+  virtual Claimed claim_run(WriteSession& /*session*/, const ClaimOrder& /*order*/,
+                            const RunOrder& /*run*/) {
+    return {};
+  }
+  /// Closes runs of this owner. Messages that are left in them become claimable again.
+  virtual void close_runs(WriteSession& /*session*/, OwnerToken /*owner*/,
+                          std::span<const std::int64_t> /*runs*/) {}
+
+  /// Examines up to `scan_limit` messages from `after` on, for a claim that scans. It reads only,
+  /// so that the claim, which blocks other writers, does not have to examine them.
   virtual LookAhead look_ahead(ReadSession& session, const ClaimOrder& order) = 0;
 
   /// Settles the finished claims and claims the next batch, in one round trip if the engine has
@@ -148,6 +177,10 @@ class QueueConsumer {
 
   /// Resets the count of lost leases of messages whose owner is alive: they did not kill it.
   virtual void absolve(WriteSession& session, std::span<const MessageId> ids) = 0;
+
+  /// Takes back the last lost lease of messages, and its attempt: no handler began them, and their
+  /// owner is alive.
+  virtual void uncharge(WriteSession& session, std::span<const MessageId> ids) = 0;
 
   // These take claims ordered by id, and return how many took effect.
 
@@ -168,10 +201,10 @@ class QueueConsumer {
   // These handle up to `most` messages per call, and return how many they handled.
 
   /// Takes expired leases back. Messages that reach `max_attempts` fail; without `max_attempts`,
-  /// none fails. With `look_at`, an engine that has to search examines only this many messages at
-  /// the front of the queue.
+  /// none fails. With `scan_limit`, an engine that has to search examines only this many messages
+  /// at the front of the queue.
   virtual std::size_t reap_expired(WriteSession& session, std::optional<int> max_attempts, int most,
-                                   std::optional<int> look_at) = 0;
+                                   std::optional<int> scan_limit) = 0;
   /// Returns messages of a resumed topic to the queue. Without a topic, it returns those of all
   /// topics that are not paused.
   virtual std::size_t unpark(WriteSession& session, std::optional<std::string_view> topic,

@@ -10,5 +10,7 @@ inline constexpr std::string_view outbox = "outbox";
 inline constexpr std::string_view inbox = "inbox";
 inline constexpr std::string_view timers = "timers";  ///< Timers wake the scheduler.
 inline constexpr std::string_view jobs = "jobs";      ///< Jobs wake the scheduler, too.
+/// Not a queue: steps of joins that a transaction could not count; see join/catch_up.hpp.
+inline constexpr std::string_view joins = "joins";
 
 }  // namespace dovetail::storage::queue_names

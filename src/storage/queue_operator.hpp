@@ -46,10 +46,10 @@ class QueueOperator {
   virtual QueueCounts counts(ReadSession& session) = 0;
   /// Returns whether a message of these topics is due or in progress.
   virtual bool has_work(ReadSession& session, std::span<const std::string> topics) = 0;
-  /// Topics whose messages have been due for at least `waiting`, among the first `look_at` messages
-  /// of each priority, without paused topics. In no particular order.
+  /// Topics whose messages have been due for at least `waiting`, among the first `scan_limit`
+  /// messages of each priority, without paused topics. In no particular order.
   virtual std::vector<DueTopic> due_topics(ReadSession& session, std::chrono::microseconds waiting,
-                                           int look_at) = 0;
+                                           int scan_limit) = 0;
   virtual std::optional<StoredMessage> find(ReadSession& session, MessageId id) = 0;
   virtual std::vector<StoredMessage> dead_letters(ReadSession& session,
                                                   const DeadLetterFilter& filter,

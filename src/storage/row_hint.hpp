@@ -8,12 +8,14 @@
 namespace dovetail::storage {
 
 struct RowHintAccess {
-  static RowHint hint_at(std::int64_t row) {
+  static RowHint hint_at(std::int64_t row, std::int64_t run = 0) {
     RowHint hint;
     hint.row_ = row;
+    hint.run_ = run;
     return hint;
   }
   static std::int64_t row_of(const RowHint& hint) { return hint.row_; }
+  static std::int64_t run_of(const RowHint& hint) { return hint.run_; }
 };
 
 [[nodiscard]] inline RowHint hint_at(std::int64_t row) {
@@ -25,6 +27,20 @@ struct RowHintAccess {
   return RowHintAccess::row_of(claim.hint);
 }
 
+/// The message is leased with this run of its owner, not by itself; see RunOrder.
+[[nodiscard]] inline RowHint run_hint_at(std::int64_t row, std::int64_t run) {
+  return RowHintAccess::hint_at(row, run);
+}
+
+/// Zero if the message is in no run.
+[[nodiscard]] inline std::int64_t run_of(const Claim& claim) {
+  return RowHintAccess::run_of(claim.hint);
+}
+
+[[nodiscard]] inline bool is_of_run(const Claim& claim) {
+  return run_of(claim) != 0;
+}
+
 /// The message is leased with its stream, not by itself.
 [[nodiscard]] inline RowHint stream_hint() {
   return RowHintAccess::hint_at(-1);
@@ -34,7 +50,8 @@ struct RowHintAccess {
   return row_of(claim) < 0;
 }
 
-/// The row lies elsewhere now. A stream has no row.
+/// Clears the hint: the row has moved, and has a lease of its own. Claims of streams have no row
+/// position.
 inline void forget_row(Claim& claim) {
   if (!is_of_stream(claim)) claim.hint = {};
 }

@@ -62,9 +62,9 @@ TEST_P(CliFanoutContract, TheCadenceIsShownSetAndReset) {
   EXPECT_EQ(dovetail({"fanout", "cadence", "etl", "payments", "--every", "0"}).code, 2);
   EXPECT_EQ(dovetail({"fanout", "cadence", "etl", "payments", "--reset", "--every", "1"}).code, 2);
   EXPECT_EQ(dovetail({"fanout", "cadence", "etl", "vendors", "--every", "1"}).code, 1);
-  EXPECT_EQ(dovetail({"fanout", "delete", "etl", "payments"}).out, "deleted 1\n");
+  EXPECT_EQ(dovetail({"fanout", "remove", "etl", "payments"}).out, "removed 1\n");
   EXPECT_EQ(dovetail({"fanout", "list"}).out, "no fan-outs\n");
-  EXPECT_EQ(dovetail({"fanout", "delete", "etl", "payments"}).code, 1);
+  EXPECT_EQ(dovetail({"fanout", "remove", "etl", "payments"}).code, 1);
 }
 
 }  // namespace

@@ -300,7 +300,76 @@ TEST_P(CliGroupsContract, DeadLettersOfAllDatabasesAreReplayedAndPurged) {
   EXPECT_EQ(totals["ready"], 1);
 }
 
+// --- lists and fan-outs
+
+TEST_P(CliGroupsContract, ListsShowTheDatabaseOfEachRow) {
+  migrate_all();
+  EXPECT_EQ(on_group({"jobs", "list"}).out, "no jobs\n");
+  EXPECT_EQ(on_group({"jobs", "create", "nightly", "t", "0 3 * * *", "--only", "b"}).code, 0);
+  EXPECT_THAT(on_group({"jobs", "list"}).out,
+              AllOf(StartsWith("DATABASE  JOB"), HasSubstr("\nb         nightly")));
+  const auto jobs = ask_group({"jobs", "list"});
+  EXPECT_EQ(jobs["databases"][1]["key"], "b");
+  EXPECT_EQ(jobs["databases"][1]["jobs"][0]["name"], "nightly");
+  EXPECT_EQ(jobs["databases"][2]["jobs"].size(), 0U);
+  EXPECT_EQ(on_group({"streams", "list"}).out, "no stream has messages\n");
+  EXPECT_EQ(on_group({"enqueue", "t", "x", "--to", "c", "--stream", "s"}).code, 0);
+  EXPECT_THAT(on_group({"streams", "list"}).out, HasSubstr("\nc         s "));
+  EXPECT_EQ(ask_group({"streams", "list"})["databases"][2]["streams"][0]["stream"], "s");
+  EXPECT_EQ(on_group({"streams", "list", "--start-after", "a"}).code, 2);
+  EXPECT_EQ(on_group({"instances"}).out, "no instances are registered\n");
+  EXPECT_EQ(ask_group({"instances"})["databases"][0]["instances"].size(), 0U);
+}
+
+TEST_P(CliGroupsContract, FanoutsOfAllDatabasesAreListedRunAndChanged) {
+  migrate_all();
+  EXPECT_EQ(on_group({"fanout", "list"}).out, "no fan-outs\n");
+  EXPECT_EQ(on_group({"fanout", "run", "etl"}).code, 1);
+  for (auto* each : {&backend, &third}) {
+    auto options = each->options();
+    options.clock = nullptr;  // the clock of the command
+    auto platform = Platform::open(each->url(), options);
+    platform.fanout().add({.topic = "etl", .work_key = "k", .cron = "0 0 1 1 *"},
+                          [](const FanoutPlan&) { return std::vector<FanoutCandidate>{}; });
+  }
+  EXPECT_THAT(on_group({"fanout", "list"}).out,
+              AllOf(StartsWith("DATABASE  TOPIC"), HasSubstr("\na         etl    k         300 s"),
+                    HasSubstr("\nc         etl ")));
+  const auto run = ask_group({"fanout", "run", "etl"});
+  EXPECT_EQ(run["databases"][0]["run_ids"].size(), 1U);
+  EXPECT_EQ(run["databases"][1]["run_ids"].size(), 0U) << "b has no such fan-out";
+  EXPECT_EQ(run["databases"][2]["run_ids"].size(), 1U);
+  EXPECT_EQ(on_group({"fanout", "cursors", "etl"}).out, "no cursors\n");
+  const auto set = on_group({"fanout", "cadence", "etl", "k", "--every", "60"});
+  EXPECT_EQ(set.code, 0) << set.err;
+  EXPECT_THAT(set.out, AllOf(HasSubstr("a  set 1\n"), HasSubstr("c  set 1\n"),
+                             HasSubstr("set 2 in 3 databases\n")));
+  const auto listed = ask_group({"fanout", "list"})["databases"];
+  EXPECT_EQ(listed[0]["fanouts"][0]["every_ms"], 60'000);
+  EXPECT_EQ(listed[2]["fanouts"][0]["every_ms"], 60'000);
+  EXPECT_EQ(on_group({"fanout", "purge", "etl", "--older-than", "0"}).out,
+            "purged 0 in 3 databases\n");
+  const auto deleted = ask_group({"fanout", "remove", "etl", "k"});
+  EXPECT_EQ(deleted["removed"], 2);
+  EXPECT_EQ(deleted["databases"][0]["removed"], 1);
+  EXPECT_EQ(on_group({"fanout", "remove", "etl", "k"}).code, 1);
+}
+
 // --- mistakes
+
+TEST_P(CliGroupsContract, ABadEntryIsReportedAndTheOthersAreUsed) {
+  const auto write = [&] { write_file(line("a", backend) + "x = 5\ny = { schema = \"s\" }\n"); };
+  write();
+  const auto migrated = on_group({"migrate"});
+  EXPECT_EQ(migrated.code, 1);
+  EXPECT_THAT(migrated.out, AllOf(HasSubstr("a  8 migrations applied\n"),
+                                  HasSubstr(":3: x must be a URL"), HasSubstr(":4: y has no url")));
+  const auto status = on_group({"status"});
+  EXPECT_EQ(status.code, 1);
+  EXPECT_THAT(status.out,
+              AllOf(HasSubstr("\na         outbox"), HasSubstr("3 databases, 2 failed\n")));
+  EXPECT_THAT(status.err, HasSubstr("x FAILED: "));
+}
 
 TEST_P(CliGroupsContract, MistakesInTheFileAreNamedWithTheirLine) {
   const auto answer = [&](const std::string& text) {
@@ -315,8 +384,6 @@ TEST_P(CliGroupsContract, MistakesInTheFileAreNamedWithTheirLine) {
   EXPECT_THAT(answer("x = 1\n"), HasSubstr("there is no table [databases]"));
   EXPECT_THAT(answer("[databases]\na = \"sqlite:x.db\"\na = \"sqlite:y.db\"\n"),
               AllOf(HasSubstr(file + ":3: "), HasSubstr("'a'")));
-  EXPECT_THAT(answer("[databases]\na = { uri = \"sqlite:x.db\" }\n"),
-              HasSubstr(":2: a.uri is unknown: a database has url and schema"));
   std::filesystem::remove(file);
   const auto missing = on_group({"status"});
   EXPECT_EQ(missing.code, 2);
@@ -332,7 +399,7 @@ TEST_P(CliGroupsContract, MistakesInTheCallNameTheRemedy) {
            {{"status", "-d", "sqlite:x.db"}, "--database and --group are both given"},
            {{"claim"}, "`dovetail claim` works on one database: choose it with --only KEY"},
            {{"claim", "--only", "a,b"}, "`dovetail claim` works on one database"},
-           {{"jobs", "list"}, "`dovetail jobs list` works on one database"},
+           {{"jobs", "trigger", "x"}, "`dovetail jobs trigger` works on one database"},
            {{"status", "--only", "x"}, "has no database \"x\"; did you mean a?"},
            {{"status", "--only", ""}, "--only: must not be empty"},
            {{"enqueue", "t"}, "--to is required with --group"},

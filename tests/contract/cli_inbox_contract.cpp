@@ -31,12 +31,12 @@ DOVETAIL_CONTRACT(CliInboxContract);
 
 TEST_P(CliInboxContract, StatusCountsEachState) {
   const auto answer = ask({"inbox", "status"});
-  EXPECT_EQ(answer["dead"], 2);
+  EXPECT_EQ(answer["dead_letters"], 2);
   EXPECT_EQ(answer["processed"], 1);
   EXPECT_EQ(answer["queue"]["ready"], 1);
   EXPECT_EQ(answer["queue"]["failed"], 1);
   EXPECT_THAT(dovetail({"inbox", "status"}).out,
-              HasSubstr("SEEN  PROCESSING  OVERDUE  PROCESSED  DEAD"));
+              HasSubstr("SEEN  PROCESSING  OVERDUE  PROCESSED  DEAD LETTERS"));
 }
 
 TEST_P(CliInboxContract, TheDeadAreListedWithTheirErrors) {
@@ -58,7 +58,7 @@ TEST_P(CliInboxContract, TheDeadAreListedWithTheirErrors) {
 
 TEST_P(CliInboxContract, ShowTellsAllThatIsKnown) {
   const auto answer = ask({"inbox", "show", "shop", "1"});
-  EXPECT_EQ(answer["status"], "dead");
+  EXPECT_EQ(answer["status"], "dead_letter");
   EXPECT_EQ(answer["sightings"], 1);
   EXPECT_EQ(answer["attempts"], 1);
   EXPECT_THAT(dovetail({"inbox", "show", "shop", "4"}).out, HasSubstr("queued"));
@@ -79,12 +79,12 @@ TEST_P(CliInboxContract, ReplayNeedsToBeToldWhich) {
   EXPECT_EQ(ask({"inbox", "show", "bank", "2"})["last_error"], "mended");
 }
 
-TEST_P(CliInboxContract, PurgeForgetsTheOldOrTheDead) {
+TEST_P(CliInboxContract, PurgeDeletesOldMessagesOrDeadLetters) {
   EXPECT_EQ(dovetail({"inbox", "purge"}).code, 2);
-  EXPECT_EQ(dovetail({"inbox", "purge", "--dead"}).code, 2);
+  EXPECT_EQ(dovetail({"inbox", "purge", "--dead-letters"}).code, 2);
   EXPECT_EQ(dovetail({"inbox", "purge", "--older-than", "60", "--all"}).code, 2);
-  EXPECT_EQ(dovetail({"inbox", "purge", "--dead", "--topic", "orders"}).out, "purged 1\n");
-  EXPECT_EQ(dovetail({"inbox", "purge", "--dead", "--all"}).out, "purged 1\n");
+  EXPECT_EQ(dovetail({"inbox", "purge", "--dead-letters", "--topic", "orders"}).out, "purged 1\n");
+  EXPECT_EQ(dovetail({"inbox", "purge", "--dead-letters", "--all"}).out, "purged 1\n");
   EXPECT_EQ(dovetail({"inbox", "purge", "--older-than", "3600"}).out, "purged 0\n");
   EXPECT_TRUE(platform.inbox().find("bank", "3"));
   EXPECT_EQ(dovetail({"inbox", "purge", "--older-than", "0"}).out, "purged 1\n");

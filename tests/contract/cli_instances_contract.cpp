@@ -93,5 +93,22 @@ TEST_P(CliInstancesContract, TopicsThatNobodyHandlesAreShown) {
   }
 }
 
+TEST_P(CliInstancesContract, HealthExitsWithOneWhenSomethingNeedsAttention) {
+  const auto healthy = dovetail({"health"});
+  EXPECT_EQ(healthy.code, 0) << healthy.err;
+  EXPECT_EQ(healthy.out, "healthy\n");
+  EXPECT_EQ(dovetail({"enqueue", "orders", "{}"}).code, 0);
+  set_back("outbox", "ready_at");
+  const auto degraded = dovetail({"health"});
+  EXPECT_EQ(degraded.code, 1);
+  EXPECT_THAT(degraded.out, AllOf(HasSubstr("degraded\n"), HasSubstr("outbox orders (1 due")));
+  const auto json = dovetail({"health", "--json"});
+  EXPECT_EQ(json.code, 1);
+  const auto report = nlohmann::json::parse(json.out);
+  EXPECT_EQ(report["status"], "degraded");
+  EXPECT_EQ(report["findings"][0]["name"], "topics");
+  EXPECT_EQ(report["findings"][0]["status"], "degraded");
+}
+
 }  // namespace
 }  // namespace dovetail::testing

@@ -115,7 +115,7 @@ TEST_P(CliLeasesContract, ACommandRunsUnderItsLease) {
                            {"sh", "-c", "echo $DOVETAIL_LEASE_NAME $DOVETAIL_LEASE_TOKEN; exit 7"});
   EXPECT_EQ(result.code, 7) << result.err;
   EXPECT_THAT(result.out, HasSubstr("job "));
-  EXPECT_FALSE(leases().get("job")) << "it is given back";
+  EXPECT_FALSE(leases().find("job")) << "it is given back";
   EXPECT_EQ(lock("job", {}, {"true"}).code, 0);
   EXPECT_EQ(lock("job", {}, {"sh", "-c", "kill -9 $$"}).code, 128 + SIGKILL);
   const auto nested = lock("a", {}, lock_words("b", {}, {"sh", "-c", "echo $DOVETAIL_LEASE_NAME"}));
@@ -145,7 +145,7 @@ TEST_P(CliLeasesContract, ACommandThatLosesItsLeaseIsStopped) {
       "job", {"--duration", "1"},
       {"sh", "-c", "trap '' TERM; touch " + marker.string() + "; while :; do sleep 0.1; done"});
   ASSERT_TRUE(eventually([&] { return std::filesystem::exists(marker); }));
-  const auto held = leases().get("job");
+  const auto held = leases().find("job");
   ASSERT_TRUE(held);
   EXPECT_TRUE(leases().release(*held));
   EXPECT_EQ(locked.wait(), 1);
@@ -160,7 +160,7 @@ TEST_P(CliLeasesContract, ASignalEndsTheCommand) {
   ASSERT_TRUE(eventually([&] { return std::filesystem::exists(marker); }));
   locked.signal(SIGTERM);
   EXPECT_EQ(locked.wait(), 9);
-  EXPECT_FALSE(leases().get("job"));
+  EXPECT_FALSE(leases().find("job"));
 }
 
 TEST_P(CliLeasesContract, ACommandThatCannotBeRunLeavesNoLease) {
@@ -175,7 +175,7 @@ TEST_P(CliLeasesContract, ACommandThatCannotBeRunLeavesNoLease) {
   const auto text = lock("job", {}, {path("text")});
   EXPECT_EQ(text.code, 126);
   EXPECT_THAT(text.err, HasSubstr("cannot run " + path("text")));
-  EXPECT_FALSE(leases().get("job"));
+  EXPECT_FALSE(leases().find("job"));
 }
 
 TEST_P(CliLeasesContract, AHangupIsPassedOn) {
@@ -183,7 +183,7 @@ TEST_P(CliLeasesContract, AHangupIsPassedOn) {
   static_cast<void>(pids());
   locked.signal(SIGHUP);
   EXPECT_EQ(locked.wait(), 7);
-  EXPECT_FALSE(leases().get("job"));
+  EXPECT_FALSE(leases().find("job"));
 }
 
 TEST_P(CliLeasesContract, ASuspendedLockSuspendsItsCommandAndBothAreResumed) {
@@ -194,13 +194,13 @@ TEST_P(CliLeasesContract, ASuspendedLockSuspendsItsCommandAndBothAreResumed) {
   // A shell that waits in vfork() has the state D until its stopped child calls exec().
   EXPECT_THAT(process_state(command), AnyOf('T', 'D'))
       << "the command does not run without the lock";
-  EXPECT_TRUE(leases().get("job"));
+  EXPECT_TRUE(leases().find("job"));
   const auto made = steps_made();
   locked.signal(SIGCONT);
   EXPECT_TRUE(eventually([&] { return steps_made() > made; }));
   finish();
   EXPECT_EQ(locked.wait(), 0);
-  EXPECT_FALSE(leases().get("job"));
+  EXPECT_FALSE(leases().find("job"));
 }
 
 TEST_P(CliLeasesContract, ACommandThatIgnoresTheSuspensionIsStoppedAllTheSame) {
@@ -223,7 +223,7 @@ TEST_P(CliLeasesContract, ACommandWhoseLeaseEndedWhileItWasSuspendedMakesNoFurth
   ASSERT_TRUE(eventually([&] { return steps_made() > 0; }));
   locked.signal(SIGTSTP);
   ASSERT_TRUE(eventually([&, lock = lock] { return process_state(lock) == 'T'; }));
-  ASSERT_TRUE(eventually([&] { return !leases().get("job"); }))
+  ASSERT_TRUE(eventually([&] { return !leases().find("job"); }))
       << "others follow a suspended holder";
   const auto made = steps_made();
   locked.signal(SIGCONT);
@@ -299,6 +299,14 @@ TEST(CliSignals, TheWaitOfALockIsALimitForConnectingToo) {
       {DOVETAIL_COMMAND, "lock", "job", "--wait", "0.2", "-d", server.url(), "--", "true"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("gave no answer within 0.2 seconds"));
+}
+
+TEST(CliSignals, ALockThatCannotConnectNamesTheReasonLast) {
+  const auto result = run_command({DOVETAIL_COMMAND, "lock", "job", "--wait", "0.3", "-d",
+                                   "postgresql://x@127.0.0.1:1/x", "--", "true"});
+  EXPECT_EQ(result.code, 1);
+  const auto last = result.err.substr(result.err.rfind("dovetail: "));
+  EXPECT_THAT(last, HasSubstr("Connection refused"));
 }
 
 }  // namespace

@@ -100,6 +100,8 @@ TEST(CliMistakes, AMisspeltWordIsAnsweredWithTheNearestOne) {
               HasSubstr("did you mean `dovetail dead-letters purge`, `dovetail inbox purge`"));
   EXPECT_THAT(answer({"cron", "* * * * *"}), HasSubstr("did you mean `dovetail cron explain`?"));
   EXPECT_THAT(answer({}), HasSubstr("Usage: dovetail"));
+  EXPECT_THAT(answer({"--schema", "x"}), HasSubstr("`dovetail` needs one of: migrate, "));
+  EXPECT_THAT(answer({"status", "-d"}), HasSubstr("--database needs a value: --database URL"));
 }
 
 TEST(CliMistakes, HelpIsACommandToo) {
@@ -111,6 +113,24 @@ TEST(CliMistakes, HelpIsACommandToo) {
 }
 
 // --- wrong arguments
+
+TEST(CliMistakes, ACommandInThePlaceOfArgumentsIsAnsweredWithTheForm) {
+  const auto answer = [](Words words) {
+    words.insert(words.begin(), DOVETAIL_COMMAND);
+    const auto result = run_command(words);
+    EXPECT_EQ(result.code, 2);
+    return result.err;
+  };
+  const auto no_name = HasSubstr("NAME is missing: `dovetail lock NAME -- COMMAND`");
+  EXPECT_THAT(answer({"lock", "--", "ls"}), no_name);
+  EXPECT_THAT(answer({"lock", "--wait", "5", "--", "ls"}), no_name);
+  EXPECT_THAT(answer({"lock", "job", "--"}), HasSubstr("COMMAND is missing: `dovetail lock NAME"));
+  EXPECT_THAT(answer({"lock", "job", "ls", "-la"}), HasSubstr("`dovetail lock job -- ls -la`"));
+  EXPECT_THAT(answer({"lock", "job", "--wiat", "5", "--", "ls"}),
+              HasSubstr("did you mean --wait?"));
+  EXPECT_THAT(answer({"work", "--exec", "cat", "--", "--once"}), HasSubstr("leave out the --"));
+  EXPECT_THAT(answer({"work", "--exec"}), HasSubstr("--exec needs a value: --exec TEXT"));
+}
 
 TEST_P(CliMistakesContract, WrongArgumentsAreAnsweredWithTheRuleAndTheValue) {
   dovetail({"migrate"});
@@ -125,6 +145,12 @@ TEST_P(CliMistakesContract, WrongArgumentsAreAnsweredWithTheRuleAndTheValue) {
             "missing: --owner (The UUID of the worker that claimed them), CLAIM (<id>:<epoch> as"},
            {{"work"}, "missing: --exec (Run by /bin/sh -c for each message)"},
            {{"lock", "job"}, "missing: COMMAND (After --"},
+           {{"work", "--exec", "cat", "--topic", "join.wait"},
+            "every worker of Dovetail handles it"},
+           {{"timers", "schedule", "t", "--at", "2026-01-31T09:30:00Z"}, "did you mean --due-at?"},
+           {{"timers", "schedule", "t", "--delay", "5"}, "did you mean --in?"},
+           {{"dead-letters", "replay", "all"}, "for all dead letters write --all"},
+           {{"enqueue", "t", "--delay", "-1"}, "--delay must be 0 to "},
            {{"enqueue", "t", "a", "b"},
             "one argument too many: b; a text with spaces or * needs quotes"},
            {{"enqueue", "--topic", "t", "--payload", "p"},
@@ -155,6 +181,24 @@ TEST_P(CliMistakesContract, WrongArgumentsAreAnsweredWithTheRuleAndTheValue) {
     EXPECT_EQ(result.code, 2) << ::testing::PrintToString(words);
     EXPECT_THAT(result.err, HasSubstr(answer)) << ::testing::PrintToString(words);
   }
+}
+
+TEST_P(CliMistakesContract, TopicsWithACommaAreOneTopic) {
+  dovetail({"migrate"});
+  for (const auto& words : {Words{"claim", "--topic", "a,b"},
+                            Words{"work", "--once", "--exec", "true", "--topic", "a,b"}}) {
+    EXPECT_THAT(dovetail(words).err,
+                HasSubstr("--topic a,b names one topic; repeat --topic for several topics"));
+  }
+}
+
+TEST_P(CliMistakesContract, ADelayedMessageIsScheduled) {
+  dovetail({"migrate"});
+  EXPECT_EQ(dovetail({"enqueue", "t", "--delay", "3600"}).code, 0);
+  EXPECT_EQ(dovetail({"claim"}).out.find(" t "), std::string::npos);
+  EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
+                           " where status = 0"),
+            1);
 }
 
 TEST_P(CliMistakesContract, UnknownNamesAreNamed) {
@@ -191,6 +235,8 @@ TEST(CliMistakes, AWrongUrlIsAnsweredWithARightOne) {
       HasSubstr("starts with one of sqlite:, postgresql:, postgres:, such as sqlite:orders.db"));
   EXPECT_THAT(answer("orders.db"), HasSubstr("for the file write sqlite:orders.db"));
   EXPECT_THAT(answer("host=localhost password=secret"), Not(HasSubstr("secret")));
+  EXPECT_THAT(answer("postgresql://localhost:23233abc/x"), HasSubstr("1 to 65535, got 23233abc"));
+  EXPECT_THAT(answer("postgresql://localhost:99999/x"), HasSubstr("1 to 65535, got 99999"));
 }
 
 TEST(CliMistakes, AServerThatIsNotThereIsNamed) {

@@ -80,7 +80,7 @@ TEST_P(CliScheduleContract, JobsAreCreatedTriggeredDisabledAndDeleted) {
   EXPECT_EQ(dovetail({"jobs", "disable", "nightly"}).out, "disabled 1\n");
   EXPECT_EQ(ask({"jobs", "list"})["jobs"][0]["enabled"], false);
   EXPECT_EQ(dovetail({"jobs", "enable", "nightly"}).out, "enabled 1\n");
-  EXPECT_EQ(dovetail({"jobs", "delete", "nightly"}).out, "deleted 1\n");
+  EXPECT_EQ(dovetail({"jobs", "remove", "nightly"}).out, "removed 1\n");
   const auto missing = dovetail({"jobs", "trigger", "nightly"});
   EXPECT_EQ(missing.code, 1);
   EXPECT_THAT(missing.err, HasSubstr("there is no job nightly"));

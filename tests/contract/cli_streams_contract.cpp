@@ -31,6 +31,13 @@ TEST_P(CliStreamsContract, StreamsAreListedAndShown) {
   const auto listed = dovetail({"streams", "list"});
   EXPECT_THAT(listed.out, HasSubstr("order-42"));
   EXPECT_THAT(listed.out, HasSubstr("ready"));
+  const auto page = ask({"streams", "list", "--limit", "1"});
+  ASSERT_THAT(page["streams"], SizeIs(1));
+  EXPECT_EQ(page["streams"][0]["stream"], "order-42");
+  EXPECT_EQ(page["next_start_after"], "order-42");
+  const auto rest = ask({"streams", "list", "--start-after", "order-42"});
+  EXPECT_THAT(rest["streams"], SizeIs(0));
+  EXPECT_TRUE(rest["next_start_after"].is_null());
   const auto shown = ask({"streams", "show", "order-42"});
   EXPECT_EQ(shown["messages"], 2);
   EXPECT_EQ(shown["state"], "ready");

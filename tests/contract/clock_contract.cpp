@@ -53,6 +53,40 @@ TEST_P(ClockContract, AClockThatWasSetBackIsToldWhenTheDatabaseIsOpened) {
   EXPECT_EQ(warnings(), 1) << "it is right again";
 }
 
+TEST_P(ClockContract, MessagesThatStillWaitTellOfItWhenManyNewerOnesAreStored) {
+  for (const bool inbox : {false, true}) {
+    auto platform = open();
+    const auto store = [&](int number) {
+      if (inbox) {
+        platform.inbox().enqueue(
+            {.topic = "t", .source = "s", .message_id = std::to_string(number)});
+      } else {
+        platform.outbox().enqueue({.topic = "t", .message_id = MessageId::generate()});
+      }
+    };
+    for (int i = 0; i < 3; ++i) store(i);
+    backend.advance(-hours{5});
+    const auto before = warnings();
+    for (int i = 3; i < 153; ++i) store(i);
+    open();
+    EXPECT_EQ(warnings(), before + 1) << (inbox ? "inbox" : "outbox");
+    backend.advance(hours{6});
+  }
+}
+
+TEST_P(ClockContract, TimersAndLeasesTellOfItAsWell) {
+  open().timers().schedule({.topic = "t", .due_at = backend.now() + hours{48}});
+  backend.advance(-hours{3});
+  open();
+  EXPECT_EQ(warnings(), 1) << "a timer";
+  backend.advance(hours{4});
+  auto platform = open();
+  ASSERT_TRUE(platform.leases().try_acquire("l", "o", hours{1}));
+  backend.advance(-hours{3});
+  open();
+  EXPECT_EQ(warnings(), 2) << "a lease";
+}
+
 TEST_P(ClockContract, AStartedPlatformTellsItOnce) {
   auto platform = open();
   auto transaction = platform.begin();

@@ -49,15 +49,19 @@ TEST_P(DiscoveryContract, OBX_075_AQueryReturnsKeysAddressesAndSchemas) {
       << "keys may be numbers";
 }
 
-TEST_P(DiscoveryContract, ARowWithoutAKeyOrAnAddressIsNamed) {
+TEST_P(DiscoveryContract, ARowWithoutAKeyOrAnAddressIsABadEntry) {
   backend.sql("insert into " + tenants +
               " values (1, 'a', 'sqlite:a.db', null), (2, null, 'postgresql://u:swordfish@h/b', "
               "null), (3, 'c', null, null)");
-  const auto select = "select k, u from " + tenants;
-  EXPECT_THAT(error_of(select + " where id < 3 order by id"),
+  const auto entries = found_by("select k, u from " + tenants + " order by id");
+  ASSERT_EQ(entries.size(), 3U) << "it does not affect the others";
+  EXPECT_EQ(entries[0], (DatabaseEntry{.key = "a", .url = "sqlite:a.db"}));
+  EXPECT_THAT(entries[1].error,
               AllOf(HasSubstr("row 2: the column key is NULL"), Not(HasSubstr("swordfish"))));
-  EXPECT_THAT(error_of(select + " where id = 3"), HasSubstr("row 1: the column url is NULL"));
-  EXPECT_THAT(error_of("select k, id from " + tenants), HasSubstr("the column url is not text"));
+  EXPECT_EQ(entries[2].key, "c");
+  EXPECT_THAT(entries[2].error, HasSubstr("row 3: the column url is NULL"));
+  EXPECT_THAT(found_by("select k, id from " + tenants + " where id = 1").at(0).error,
+              HasSubstr("the column url is not text"));
   EXPECT_THAT(error_of("select k from " + tenants), HasSubstr("returns 1 columns"));
   EXPECT_THAT(error_of("select k, u, s, id from " + tenants), HasSubstr("returns 4 columns"));
 }

@@ -28,6 +28,19 @@ TEST_P(ErrorContract, AMissingTableIsAMatterOfTheSchema) {
             ErrorKind::schema);
 }
 
+TEST_P(ErrorContract, ASchemaErrorOfSqliteNamesTheFile) {
+  if (backend.is_postgres()) GTEST_SKIP() << "the URL names the server";
+  auto platform = backend.open();
+  backend.sql("drop table " + backend.table("lease"));
+  try {
+    (void)platform.leases().list();
+    FAIL() << "the table is missing";
+  } catch (const Error& error) {
+    const auto file = std::filesystem::path{backend.url()}.filename().string();
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(file));
+  }
+}
+
 TEST_P(ErrorContract, ATableThatIsDroppedAfterItsStatementsWereUsedIsAMatterOfTheSchema) {
   auto platform = backend.open();
   EXPECT_TRUE(platform.leases().try_acquire("a", "me", 1s).has_value());

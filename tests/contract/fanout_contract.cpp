@@ -106,7 +106,7 @@ TEST_P(FanoutContract, AddStoresTheCadenceAndTheJob) {
   EXPECT_EQ(policies[0].every, seconds{300});
   EXPECT_EQ(policies[0].jitter, seconds{60});
   EXPECT_FALSE(policies[0].set_by_operator);
-  const auto job = platform.jobs().get(policies[0].job.value_or("none"));
+  const auto job = platform.jobs().find(policies[0].job.value_or("none"));
   ASSERT_TRUE(job);
   EXPECT_EQ(job->cron, "*/5 * * * *");
   EXPECT_THAT(fanout.policies("reports"), IsEmpty());
@@ -187,8 +187,8 @@ TEST_P(FanoutContract, ARedeployChangesTheScheduleButNotWhatAnOperatorSet) {
   EXPECT_EQ(policy.jitter, minutes{3}) << "nobody has set it";
   EXPECT_EQ(policy.default_every, minutes{5});
   EXPECT_TRUE(policy.set_by_operator);
-  EXPECT_EQ(platform.jobs().get(*policy.job)->cron, "*/7 * * * *");
-  EXPECT_FALSE(platform.jobs().get(*policy.job)->enabled);
+  EXPECT_EQ(platform.jobs().find(*policy.job)->cron, "*/7 * * * *");
+  EXPECT_FALSE(platform.jobs().find(*policy.job)->enabled);
   EXPECT_TRUE(fanout.set_cadence("etl", "payments", hours{3}, minutes{1}));
   EXPECT_TRUE(fanout.set_cadence("etl", "payments", hours{4}));
   EXPECT_EQ(fanout.policies().at(0).jitter, minutes{1}) << "an absent jitter stays as it is";

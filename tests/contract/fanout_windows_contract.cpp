@@ -168,6 +168,86 @@ TEST_P(FanoutWindowsContract, WindowsFormAChainWhateverHappens) {
   EXPECT_GT(completions, 20) << "the events are worth a test";
 }
 
+// --- rows that are committed late
+
+class FanoutSettleContract : public FanoutWindowsContract {
+ protected:
+  void add(std::chrono::milliseconds settle) {
+    auto own = backend.open();
+    own.fanout().add(
+        {.topic = "late",
+         .work_key = "k",
+         .cron = "0 0 1 1 *",
+         .every = minutes{10},
+         .jitter = seconds{0},
+         .settle = settle},
+        [](const FanoutPlan&) { return FanoutCandidates(std::vector<FanoutCandidate>{}); });
+  }
+  std::size_t plan() {
+    return fanout
+        .enqueue_due({.topic = "late", .work_key = "k"},
+                     std::vector<FanoutCandidate>{{.shard_key = "s"}})
+        .enqueued;
+  }
+  /// Completes the only slice, and returns it.
+  FanoutSlice complete(WallTime* created_at = nullptr) {
+    const auto claimed = claim();
+    EXPECT_THAT(claimed, SizeIs(1));
+    const auto slice = FanoutSlice::from(claimed.at(0).message);
+    if (created_at != nullptr) *created_at = claimed.at(0).message.created_at;
+    EXPECT_TRUE(fanout.mark_completed(slice));
+    EXPECT_EQ(platform.outbox().ack(owner, std::vector{claimed.at(0).claim}), 1U);
+    return slice;
+  }
+};
+DOVETAIL_CONTRACT(FanoutSettleContract);
+
+TEST_P(FanoutSettleContract, AWindowEndsBeforeItsMessageByTheTimeToSettle) {
+  add(minutes{2});
+  EXPECT_EQ(fanout.policies("late").at(0).settle, minutes{2});
+  ASSERT_EQ(plan(), 1U);
+  WallTime created_at;
+  const auto first = complete(&created_at);
+  EXPECT_EQ(first.window_end, created_at - minutes{2});
+  // A row of this time may be committed within two minutes: the next window contains it.
+  backend.advance(minutes{9});
+  EXPECT_EQ(plan(), 0U) << "it is not due earlier";
+  backend.advance(minutes{1});
+  ASSERT_EQ(plan(), 1U);
+  const auto second = complete(&created_at);
+  EXPECT_EQ(second.window_start, first.window_end);
+  EXPECT_EQ(second.window_end, created_at - minutes{2});
+}
+
+TEST_P(FanoutSettleContract, ALongerTimeToSettleMakesNoWindowEndBeforeItsStart) {
+  add(seconds{0});
+  ASSERT_EQ(plan(), 1U);
+  WallTime created_at;
+  const auto first = complete(&created_at);
+  EXPECT_EQ(first.window_end, created_at) << "the default";
+  add(hours{1});
+  backend.advance(minutes{10});
+  EXPECT_EQ(plan(), 0U);
+  backend.advance(hours{1} - minutes{1});
+  EXPECT_EQ(plan(), 0U);
+  backend.advance(minutes{2});
+  ASSERT_EQ(plan(), 1U);
+  auto slice = complete();
+  EXPECT_EQ(slice.window_start, first.window_end);
+  EXPECT_GE(slice.window_end, first.window_end);
+  EXPECT_THROW(add(hours{25}), std::out_of_range);
+  EXPECT_THROW(add(seconds{-1}), std::out_of_range);
+}
+
+TEST(FanoutSettle, AWindowIsEmptyRatherThanNegative) {
+  const Message message{.payload = R"({"topic":"t","work_key":"k","shard_key":"s",)"
+                                   R"("window_start":"2026-01-31T09:30:00Z","settle_ms":60000})",
+                        .created_at = std::chrono::sys_days{std::chrono::year{2026} / 1 / 31} +
+                                      hours{9} + minutes{30} + seconds{30}};
+  const auto slice = FanoutSlice::from(message);
+  EXPECT_EQ(slice.window_end, slice.window_start);
+}
+
 // --- shards that have vanished
 
 TEST_P(FanoutWindowsContract, CursorsOfVanishedShardsArePurged) {

@@ -68,5 +68,41 @@ TEST_P(ForkContract, ATransactionOfTheParentStaysTheParents) {
   EXPECT_EQ(platform.outbox().claim({.owner = OwnerToken::generate()}).size(), 1U);
 }
 
+TEST_P(ForkContract, ALeaseRunnerOfTheParentIsRefusedInTheChildAndStaysTheParents) {
+  auto platform = backend.open();
+  auto runner = LeaseRunner::try_start(platform.leases(), "job", {.duration = 1min});
+  ASSERT_TRUE(runner.has_value());
+  ChildProcess child([&] {
+    require_refused(11, [&] { runner->try_renew_now(); });
+    require_refused(12, [&] { (void)runner->is_lost(); });
+    require_refused(13, [&] { (void)runner->stop_token(); });
+    require_refused(14, [&] { runner->throw_if_lost(); });
+    runner.reset();
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_TRUE(runner->try_renew_now());
+  runner.reset();
+  EXPECT_FALSE(platform.leases().find("job").has_value());
+}
+
+TEST_P(ForkContract, AGroupOfTheParentIsRefusedInTheChildAndStaysTheParents) {
+  GroupOptions options;
+  options.database = backend.options();
+  auto group = std::make_unique<PlatformGroup>(options);
+  group->add("one", backend.url(), backend.schema());
+  (*group)["one"].outbox().enqueue({.topic = "t"});
+  group->start();
+  ChildProcess child([&] {
+    require_refused(11, [&] { (void)group->find("one"); });
+    require_refused(12, [&] { group->stop(); });
+    require_refused(13, [&] { (void)group->keys(); });
+    require_refused(14, [&] { (void)group->status(); });
+    require_refused(15, [&] { (void)group->fanout(); });
+    group.reset();
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_TRUE(group->stop());
+}
+
 }  // namespace
 }  // namespace dovetail::testing

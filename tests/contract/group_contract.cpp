@@ -316,6 +316,28 @@ TEST_P(GroupContract, DatabasesThatFailDoNotDelayTheOthers) {
   EXPECT_TRUE(calls.reach(4));
 }
 
+// --- concurrency
+
+TEST_P(GroupContract, AConcurrencyLimitIsForAllDatabasesTogether) {
+  PlatformGroup group(options());
+  add_three(group);
+  std::atomic<int> running{0};
+  std::atomic<int> most{0};
+  std::atomic<int> ended{0};
+  group.on("one",
+           [&](const Message&, HandlerContext&) {
+             most = std::max(most.load(), ++running);
+             std::this_thread::sleep_for(milliseconds{100});
+             --running;
+             ++ended;
+           },
+           {.concurrency = 1});
+  for (const auto* key : {"a", "b", "c"}) enqueue(group, key, 2, "one");
+  group.start();
+  EXPECT_TRUE(eventually([&] { return ended == 6; }));
+  EXPECT_EQ(most, 1);
+}
+
 // --- removal
 
 TEST_P(GroupContract, ADatabaseThatIsRemovedIsDrained) {
@@ -387,6 +409,45 @@ TEST_P(GroupContract, ForwardMovesMessagesIntoAnotherDatabasesInboxOnce) {
   EXPECT_TRUE(eventually([&] { return group["a"].outbox().counts().done == 1; }));
 }
 
+TEST_P(GroupContract, ForwardKeepsWhatTheMessageSaysAndDropsReservedHeaders) {
+  PlatformGroup group(options());
+  add_three(group);
+  std::mutex mutex;
+  std::optional<InboxMessage> got;
+  group.forward({.topic = "bill", .to = "c"});
+  group.on_inbox("bill", [&](const InboxMessage& message, HandlerContext&) {
+    const std::lock_guard lock(mutex);
+    if (message.payload == "late") ADD_FAILURE() << "it had expired";
+    if (message.payload == "1") got = message;
+  });
+  const auto now = system_clock()->wall();
+  const auto id = group["a"].outbox().enqueue({.topic = "bill",
+                                               .payload = "1",
+                                               .correlation_id = "order-7",
+                                               .headers = {{"k", "v"}, {"trace", "x"}},
+                                               .expires_at = now + std::chrono::hours{1},
+                                               .priority = 2});
+  group["b"].outbox().enqueue(
+      {.topic = "bill", .payload = "late", .expires_at = now + milliseconds{1}});
+  std::this_thread::sleep_for(milliseconds{5});
+  // A reserved header, as a message has that was scheduled or replayed.
+  backend.sql("update " + backend.table("outbox") +
+              (backend.is_postgres() ? " set headers = headers || '{\"dovetail-x\": \"y\"}'::jsonb"
+                                     : " set headers = json_set(headers, '$.dovetail-x', 'y')"));
+  group.start();
+  ASSERT_TRUE(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return got.has_value();
+  }));
+  EXPECT_TRUE(eventually([&] { return group["b"].outbox().counts().ready == 0; }));
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(got->source, "dovetail");
+  EXPECT_EQ(got->message_id, "a/" + id.to_string());
+  EXPECT_EQ(got->correlation_id, "order-7");
+  EXPECT_EQ(got->headers, (Headers{{"k", "v"}, {"trace", "x"}}));
+  EXPECT_EQ(got->priority, 2);
+}
+
 TEST_P(GroupContract, ForwardToAnUnknownDatabaseIsRetried) {
   auto given = options();
   PlatformGroup group(given);
@@ -419,6 +480,7 @@ TEST_P(GroupContract, AMigrationOfAGroupGoesOnWhenOneDatabaseIsBroken) {
   EXPECT_THAT(results[1].error, Not(IsEmpty()));
   EXPECT_FALSE(results[2].applied.empty());
   EXPECT_THAT(group.migrate()[2].applied, IsEmpty()) << "a repeated call resumes";
+  EXPECT_THROW(group.migrate([](const GroupMigration&) { throw 1; }), int);
 }
 
 }  // namespace

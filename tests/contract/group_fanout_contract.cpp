@@ -75,6 +75,28 @@ TEST_P(GroupFanoutContract, APlannerNamesTheShardsOfADatabaseThatCameLater) {
   EXPECT_THAT(slices, ElementsAre("a a1", "a a2", "b b1", "b b2"));
 }
 
+TEST_P(GroupFanoutContract, AConcurrencyLimitIsForAllDatabasesTogether) {
+  PlatformGroup group(options());
+  add_three(group);
+  std::atomic<int> running{0};
+  std::atomic<int> most{0};
+  std::atomic<int> ended{0};
+  group.fanout().add(request(), [](const std::string&, const FanoutPlan&) {
+    return FanoutCandidates{{FanoutCandidate{.shard_key = "1"}, FanoutCandidate{.shard_key = "2"}}};
+  });
+  group.fanout().on("etl", "payments",
+                    [&](const FanoutSlice&, HandlerContext&) {
+                      most = std::max(most.load(), ++running);
+                      std::this_thread::sleep_for(milliseconds{300});
+                      --running;
+                      ++ended;
+                    },
+                    {.concurrency = 1});
+  group.start();
+  EXPECT_TRUE(eventually([&] { return ended == 6; }));
+  EXPECT_EQ(most, 1);
+}
+
 TEST_P(GroupFanoutContract, MistakesAreNamedAtOnce) {
   PlatformGroup group(options());
   EXPECT_THROW(group.fanout().add({.topic = "etl"}), std::invalid_argument) << "no work key";

@@ -94,7 +94,7 @@ TEST_P(InboxContract, AMarkThatIsMadeAgainKnowsItsOwn) {
     EXPECT_TRUE(store.is_marked(session, {"s", "m"}, InboxStatus::processed, mine));
     EXPECT_TRUE(store.is_marked(session, {"s", "m"}, InboxStatus::processed, std::nullopt));
     EXPECT_FALSE(store.is_marked(session, {"s", "m"}, InboxStatus::processed, others));
-    EXPECT_FALSE(store.is_marked(session, {"s", "m"}, InboxStatus::dead, mine));
+    EXPECT_FALSE(store.is_marked(session, {"s", "m"}, InboxStatus::dead_letter, mine));
   });
 }
 
@@ -123,7 +123,7 @@ TEST_P(InboxContract, WhatIsReleasedMayBeBegunAtOnce) {
 TEST_P(InboxContract, ADeadOneIsNotBegun) {
   const auto begun = inbox.try_begin("s", "m");
   EXPECT_TRUE(inbox.mark_dead(begun.ticket, "poison"));
-  EXPECT_EQ(inbox.try_begin("s", "m").outcome, BeginOutcome::dead);
+  EXPECT_EQ(inbox.try_begin("s", "m").outcome, BeginOutcome::dead_letter);
   EXPECT_EQ(found("m").last_error, "poison");
   EXPECT_FALSE(inbox.already_processed("s", "m")) << "that it is not";
 }
@@ -214,11 +214,36 @@ TEST_P(InboxContract, AProcessingThatEndedInACrashMayBeTakenOverAfterItsLease) {
   EXPECT_TRUE(inbox.mark_processed(begun.ticket));
 }
 
+TEST_P(InboxContract, AMessageWhoseProcessingNeverEndsIsGivenUpAtTheLimit) {
+  auto options = backend.options();
+  options.inbox.queue.max_attempts = 3;
+  const auto log = std::make_shared<RecordedLines>();
+  options.log_sink = log;
+  auto limited = Platform::open(backend.url(), options);
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    EXPECT_TRUE(limited.inbox().mark_processing("s", "m")) << attempt;
+  }
+  EXPECT_FALSE(limited.inbox().mark_processing("s", "m")) << "the last attempt still has a lease";
+  EXPECT_EQ(status_of("m"), InboxStatus::processing);
+  backend.advance(minutes{6});
+  {
+    auto transaction = limited.begin();
+    EXPECT_FALSE(limited.inbox().mark_processing(transaction, "s", "m"));
+    transaction.rollback();
+  }
+  EXPECT_EQ(log->count("inbox.given_up"), 0);
+  EXPECT_FALSE(limited.inbox().mark_processing("s", "m"));
+  EXPECT_EQ(status_of("m"), InboxStatus::dead_letter);
+  EXPECT_EQ(found("m").attempts, 3);
+  EXPECT_EQ(log->count("inbox.given_up"), 1);
+  EXPECT_FALSE(limited.inbox().mark_processing("s", "m"));
+}
+
 TEST_P(InboxContract, MarksAlsoKnowMessagesThatWereNeverSeen) {
   EXPECT_TRUE(inbox.mark_processed("s", "a"));
   EXPECT_TRUE(inbox.mark_dead("s", "b", "of no use"));
   EXPECT_TRUE(inbox.already_processed("s", "a"));
-  EXPECT_EQ(inbox.try_begin("s", "b").outcome, BeginOutcome::dead);
+  EXPECT_EQ(inbox.try_begin("s", "b").outcome, BeginOutcome::dead_letter);
   EXPECT_TRUE(inbox.mark_processed("s", "b")) << "somebody did it by hand";
 }
 
@@ -242,8 +267,8 @@ TEST_P(InboxContract, AllOfThemTakeEffectWithTheCallersTransaction) {
   EXPECT_EQ(status_of("a"), InboxStatus::seen);
   EXPECT_EQ(status_of("b"), InboxStatus::processing);
   EXPECT_EQ(status_of("c"), InboxStatus::processed);
-  EXPECT_EQ(status_of("d"), InboxStatus::dead);
-  EXPECT_EQ(status_of("e"), InboxStatus::dead);
+  EXPECT_EQ(status_of("d"), InboxStatus::dead_letter);
+  EXPECT_EQ(status_of("e"), InboxStatus::dead_letter);
 }
 
 // --- process
@@ -274,13 +299,13 @@ TEST_P(InboxContract, AHandlerThatThrowsLeavesOnlyTheNoteOfItsAttempt) {
     EXPECT_EQ(found("m").last_error, "not today");
   }
   EXPECT_THROW(inbox.process("s", "m", fail, {.max_attempts = 3}), std::runtime_error);
-  EXPECT_EQ(status_of("m"), InboxStatus::dead);
-  EXPECT_EQ(inbox.process("s", "m", fail, {.max_attempts = 3}), ProcessOutcome::dead);
+  EXPECT_EQ(status_of("m"), InboxStatus::dead_letter);
+  EXPECT_EQ(inbox.process("s", "m", fail, {.max_attempts = 3}), ProcessOutcome::dead_letter);
   EXPECT_EQ(backend.number("select count(*) from " + table), 0);
 
   const auto give_up = [](Transaction&) { throw PermanentFailure("never"); };
   EXPECT_THROW(inbox.process("s", "n", give_up), PermanentFailure);
-  EXPECT_EQ(status_of("n"), InboxStatus::dead);
+  EXPECT_EQ(status_of("n"), InboxStatus::dead_letter);
 }
 
 TEST_P(InboxContract, ProcessLeavesToOthersWhatTheyHaveBegun) {
@@ -349,12 +374,13 @@ TEST_P(InboxContract, AMessageWhoseLeaseIsLostAtItsLastAttemptIsDead) {
     EXPECT_EQ(other.inbox().try_begin("s", "m").outcome, BeginOutcome::in_progress);
     backend.advance(std::chrono::seconds{2});
   }
-  EXPECT_EQ(other.inbox().try_begin("s", "m").outcome, BeginOutcome::dead);
-  EXPECT_EQ(other.inbox().try_begin("s", "m").outcome, BeginOutcome::dead);
-  EXPECT_EQ(other.inbox().process("s", "m", [](Transaction&) { FAIL(); }), ProcessOutcome::dead);
-  EXPECT_EQ(status_of("m"), InboxStatus::dead);
+  EXPECT_EQ(other.inbox().try_begin("s", "m").outcome, BeginOutcome::dead_letter);
+  EXPECT_EQ(other.inbox().try_begin("s", "m").outcome, BeginOutcome::dead_letter);
+  EXPECT_EQ(other.inbox().process("s", "m", [](Transaction&) { FAIL(); }),
+            ProcessOutcome::dead_letter);
+  EXPECT_EQ(status_of("m"), InboxStatus::dead_letter);
   EXPECT_EQ(found("m").last_error, "the lease expired on the last attempt");
-  EXPECT_EQ(log->count("inbox.dead"), 1);
+  EXPECT_EQ(log->count("inbox.given_up"), 1);
   EXPECT_EQ(other.inbox().replay({.message_id = "m"}), 1U);
   EXPECT_TRUE(other.inbox().try_begin("s", "m").started());
 }
@@ -364,7 +390,7 @@ TEST_P(InboxContract, ABeginMayHaveItsOwnLimitOfAttempts) {
   const BeginOptions once{.lease = std::chrono::seconds{1}, .max_attempts = 1};
   EXPECT_TRUE(inbox.try_begin("s", "m", once).started());
   backend.advance(std::chrono::seconds{2});
-  EXPECT_EQ(inbox.try_begin("s", "m", once).outcome, BeginOutcome::dead);
+  EXPECT_EQ(inbox.try_begin("s", "m", once).outcome, BeginOutcome::dead_letter);
   auto begun = inbox.try_begin("s", "n", once);
   EXPECT_TRUE(inbox.release(begun.ticket, "later"));
   EXPECT_TRUE(inbox.try_begin("s", "n", once).started()) << "it was given back, not lost";
@@ -380,12 +406,12 @@ TEST_P(InboxContract, ATransactionThatRollsBackLogsNoDeath) {
     EXPECT_TRUE(other.inbox().mark_dead(transaction, "s", "m", "poison"));
     transaction.rollback();
   }
-  EXPECT_EQ(log->count("inbox.dead"), 0);
+  EXPECT_EQ(log->count("inbox.given_up"), 0);
   auto transaction = other.begin();
   EXPECT_TRUE(other.inbox().mark_dead(transaction, "s", "m", "poison"));
-  EXPECT_EQ(log->count("inbox.dead"), 0);
+  EXPECT_EQ(log->count("inbox.given_up"), 0);
   transaction.commit();
-  EXPECT_EQ(log->count("inbox.dead"), 1);
+  EXPECT_EQ(log->count("inbox.given_up"), 1);
 }
 
 TEST_P(InboxContract, AReplayMayHaveAReasonAndADelay) {
@@ -462,7 +488,7 @@ TEST_P(InboxContract, CountsAndStuckOnes) {
   EXPECT_EQ(counts.processing, 2);
   EXPECT_EQ(counts.overdue, 1);
   EXPECT_EQ(counts.processed, 1);
-  EXPECT_EQ(counts.dead, 1);
+  EXPECT_EQ(counts.dead_letters, 1);
   EXPECT_EQ(counts.queue.ready, 1);
   ASSERT_THAT(inbox.stuck(minutes{5}), SizeIs(1));
   EXPECT_EQ(inbox.stuck(minutes{5}).front().message_id, "old");
@@ -485,11 +511,11 @@ TEST_P(InboxContract, WhatIsOldIsForgottenAndNewWhenItComesAgain) {
   EXPECT_EQ(status_of("seen again"), InboxStatus::seen);
   EXPECT_EQ(status_of("begun"), InboxStatus::processing) << "its lease has not ended";
   EXPECT_EQ(status_of("queued"), InboxStatus::queued);
-  EXPECT_EQ(status_of("letter"), InboxStatus::dead) << "it is still to be seen";
+  EXPECT_EQ(status_of("letter"), InboxStatus::dead_letter) << "it is still to be seen";
   EXPECT_TRUE(inbox.try_begin("s", "processed").started());
 }
 
-TEST_P(InboxContract, AStartedPlatformForgetsAndWarnsOfStuckOnes) {
+TEST_P(InboxContract, AStartedPlatformPurgesOldMessagesAndWarnsOfStuckOnes) {
   auto log = std::make_shared<RecordedLines>();
   auto options = backend.options();
   options.log_sink = log;
@@ -507,13 +533,13 @@ TEST_P(InboxContract, AStartedPlatformForgetsAndWarnsOfStuckOnes) {
 TEST_P(InboxContract, ADeadLetterThatWasPurgedMayStillBeReplayed) {
   kill("m");
   EXPECT_EQ(inbox.queue().purge_dead_letters(DeadLetterFilter{}), 1U);
-  EXPECT_EQ(status_of("m"), InboxStatus::dead);
+  EXPECT_EQ(status_of("m"), InboxStatus::dead_letter);
   EXPECT_EQ(inbox.replay({.message_id = "m"}), 1U);
   EXPECT_EQ(status_of("m"), InboxStatus::seen);
   EXPECT_TRUE(put("m").stored());
 }
 
-TEST_P(InboxContract, ForgettingWorksThroughManyInSmallTransactions) {
+TEST_P(InboxContract, PurgeDeletesManyMessagesInSmallTransactions) {
   std::vector<InboxRequest> requests(2'500);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i] = {.topic = "t", .source = "s", .message_id = std::to_string(i)};
@@ -525,7 +551,7 @@ TEST_P(InboxContract, ForgettingWorksThroughManyInSmallTransactions) {
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("inbox_guard")), 0);
 }
 
-TEST_P(InboxContract, TheDeadAreListedRevivedAndPurged) {
+TEST_P(InboxContract, DeadLettersAreListedReplayedAndPurged) {
   kill("a", "t1", "no such order");
   kill("b", "t2");
   inbox.mark_dead("s", "c", "poison");

@@ -125,8 +125,8 @@ TEST_P(InboxQueueContract, EveryWayToADeadLetterMarksItDead) {
   backend.advance(minutes{1});
   EXPECT_EQ(inbox.queue().reap_expired({.max_attempts = 1}), 1U);
   for (const auto* id : {"failed", "abandoned", "expired", "reaped"}) {
-    EXPECT_EQ(status_of(id), InboxStatus::dead) << id;
-    EXPECT_EQ(inbox.try_begin("s", id).outcome, BeginOutcome::dead) << id;
+    EXPECT_EQ(status_of(id), InboxStatus::dead_letter) << id;
+    EXPECT_EQ(inbox.try_begin("s", id).outcome, BeginOutcome::dead_letter) << id;
     EXPECT_TRUE(found(id).last_error) << id;
   }
   EXPECT_EQ(inbox.queue().replay(DeadLetterFilter{}), 4U);
@@ -249,13 +249,13 @@ TEST_P(InboxQueueContract, APoisonMessageDiesAndLivesAgainWhenReplayed) {
       [](const InboxMessage&, HandlerContext&) { throw PermanentFailure("no such topic"); });
   worker.start();
   put("m");
-  EXPECT_TRUE(becomes("m", InboxStatus::dead));
+  EXPECT_TRUE(becomes("m", InboxStatus::dead_letter));
   EXPECT_EQ(found("m").last_error, "poison");
   healed = true;
   EXPECT_EQ(inbox.replay({.source = "s", .message_id = "m"}), 1U);
   EXPECT_TRUE(becomes("m", InboxStatus::processed));
   put("x", "of no handler");
-  EXPECT_TRUE(becomes("x", InboxStatus::dead));
+  EXPECT_TRUE(becomes("x", InboxStatus::dead_letter));
 }
 
 TEST_P(InboxQueueContract, EventsOfTheInboxHaveItsName) {
@@ -264,7 +264,7 @@ TEST_P(InboxQueueContract, EventsOfTheInboxHaveItsName) {
   worker.on_inbox("t", [](const InboxMessage&, HandlerContext&) { throw PermanentFailure("no"); });
   worker.start();
   put("m");
-  EXPECT_TRUE(becomes("m", InboxStatus::dead));
+  EXPECT_TRUE(becomes("m", InboxStatus::dead_letter));
   worker.stop();
   EXPECT_EQ(log->count("inbox.dead_letter"), 1);
   EXPECT_EQ(log->count("outbox.dead_letter"), 0);

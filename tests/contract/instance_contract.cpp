@@ -216,6 +216,19 @@ TEST_P(InstanceContract, LeavingDoesNotWaitForADatabaseThatDoesNotAnswer) {
   other.execute("rollback");
 }
 
+TEST_P(InstanceContract, AnInstanceThatHasLeftRemovesItsRowOnce) {
+  runtime::Instance instance(*database, {}, {.heartbeat = milliseconds{10}}, Logger{log},
+                             Metrics{});
+  instance.step({});
+  ASSERT_EQ(listed(), 1);
+  instance.leave_now();
+  EXPECT_EQ(listed(), 0);
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_EQ(instance.step(stopped.get_token()), MonoTime::max());
+  EXPECT_EQ(log->count("instance.not_removed"), 0);
+}
+
 TEST_P(InstanceContract, HandlersThatHoldAllConnectionsDoNotDelayHeartbeats) {
   if (database->transactions_exclude_writers())
     GTEST_SKIP() << "an open transaction excludes all writers";
@@ -275,7 +288,7 @@ TEST_P(InstanceContract, OnlyTheFrontOfEachPriorityIsLookedAt) {
   for (const auto* topic : {"a", "a", "a", "b"}) outbox.enqueue({.topic = topic});
   outbox.enqueue({.topic = "urgent", .priority = 3});
   backend.advance(seconds{61});
-  EXPECT_THAT(unhandled({.look_at = 2}),
+  EXPECT_THAT(unhandled({.scan_limit = 2}),
               ::testing::UnorderedElementsAre("outbox a 2", "outbox urgent 1"));
   EXPECT_THAT(unhandled(), SizeIs(3));
 }
@@ -283,8 +296,8 @@ TEST_P(InstanceContract, OnlyTheFrontOfEachPriorityIsLookedAt) {
 TEST_P(InstanceContract, BadRequestsAreRefused) {
   EXPECT_THROW((void)unhandled({.waiting = milliseconds{-1}}), std::out_of_range);
   EXPECT_THROW((void)unhandled({.waiting = std::chrono::hours{24 * 366}}), std::out_of_range);
-  EXPECT_THROW((void)unhandled({.look_at = 0}), std::out_of_range);
-  EXPECT_THROW((void)unhandled({.look_at = 1'000'001}), std::out_of_range);
+  EXPECT_THROW((void)unhandled({.scan_limit = 0}), std::out_of_range);
+  EXPECT_THROW((void)unhandled({.scan_limit = 1'000'001}), std::out_of_range);
 }
 
 TEST_P(InstanceContract, AnUnhandledTopicIsWarnedAboutOnceAndCounted) {

@@ -64,7 +64,7 @@ TEST_P(JobContract, AJobIsCreatedAndChangedByItsName) {
                                          .misfire_limit = 3,
                                          .max_concurrent_runs = 2,
                                          .jitter = seconds{5}});
-  auto job = jobs.get("report");
+  auto job = jobs.find("report");
   ASSERT_TRUE(job);
   EXPECT_EQ(job->id, id);
   EXPECT_EQ(job->topic, "report.build");
@@ -80,13 +80,13 @@ TEST_P(JobContract, AJobIsCreatedAndChangedByItsName) {
   EXPECT_FALSE(job->last_run_at);
 
   EXPECT_EQ(jobs.create_or_update({.name = "report", .topic = "t2", .cron = "*/5 * * * *"}), id);
-  job = jobs.get("report");
+  job = jobs.find("report");
   EXPECT_EQ(job->topic, "t2");
   EXPECT_LE(*job->next_due_at - backend.now(), minutes{5}) << "at once";
   jobs.create_or_update(minutely("another"));
   EXPECT_THAT(jobs.list(), SizeIs(2));
   EXPECT_EQ(jobs.list().front().name, "another");
-  EXPECT_FALSE(jobs.get("nothing"));
+  EXPECT_FALSE(jobs.find("nothing"));
 }
 
 TEST_P(JobContract, WhatCannotWorkIsRefusedAndNothingIsStored) {
@@ -114,14 +114,14 @@ TEST_P(JobContract, WhatCannotWorkIsRefusedAndNothingIsStored) {
 
 TEST_P(JobContract, CreatingItAgainAsServicesDoForgetsNothingThatWasMissed) {
   jobs.create_or_update(minutely());
-  const auto due = jobs.get("j")->next_due_at;
+  const auto due = jobs.find("j")->next_due_at;
   backend.advance(minutes{10});
   jobs.create_or_update(minutely());
   EXPECT_THAT(jobs.runs("j"), SizeIs(1)) << "the missed ones, coalesced";
   auto moved = minutely();
   moved.cron = "30 * * * * *";
   jobs.create_or_update(moved);
-  EXPECT_GT(jobs.get("j")->next_due_at, due);
+  EXPECT_GT(jobs.find("j")->next_due_at, due);
   EXPECT_THAT(jobs.runs("j"), SizeIs(1)) << "of a new schedule only what comes";
 }
 
@@ -131,7 +131,7 @@ TEST_P(JobContract, ARenamedJobKeepsItsRuns) {
   auto renamed = minutely("new");
   renamed.formerly = "old";
   EXPECT_EQ(jobs.create_or_update(renamed), id);
-  EXPECT_FALSE(jobs.get("old"));
+  EXPECT_FALSE(jobs.find("old"));
   EXPECT_THAT(jobs.runs("new"), SizeIs(1));
   EXPECT_EQ(jobs.create_or_update(renamed), id) << "and again";
 }
@@ -140,7 +140,7 @@ TEST_P(JobContract, ARenamedJobKeepsItsRuns) {
 
 TEST_P(JobContract, EachTimeOfTheScheduleIsOneRunAndOneMessage) {
   jobs.create_or_update(minutely());
-  const auto due = *jobs.get("j")->next_due_at;
+  const auto due = *jobs.find("j")->next_due_at;
   EXPECT_EQ(jobs.schedule_due(), 0U);
   backend.advance(std::chrono::duration_cast<milliseconds>(due - backend.now()) + milliseconds{10});
   EXPECT_EQ(jobs.schedule_due(), 1U);
@@ -163,8 +163,8 @@ TEST_P(JobContract, EachTimeOfTheScheduleIsOneRunAndOneMessage) {
   EXPECT_EQ(ack(claimed), 1U);
   EXPECT_THAT(statuses(), ElementsAre(RunStatus::done));
   EXPECT_TRUE(jobs.runs("j")[0].ended_at);
-  EXPECT_EQ(jobs.get("j")->last_run_at, due);
-  EXPECT_EQ(jobs.get("j")->last_run_status, RunStatus::done);
+  EXPECT_EQ(jobs.find("j")->last_run_at, due);
+  EXPECT_EQ(jobs.find("j")->last_run_status, RunStatus::done);
 }
 
 TEST_P(JobContract, ARunFollowsItsMessageThroughFailureAndReplay) {
@@ -181,7 +181,7 @@ TEST_P(JobContract, ARunFollowsItsMessageThroughFailureAndReplay) {
   platform.outbox().fail(owner, std::vector{claimed.at(0).claim}, "for good");
   EXPECT_THAT(statuses(), ElementsAre(RunStatus::failed));
   EXPECT_EQ(jobs.runs("j")[0].last_error, "for good");
-  EXPECT_EQ(jobs.get("j")->last_run_status, RunStatus::failed);
+  EXPECT_EQ(jobs.find("j")->last_run_status, RunStatus::failed);
   EXPECT_EQ(platform.outbox().replay(DeadLetterFilter{}), 1U);
   EXPECT_THAT(statuses(), ElementsAre(RunStatus::ready));
   EXPECT_EQ(ack(claim()), 1U);
@@ -192,15 +192,15 @@ TEST_P(JobContract, AJobThatAlwaysFailsShowsItBeforeItsMessageIsADeadLetter) {
   jobs.create_or_update(minutely());
   pass(minutes{1});
   const auto first = jobs.runs("j").at(0).scheduled_time;
-  EXPECT_FALSE(jobs.get("j")->last_run_status);
+  EXPECT_FALSE(jobs.find("j")->last_run_status);
   const auto claimed = claim();
   ASSERT_THAT(claimed, SizeIs(1));
   platform.outbox().abandon(owner, std::vector{claimed[0].claim},
                             {.error = "no", .delay = seconds{0}});
-  EXPECT_EQ(jobs.get("j")->last_run_status, RunStatus::failed);
-  EXPECT_EQ(jobs.get("j")->last_run_at, first);
+  EXPECT_EQ(jobs.find("j")->last_run_status, RunStatus::failed);
+  EXPECT_EQ(jobs.find("j")->last_run_at, first);
   EXPECT_EQ(ack(claim()), 1U);
-  EXPECT_EQ(jobs.get("j")->last_run_status, RunStatus::done);
+  EXPECT_EQ(jobs.find("j")->last_run_status, RunStatus::done);
 }
 
 TEST_P(JobContract, ManySchedulersMakeOneRunOfEachTime) {
@@ -233,7 +233,7 @@ TEST_P(JobContract, AfterADayWithoutASchedulerCoalesceRunsOnce) {
   const auto runs = jobs.runs("j");
   ASSERT_THAT(runs, SizeIs(1));
   EXPECT_LE(backend.now() - runs[0].scheduled_time, minutes{1}) << "for the latest";
-  EXPECT_GT(jobs.get("j")->next_due_at, backend.now());
+  EXPECT_GT(jobs.find("j")->next_due_at, backend.now());
 }
 
 TEST_P(JobContract, AfterADayWithoutASchedulerAllRunsTheLatestOfThem) {
@@ -253,10 +253,10 @@ TEST_P(JobContract, AfterADayWithoutASchedulerSkipRunsWhatIsNotLate) {
   request.misfire = Misfire::skip;
   request.cron = "0 0 3 * * *";
   jobs.create_or_update(request);
-  const auto due = *jobs.get("j")->next_due_at;
+  const auto due = *jobs.find("j")->next_due_at;
   pass(std::chrono::duration_cast<milliseconds>(due - backend.now()) + minutes{2});
   EXPECT_THAT(jobs.runs("j"), IsEmpty()) << "two minutes late";
-  const auto next = *jobs.get("j")->next_due_at;
+  const auto next = *jobs.find("j")->next_due_at;
   EXPECT_EQ(next, due + hours{24});
   EXPECT_EQ(pass(std::chrono::duration_cast<milliseconds>(next - backend.now()) + seconds{1}), 1U);
 }
@@ -328,12 +328,12 @@ TEST_P(JobContract, ATriggeredRunComesBesideTheSchedule) {
   auto request = minutely();
   request.cron = "0 0 0 1 1 *";
   jobs.create_or_update(request);
-  const auto due = jobs.get("j")->next_due_at;
+  const auto due = jobs.find("j")->next_due_at;
   const auto run = jobs.trigger("j");
   ASSERT_TRUE(run);
   EXPECT_TRUE(jobs.trigger("j")) << "as often as one likes";
   EXPECT_THAT(claim(), SizeIs(2));
-  EXPECT_EQ(jobs.get("j")->next_due_at, due);
+  EXPECT_EQ(jobs.find("j")->next_due_at, due);
   EXPECT_TRUE(jobs.runs("j")[0].triggered);
   EXPECT_FALSE(jobs.trigger("nothing"));
   jobs.disable("j");
@@ -344,8 +344,8 @@ TEST_P(JobContract, ATriggeredRunComesBesideTheSchedule) {
 TEST_P(JobContract, ADisabledJobDoesNotRunAndIsNotMadeUpFor) {
   jobs.create_or_update(minutely());
   EXPECT_TRUE(jobs.disable("j"));
-  EXPECT_FALSE(jobs.get("j")->enabled);
-  EXPECT_FALSE(jobs.get("j")->next_due_at);
+  EXPECT_FALSE(jobs.find("j")->enabled);
+  EXPECT_FALSE(jobs.find("j")->next_due_at);
   EXPECT_EQ(pass(hours{1}), 0U);
   EXPECT_TRUE(jobs.enable("j"));
   EXPECT_EQ(jobs.schedule_due(), 0U);
@@ -364,7 +364,7 @@ TEST_P(JobContract, RemovingAJobRemovesWhatNobodyHasBegun) {
   EXPECT_EQ(pass(minutes{1}), 1U);
   EXPECT_TRUE(jobs.remove("j"));
   EXPECT_FALSE(jobs.remove("j"));
-  EXPECT_FALSE(jobs.get("j"));
+  EXPECT_FALSE(jobs.find("j"));
   EXPECT_THAT(claim(), IsEmpty()) << "the third one is gone with its message";
   EXPECT_THAT(statuses(), ElementsAre(RunStatus::in_progress, RunStatus::done));
   EXPECT_EQ(ack(begun), 1U);
@@ -445,10 +445,10 @@ TEST_P(JobContract, AMendedJobIsLookedAtAtOnceByTheProcessThatDidNotUnderstandIt
     backend.sql("update " + backend.table("job") + " set " + column + " = '" + value + "'");
     backend.advance(minutes{1});
     EXPECT_EQ(other.jobs().schedule_due(), 0U);
-    EXPECT_THAT(jobs.get("j")->last_error.value_or(""), HasSubstr(value));
+    EXPECT_THAT(jobs.find("j")->last_error.value_or(""), HasSubstr(value));
     backend.advance(seconds{1});
     jobs.create_or_update(minutely());
-    EXPECT_FALSE(jobs.get("j")->last_error);
+    EXPECT_FALSE(jobs.find("j")->last_error);
     backend.advance(minutes{1});
     EXPECT_EQ(other.jobs().schedule_due(), 1U) << column;
   };
@@ -466,18 +466,18 @@ TEST_P(JobContract, DisablingDropsWhatWaitsForItsTurn) {
   jobs.disable("j");
   EXPECT_THAT(jobs.runs("j"), SizeIs(1));
   jobs.create_or_update(minutely());
-  EXPECT_FALSE(jobs.get("j")->enabled)
+  EXPECT_FALSE(jobs.find("j")->enabled)
       << "a service that starts does not undo what an operator did";
   auto enabled = minutely();
   enabled.enabled = true;
   jobs.create_or_update(enabled);
-  EXPECT_TRUE(jobs.get("j")->enabled);
+  EXPECT_TRUE(jobs.find("j")->enabled);
 }
 
 TEST_P(JobContract, ATriggerAtTheVeryTimeOfTheScheduleIsASecondRun) {
   jobs.create_or_update(minutely());
   backend.advance(
-      std::chrono::duration_cast<milliseconds>(*jobs.get("j")->next_due_at - backend.now()) +
+      std::chrono::duration_cast<milliseconds>(*jobs.find("j")->next_due_at - backend.now()) +
       milliseconds{1});
   ASSERT_TRUE(jobs.trigger("j"));
   EXPECT_THAT(claim(), SizeIs(2));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "storage/join_store.hpp"
 #include "support/join_test.hpp"
 #include "support/recorded_lines.hpp"
 
@@ -96,7 +97,7 @@ TEST_P(JoinContract, AJoinExistsIfItsTransactionCommits) {
     id = joins.start(transaction, {.expected_steps = 1});
     outbox.enqueue(transaction, {.topic = "t", .joins = {id}});
   }
-  EXPECT_FALSE(joins.get(id));
+  EXPECT_FALSE(joins.find(id));
   EXPECT_EQ(stored(), 0);
   auto transaction = platform.begin();
   id = joins.start(transaction, {.expected_steps = 1});
@@ -149,7 +150,7 @@ TEST_P(JoinContract, JOIN_012_WhatDoesNotExistIsRefused) {
       InvalidOperation);
   transaction.commit();  // the refused call has written nothing
   EXPECT_EQ(stored(), 1);
-  EXPECT_FALSE(joins.get(join));
+  EXPECT_FALSE(joins.find(join));
 }
 
 TEST_P(JoinContract, AMessageThatIsNotStoredIsAttachedAndCountedWhenItComes) {
@@ -301,7 +302,7 @@ TEST_P(JoinContract, EveryWayToADeadLetterCountsAFailedStep) {
   options.outbox.max_attempts = 1;
   auto strict = Platform::open(backend.url(), options);
   backend.advance(seconds{31});
-  EXPECT_THAT(strict.outbox().claim({.owner = owner}), IsEmpty());
+  EXPECT_THAT(strict.outbox().claim({.owner = owner, .max_attempts = 1}), IsEmpty());
   EXPECT_EQ(state(join), "0/4 of 5, pending");
   // A handler throws PermanentFailure.
   step(join);
@@ -566,9 +567,9 @@ TEST_P(JoinContract, PurgeDeletesWhatHasEndedLongAgoWithItsMembers) {
   const auto young = started(1);
   joins.cancel(young);
   EXPECT_EQ(joins.purge(hours{1}), 1U);
-  EXPECT_FALSE(joins.get(old));
+  EXPECT_FALSE(joins.find(old));
   EXPECT_THAT(joins.members(old), IsEmpty());
-  EXPECT_TRUE(joins.get(young));
+  EXPECT_TRUE(joins.find(young));
   EXPECT_THAT(joins.members(pending), SizeIs(1));
   EXPECT_EQ(joins.purge(seconds{0}), backend.is_postgres() ? 1U : 0U)
       << "a manual clock stands still";
@@ -759,6 +760,33 @@ TEST_P(JoinContract, JOIN_070_JOIN_071_StartsAndMembersAreLogged) {
                                                HasSubstr(join.to_string()),
                                                HasSubstr(message.to_string()))));
   EXPECT_THAT(lines, Contains(::testing::StartsWith("info join.cancelled")));
+}
+
+// --- a commit in doubt
+
+TEST_P(JoinContract, TheStateOfAJoinTellsWhetherAReportOrACancelTookEffect) {
+  const auto join = started(2);
+  const auto step = outbox.enqueue({.topic = "t", .joins = {join}});
+  const auto database = backend.open_database();
+  auto& store = database->store<storage::JoinStore>();
+  const auto ask = [&](const auto& question) {
+    bool answer = false;
+    database->write({}, [&](storage::WriteSession& session) { answer = question(session); });
+    return answer;
+  };
+  const auto is_reported = [&](StepStatus status) {
+    return ask([&](auto& session) { return store.is_reported(session, join, step, status); });
+  };
+  const auto is_cancelled = [&] {
+    return ask([&](auto& session) { return store.is_cancelled(session, join); });
+  };
+  EXPECT_FALSE(is_reported(StepStatus::completed));
+  joins.report_step_completed(join, step);
+  EXPECT_TRUE(is_reported(StepStatus::completed));
+  EXPECT_FALSE(is_reported(StepStatus::failed));
+  EXPECT_FALSE(is_cancelled());
+  EXPECT_TRUE(joins.cancel(join));
+  EXPECT_TRUE(is_cancelled());
 }
 
 }  // namespace

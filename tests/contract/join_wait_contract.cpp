@@ -151,7 +151,7 @@ TEST_P(JoinWaitContract, LostLeasesDoNotAddUpToTheDeathOfAWait) {
   const auto join = started(1);
   const auto wait = joins.enqueue_wait(join, both_paths(true));
   for (int round = 0; round < 3; ++round) {
-    for (int lost = 0; lost < 8; ++lost) {  // by workers that die; ten attempts are allowed
+    for (int lost = 0; lost < 12; ++lost) {  // by workers that die; others have ten attempts
       ASSERT_EQ(outbox.claim({.owner = OwnerToken::generate(), .lease = seconds{1}}).size(), 1U)
           << round;
       backend.advance(seconds{2});
@@ -163,6 +163,29 @@ TEST_P(JoinWaitContract, LostLeasesDoNotAddUpToTheDeathOfAWait) {
     worker.reset();
     backend.advance(seconds{61});
   }
+  step(join);
+  reopen({});
+  worker->start();
+  ASSERT_TRUE(eventually([&] { return !noted().empty(); }));
+  EXPECT_THAT(noted(), ElementsAre("done:yes"));
+}
+
+TEST_P(JoinWaitContract, AClaimWithALimitDoesNotLetAWaitDie) {
+  const auto join = started(1);
+  const auto wait = joins.enqueue_wait(join, both_paths(true));
+  worker->start();
+  ASSERT_TRUE(waits(wait));
+  worker.reset();
+  backend.advance(seconds{61});
+  const auto claim_strictly = [&] {
+    return outbox.claim({.owner = OwnerToken::generate(), .lease = seconds{1}, .max_attempts = 2});
+  };
+  for (int lost = 0; lost < 2; ++lost) {
+    EXPECT_THAT(claim_strictly(), SizeIs(1));
+    backend.advance(seconds{2});
+  }
+  EXPECT_THAT(claim_strictly(), IsEmpty());
+  EXPECT_NE(found(wait).status, MessageStatus::failed);
   step(join);
   reopen({});
   worker->start();
@@ -201,7 +224,7 @@ TEST_P(JoinWaitContract, TheLastAckWakesTheWaitAtOnce) {
   worker->start();
   ASSERT_TRUE(waits(wait));
   outbox.enqueue({.topic = "step", .joins = {join}});
-  ASSERT_TRUE(eventually([&] { return !noted().empty(); }))
+  ASSERT_TRUE(eventually([&] { return !noted().empty(); }, seconds{5}))
       << "only an hour later would it look by itself";
   EXPECT_THAT(noted(), ElementsAre("done:yes"));
 }

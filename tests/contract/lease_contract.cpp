@@ -44,11 +44,11 @@ TEST_P(LeaseContract, ALeaseHasOneHolder) {
   EXPECT_FALSE(take("b"));
   EXPECT_FALSE(take("a")) << "not twice, not even the same owner";
   EXPECT_TRUE(take("b", "another job"));
-  const auto held = leases.get("job");
+  const auto held = leases.find("job");
   ASSERT_TRUE(held);
   EXPECT_EQ(held->owner, "a");
   EXPECT_EQ(held->token, lease->token);
-  EXPECT_FALSE(leases.get("nothing"));
+  EXPECT_FALSE(leases.find("nothing"));
 }
 
 TEST_P(LeaseContract, AnExpiredLeaseMayBeTakenAndItsHolderChangesNothing) {
@@ -57,14 +57,14 @@ TEST_P(LeaseContract, AnExpiredLeaseMayBeTakenAndItsHolderChangesNothing) {
   backend.advance(seconds{29});
   EXPECT_FALSE(take("b"));
   backend.advance(seconds{2});
-  EXPECT_FALSE(leases.get("job"));
+  EXPECT_FALSE(leases.find("job"));
   EXPECT_FALSE(leases.renew(*first, seconds{30})) << "what has ended is not renewed, taken or not";
   const auto second = take("b");
   ASSERT_TRUE(second);
   EXPECT_GT(second->token, first->token);
   EXPECT_FALSE(leases.renew(*first, seconds{30}));
   EXPECT_FALSE(leases.release(*first));
-  EXPECT_EQ(leases.get("job")->owner, "b");
+  EXPECT_EQ(leases.find("job")->owner, "b");
 }
 
 TEST_P(LeaseContract, AReleaseIsLoggedByWhetherTheLeaseWasStillHeld) {
@@ -98,7 +98,7 @@ TEST_P(LeaseContract, RenewingNeedsOwnerAndTokenAndNeverShortens) {
   EXPECT_FALSE(leases.release(older));
   backend.advance(seconds{55});
   EXPECT_FALSE(take("b"));
-  EXPECT_GT(leases.get("job")->renewed_at, lease->renewed_at);
+  EXPECT_GT(leases.find("job")->renewed_at, lease->renewed_at);
 }
 
 TEST_P(LeaseContract, TokensGrowAcrossReleaseExpiryAndPurge) {
@@ -127,7 +127,7 @@ TEST_P(LeaseContract, WhatMakesNoSenseIsRefused) {
   EXPECT_THROW((void)take("a", "job", milliseconds{9}), std::out_of_range);
   EXPECT_THROW((void)take("a", "job", hours{25}), std::out_of_range);
   EXPECT_THROW((void)leases.try_acquire_slot("job", 0, "a", seconds{1}), std::out_of_range);
-  EXPECT_THROW((void)leases.get(""), std::invalid_argument);
+  EXPECT_THROW((void)leases.find(""), std::invalid_argument);
   EXPECT_THROW((void)leases.list({.size = 0}), std::out_of_range);
   EXPECT_THROW(leases.purge(seconds{-1}), std::out_of_range);
   EXPECT_THROW((void)LeaseRunner::try_start(leases, "job", {.duration = milliseconds{50}}),
@@ -320,7 +320,7 @@ TEST_P(LeaseRunnerContract, ARunnerKeepsItsLeaseAndGivesItBack) {
     EXPECT_FALSE(runner->is_lost());
     EXPECT_NO_THROW(runner->throw_if_lost());
     EXPECT_FALSE(runner->stop_token().stop_requested());
-    const auto held = leases().get("job");
+    const auto held = leases().find("job");
     ASSERT_TRUE(held);
     EXPECT_EQ(held->token, runner->token());
     EXPECT_GT(held->renewed_at, held->acquired_at);
@@ -328,7 +328,7 @@ TEST_P(LeaseRunnerContract, ARunnerKeepsItsLeaseAndGivesItBack) {
     auto moved = std::move(*runner);
     EXPECT_FALSE(moved.is_lost());
   }
-  EXPECT_FALSE(leases().get("job"));
+  EXPECT_FALSE(leases().find("job"));
   EXPECT_TRUE(LeaseRunner::try_start(leases(), "job"));
 }
 
@@ -343,7 +343,7 @@ TEST_P(LeaseRunnerContract, ARunnerIsToldWhenItsLeaseIsTaken) {
   EXPECT_THROW(runner->throw_if_lost(), LostLease);
   EXPECT_FALSE(runner->try_renew_now());
   runner.reset();
-  EXPECT_EQ(leases().get("job")->owner, "other") << "what is another's is not given back";
+  EXPECT_EQ(leases().find("job")->owner, "other") << "what is another's is not given back";
 }
 
 TEST_P(LeaseRunnerContract, ARunnerThatCannotConfirmItsLeaseIsLostBeforeItEnds) {
@@ -431,13 +431,13 @@ TEST_P(LeaseRunnerContract, ALeaderThatIsDeposedStandsAgain) {
     EXPECT_FALSE(by_itself);
   });
   ASSERT_TRUE(eventually([&] { return terms == 1; }));
-  const auto held = leases().get("leader");
+  const auto held = leases().find("leader");
   ASSERT_TRUE(held);
   leases().release(*held);
   ASSERT_TRUE(eventually([&] { return terms == 2; }));
   source.request_stop();
   candidate.join();
-  EXPECT_FALSE(leases().get("leader"));
+  EXPECT_FALSE(leases().find("leader"));
 }
 
 }  // namespace

@@ -73,5 +73,29 @@ TEST_P(LifecycleContract, APlatformThatIsReplacedIsStoppedFirst) {
   EXPECT_EQ(handled, 0);
 }
 
+TEST_P(LifecycleContract, ASlowStopCallbackDelaysNoOtherStopToken) {
+  constexpr int handlers = 4;
+  auto options = backend.options();
+  options.worker.threads = handlers;
+  auto platform = Platform::open(backend.url(), options);
+  std::atomic<int> running{0};
+  std::atomic<int> told{0};
+  std::atomic<int> in_time{0};
+  platform.on("t", [&](const Message&, HandlerContext& context) {
+    // Each callback is slow: it ends when all handlers have been told.
+    const std::stop_callback slow(context.stop_token(), [&] {
+      ++told;
+      if (eventually([&] { return told == handlers; }, 5s)) ++in_time;
+    });
+    ++running;
+    while (!context.stop_token().stop_requested()) std::this_thread::sleep_for(1ms);
+  });
+  for (int i = 0; i < handlers; ++i) platform.outbox().enqueue({.topic = "t"});
+  platform.start();
+  ASSERT_TRUE(eventually([&] { return running == handlers; }));
+  EXPECT_TRUE(platform.stop(20s));
+  EXPECT_EQ(in_time, handlers);
+}
+
 }  // namespace
 }  // namespace dovetail::testing

@@ -62,5 +62,57 @@ TEST_P(LogContract, OBX_125_PayloadsNeverReachALogLineOrAnError) {
   for (const auto& line : sink->all()) EXPECT_THAT(line, Not(HasSubstr(secret)));
 }
 
+TEST_P(LogContract, WhatATransactionRollsBackIsNeitherLoggedNorCounted) {
+  const auto owner = OwnerToken::generate();
+  auto& outbox = platform->outbox();
+  const auto join = platform->joins().start({.expected_steps = 3});
+  const auto stored = outbox.enqueue({.topic = "t"});
+  const auto claimed = outbox.claim({.owner = owner});
+  const auto change = [&](Transaction& transaction) {
+    outbox.enqueue(transaction, {.topic = "t"});
+    outbox.enqueue_many(transaction, std::vector<EnqueueRequest>(2, {.topic = "t"}));
+    outbox.enqueue(transaction, {.topic = "t", .joins = {join}});
+    platform->inbox().enqueue(transaction, {.topic = "t", .source = "s", .message_id = "1"});
+    (void)platform->inbox().try_begin(transaction, "s", "2");
+    platform->joins().start(transaction, {.expected_steps = 1});
+    platform->joins().fan_out(transaction, {.steps = {{.topic = "t"}}});
+    platform->joins().attach(transaction, join, stored);
+    platform->joins().attach(transaction, join, MessageId::generate());
+    platform->timers().schedule(transaction, {.topic = "t", .delay = std::chrono::hours{1}});
+    outbox.ack(transaction, owner, {{claimed.at(0).claim}});
+  };
+  const auto counted = [&] {
+    std::vector<std::pair<std::string, std::uint64_t>> counters;
+    for (const auto* name : {"outbox.enqueued", "inbox.enqueued", "inbox.begun", "join.started",
+                             "timers.scheduled", "outbox.acked"}) {
+      counters.emplace_back(name, platform->metrics().counter(name));
+    }
+    return counters;
+  };
+  const auto lines = sink->all();
+  const auto before = counted();
+  {
+    auto transaction = platform->begin();
+    change(transaction);
+    transaction.rollback();
+  }
+  EXPECT_EQ(sink->all(), lines);
+  EXPECT_EQ(counted(), before);
+  auto transaction = platform->begin();
+  change(transaction);
+  EXPECT_EQ(sink->all(), lines) << "nothing before the commit";
+  transaction.commit();
+  for (const auto* event :
+       {"outbox.enqueued", "outbox.enqueued_many", "inbox.enqueued", "inbox.begun", "join.started",
+        "join.attached", "join.attached_unknown", "outbox.acked"}) {
+    EXPECT_GT(sink->count(event), 0) << event;
+  }
+  const auto after = counted();
+  const std::vector<std::uint64_t> added{5, 1, 1, 2, 1, 1};
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    EXPECT_EQ(after[i].second - before[i].second, added[i]) << after[i].first;
+  }
+}
+
 }  // namespace
 }  // namespace dovetail::testing

@@ -1,6 +1,7 @@
 // Streams and handlers.
 #include <atomic>
 #include <set>
+#include <thread>
 
 #include "support/eventually.hpp"
 #include "support/outbox_test.hpp"
@@ -264,6 +265,34 @@ TEST_P(StreamHandlerContract, AConcurrencyLimitHoldsForMessagesOfStreams) {
   EXPECT_TRUE(all_done(40));
   EXPECT_EQ(most, 1);
   EXPECT_THAT(order.out_of_order(5), IsEmpty());
+}
+
+TEST_P(StreamHandlerContract, AWorkerIsIdleAgainAfterAStreamWasHandled) {
+  put_all(1, 3);
+  auto options = worker_options();
+  options.worker.poll_interval = milliseconds{20};
+  options.worker.idle_poll_interval = seconds{5};
+  auto worker = Platform::open(backend.url(), options);
+  handle_in_order(worker);
+  worker.start();
+  EXPECT_TRUE(all_done(3));
+  const auto trips = [&] {
+    std::uint64_t count = 0;
+    for (const auto& timing : worker.metrics().timings) {
+      if (timing.name == "outbox.round_trip") count += timing.count;
+    }
+    return count;
+  };
+  // While idle, the polls become rarer, and a few of them are as good as none.
+  std::uint64_t before = 0;
+  EXPECT_TRUE(eventually([&] {
+    before = trips();
+    std::this_thread::sleep_for(seconds{1});
+    return trips() - before <= 3;
+  }));
+  outbox.enqueue({.topic = "t", .payload = "4", .stream = "s0"});
+  EXPECT_TRUE(all_done(4)) << "a stream that is used again is found";
+  EXPECT_THAT(order.of("s0"), ElementsAre(1, 2, 3, 4));
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST_P(SubscriptionContract, ALookAheadPassesOverMessagesOfOtherTopicsOnly) {
                                     .max_attempts = 10,
                                     .after = &marks,
                                     .topics = &mine,
-                                    .look_at = 1'000,
+                                    .scan_limit = 1'000,
                                     .scans = true};
     storage::LookAhead look;
     database->read(
@@ -212,6 +212,9 @@ TEST_P(SubscriptionContract, AReaperGivesBackAndTheNextClaimLetsTheMessageDie) {
   }
   EXPECT_THAT(outbox.claim({.owner = owner, .topics = {"other"}, .max_attempts = 1}), IsEmpty());
   EXPECT_EQ(found(id).status, MessageStatus::ready) << "whoever handles other topics has no say";
+  const auto handed_out = outbox.claim({.owner = owner});
+  ASSERT_THAT(handed_out, SizeIs(1)) << "a claim without a limit lets no message die";
+  EXPECT_EQ(outbox.snooze(owner, claims_of(handed_out), milliseconds{0}), 1U);
   EXPECT_THAT(outbox.claim({.owner = owner, .topics = {"t"}, .max_attempts = 12}), IsEmpty());
   EXPECT_EQ(found(id).status, MessageStatus::failed);
   EXPECT_EQ(found(id).message.attempts, 12) << "charged once per lost lease";
@@ -274,6 +277,34 @@ TEST_P(SubscriptionContract, AbsolvedMessagesAreNoSuspects) {
   lost = true;
   ASSERT_TRUE(all_done(1));
   EXPECT_EQ(calls, 2);
+}
+
+TEST_P(SubscriptionContract, AnOwnerThatComesBackIsNotChargedForMessagesThatItDidNotBegin) {
+  std::atomic<bool> begun{false};
+  std::atomic<bool> go_on{false};
+  auto worker = open_worker([](PlatformOptions& options) {
+    options.worker.lease = std::chrono::hours{1};
+    options.worker.threads = 1;
+    options.worker.batch_size = 1;
+  });
+  worker.on("t", [&](const Message&, HandlerContext&) {
+    begun = true;
+    eventually([&] { return go_on.load(); });
+  });
+  enqueue(3, "t");
+  worker.start();
+  ASSERT_TRUE(eventually([&] { return begun && with_status(MessageStatus::in_progress) == 3; }));
+  backend.advance(std::chrono::hours{2});
+  EXPECT_EQ(outbox.reap_expired(), 3U);
+  std::jthread stopper([&] { worker.stop(std::chrono::seconds{20}); });
+  const auto losses = "select cast(sum(lost_leases) as bigint) from " + backend.table("outbox");
+  EXPECT_TRUE(eventually([&] { return backend.number(losses) == 1; })) << "two did not begin";
+  go_on = true;
+  stopper.join();
+  EXPECT_EQ(backend.number(losses), 0);
+  EXPECT_EQ(backend.number("select cast(sum(retry_count) as bigint) from " +
+                           backend.table("outbox_messages")),
+            1);
 }
 
 // --- room

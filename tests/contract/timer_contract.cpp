@@ -60,7 +60,7 @@ TEST_P(TimerContract, ATimerBecomesAMessageWhenItsTimeComesAndNotBefore) {
   EXPECT_EQ(message.headers, (Headers{{"h", "v"}}));
   EXPECT_EQ(message.priority, 3);
   EXPECT_EQ(message.due_at, due);
-  const auto timer = timers.get(id);
+  const auto timer = timers.find(id);
   ASSERT_TRUE(timer);
   EXPECT_EQ(timer->status, MessageStatus::done);
   EXPECT_GE(timer->fired_at, due);
@@ -82,7 +82,7 @@ TEST_P(TimerContract, CancelAnswersTrueOnceAndNeverAfterItFired) {
   EXPECT_EQ(timers.fire_due(), 1U);
   EXPECT_FALSE(timers.cancel(second));
   EXPECT_THAT(messages(), SizeIs(1));
-  EXPECT_FALSE(timers.get(first));
+  EXPECT_FALSE(timers.find(first));
 }
 
 TEST_P(TimerContract, CancelAndFireExcludeEachOther) {
@@ -112,7 +112,7 @@ TEST_P(TimerContract, ATimerIsRescheduledBothWays) {
   EXPECT_TRUE(timers.reschedule(later, backend.now() + hours{1}));
   backend.advance(seconds{10});
   EXPECT_EQ(timers.fire_due(), 0U);
-  EXPECT_EQ(timers.get(later)->status, MessageStatus::ready);
+  EXPECT_EQ(timers.find(later)->status, MessageStatus::ready);
 }
 
 TEST_P(TimerContract, AUniqueKeyHasOneTimerThatWaits) {
@@ -143,7 +143,7 @@ TEST_P(TimerContract, EverythingTakesPartInTheCallersTransaction) {
     EXPECT_TRUE(timers.cancel(transaction, kept));
   }
   EXPECT_EQ(timers.fire_due(), 0U);
-  EXPECT_TRUE(timers.get(kept));
+  EXPECT_TRUE(timers.find(kept));
   {
     auto transaction = platform.begin();
     const std::vector<TimerRequest> many(3, {.topic = "t", .due_at = backend.now()});
@@ -181,7 +181,7 @@ TEST_P(TimerContract, AProcessorOfYourOwnClaimsAcksAbandonsAndReaps) {
   EXPECT_EQ(claimed[0].message.message_id.uuid(), id.uuid());
   EXPECT_EQ(timers.fire_due(), 0U) << "it is the processor's";
   EXPECT_FALSE(timers.cancel(id));
-  EXPECT_EQ(timers.get(id)->status, MessageStatus::in_progress);
+  EXPECT_EQ(timers.find(id)->status, MessageStatus::in_progress);
   EXPECT_EQ(timers.queue().abandon(owner, std::vector{claimed[0].claim}, {.delay = seconds{1}}),
             1U);
   backend.advance(seconds{2});
@@ -212,7 +212,7 @@ TEST_P(TimerContract, AClockThatStepsBackFiresNothingTwice) {
   const auto late = in(seconds{10});
   backend.advance(hours{1});
   EXPECT_EQ(timers.fire_due(), 1U);
-  EXPECT_EQ(timers.get(late)->status, MessageStatus::done);
+  EXPECT_EQ(timers.find(late)->status, MessageStatus::done);
 }
 
 TEST_P(TimerContract, WhatIsBeyondALimitIsRefusedAndNothingIsStored) {
@@ -237,13 +237,14 @@ TEST_P(TimerContract, APlatformThatLeavesThemToOthersFiresNone) {
   worker.start();
   // A scheduler that fires timers fires them before it creates runs of jobs.
   EXPECT_TRUE(eventually([&] { return runs > 0; }));
-  EXPECT_EQ(worker.timers().get(timer)->status, MessageStatus::ready);
+  EXPECT_EQ(worker.timers().find(timer)->status, MessageStatus::ready);
 
   options.schedule.fire_timers = true;
   auto other = Platform::open(backend.url(), options);
   other.on("t", [](const Message&, HandlerContext&) {});
   other.start();
-  EXPECT_TRUE(eventually([&] { return other.timers().get(timer)->status == MessageStatus::done; }));
+  EXPECT_TRUE(
+      eventually([&] { return other.timers().find(timer)->status == MessageStatus::done; }));
 }
 
 TEST_P(TimerContract, AStartedPlatformFiresThemAndIsWokenByAnEarlierOne) {
@@ -343,8 +344,8 @@ DOVETAIL_CONTRACT(DelayContract);
 TEST_P(DelayContract, ATimerWithADelayFiresByTheDatabasesClock) {
   auto& timers = platform->timers();
   const auto timer = timers.schedule({.topic = "t", .delay = seconds{30}});
-  EXPECT_LE(timers.get(timer)->due_at - backend.now(), seconds{30});
-  EXPECT_GT(timers.get(timer)->due_at - backend.now(), seconds{0});
+  EXPECT_LE(timers.find(timer)->due_at - backend.now(), seconds{30});
+  EXPECT_GT(timers.find(timer)->due_at - backend.now(), seconds{0});
   EXPECT_EQ(timers.fire_due(), 0U);
   backend.advance(seconds{31});
   EXPECT_EQ(timers.fire_due(), 1U);

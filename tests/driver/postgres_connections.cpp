@@ -1,6 +1,7 @@
 // The number of connections of a started Platform.
 #include <atomic>
 
+#include "runtime/connections.hpp"
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
 
@@ -41,10 +42,10 @@ TEST_F(PostgresConnections, AStartedPlatformHoldsNoMoreThanDocumented) {
     most = std::max(most, open_connections());
     return handled >= 2 * messages;
   }));
-  // The sum is: max_connections for callers and handlers; fetchers, renewals and housekeeping of
-  // two queues; two notifiers, the scheduler, joins, the heartbeat and the starts of job runs; the
-  // listener. See docs/operations.md.
-  EXPECT_LE(most, 8 + 2 * (2 + 2) + 6 + 1);
+  const auto documented = options.max_connections +
+                          runtime::service_connections(options.worker.fetchers) +
+                          runtime::listener_connections;
+  EXPECT_LE(most, static_cast<std::int64_t>(documented));
   EXPECT_GT(most, 6) << "nothing was going on: the test proves nothing";
   platform.stop();
 }

@@ -112,6 +112,40 @@ TEST_F(PostgresGrants, AProducerEnqueuesAndSchedulesAndNothingElse) {
   }
 }
 
+TEST_F(PostgresGrants, AProducerEnqueuesIntoStreams) {
+  grant(RolePurpose::producer);
+  auto worker = backend.open();
+  auto producer = open_as_role();
+  producer.outbox().enqueue({.topic = "t", .stream = "s"});
+  producer.outbox().enqueue_many(
+      std::vector<EnqueueRequest>(3, {.topic = "t", .unique_key = "key", .stream = "s"}));
+  producer.outbox().enqueue_many(std::vector<EnqueueRequest>(100, {.topic = "t", .stream = "s"}));
+  {
+    auto transaction = producer.begin();
+    producer.outbox().enqueue(transaction, {.topic = "t", .stream = "s"});
+    transaction.commit();
+  }
+  const auto claimed =
+      worker.outbox().claim_streams({.owner = OwnerToken::generate(), .batch_size = 1000});
+  EXPECT_EQ(claimed.size(), 103U);
+  EXPECT_EQ(kind_of([&] { (void)producer.outbox().find_stream("s"); }), ErrorKind::permission);
+}
+
+TEST_F(PostgresGrants, AWorkerMayUseWhatLaterMigrationsCreate) {
+  grant(RolePurpose::worker);
+  const auto infra = backend.schema();
+  backend.sql("create table " + infra + ".later (id bigint)");
+  backend.sql("create sequence " + infra + ".later_seq");
+  backend.sql("create function " + infra + "._later() returns bigint language sql return 1");
+  backend.sql("revoke execute on function " + infra + "._later from public");
+  auto platform = open_as_role();
+  auto transaction = platform.begin();
+  transaction.execute("insert into " + infra + ".later values (nextval('" + infra +
+                      ".later_seq'))");
+  transaction.execute("update " + infra + ".later set id = " + infra + "._later()");
+  EXPECT_EQ(transaction.execute("delete from " + infra + ".later"), 1U);
+}
+
 TEST_F(PostgresGrants, AProducerMeetsItsOwnFinishedMessages) {
   grant(RolePurpose::producer);
   auto worker = backend.open();

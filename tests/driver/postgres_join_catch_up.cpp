@@ -3,6 +3,7 @@
 // check its join a minute later.
 #include <atomic>
 #include <functional>
+#include <thread>
 
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
@@ -23,6 +24,9 @@ class RetryWatch final : public LogSink {
   }
   std::function<void()> then;
 };
+
+/// Housekeeping looks every second.
+constexpr std::chrono::seconds soon{5};
 
 class PostgresJoinCatchUp : public ::testing::Test {
  protected:
@@ -83,10 +87,10 @@ TEST_F(PostgresJoinCatchUp, AWaitThatWasLockedWhenItsJoinEndedIsWokenSoonAfter) 
   claiming.run("select from " + infra + ".outbox where id = '" + wait.to_string() +
                "' for no key update");
   EXPECT_EQ(platform.outbox().ack(owner, claims), 1U) << "the ack waits for nobody";
-  EXPECT_EQ(joins.get(join)->status, JoinStatus::completed);
+  EXPECT_EQ(joins.find(join)->status, JoinStatus::completed);
   EXPECT_EQ(missed(), 1);
   claiming.run("rollback");
-  EXPECT_TRUE(eventually([&] { return continued > 0; })) << "its own look comes after 60 s";
+  EXPECT_TRUE(eventually([&] { return continued > 0; }, soon)) << "its own look comes after 60 s";
   EXPECT_TRUE(eventually([&] { return missed() == 0; }));
 }
 
@@ -113,8 +117,8 @@ TEST_F(PostgresJoinCatchUp, ADeadlineAndACancelMissNobodyEither) {
                "' for no key update");
   EXPECT_TRUE(joins.cancel(join));
   claiming.run("rollback");
-  EXPECT_TRUE(
-      eventually([&] { return platform.outbox().find(wait)->status == MessageStatus::done; }));
+  EXPECT_TRUE(eventually(
+      [&] { return platform.outbox().find(wait)->status == MessageStatus::done; }, soon));
 }
 
 TEST_F(PostgresJoinCatchUp, AnAckWithAnOldSnapshotIsCountedSoonAfter) {
@@ -135,10 +139,31 @@ TEST_F(PostgresJoinCatchUp, AnAckWithAnOldSnapshotIsCountedSoonAfter) {
     start_worker();
     EXPECT_EQ(ending.run(ack()), "1");
     ending.run("commit");
-    EXPECT_TRUE(eventually([&] { return continued == 1; })) << level;
-    EXPECT_EQ(joins.get(join)->completed_steps, 1) << level;
+    EXPECT_TRUE(eventually([&] { return continued == 1; }, soon)) << level;
+    EXPECT_EQ(joins.find(join)->completed_steps, 1) << level;
     EXPECT_EQ(uncounted(), 0) << level;
   }
+}
+
+TEST_F(PostgresJoinCatchUp, AnAckWithAnOldSnapshotIsCountedSoonWithoutAWaitingMessage) {
+  step = platform.outbox().enqueue({.topic = "t"});
+  claims = claims_of(platform.outbox().claim({.owner = owner, .lease = std::chrono::hours{1}}));
+  ASSERT_EQ(claims.size(), 1U);
+  start_worker();
+  platform.outbox().enqueue({.topic = "done"});
+  ASSERT_TRUE(eventually([&] { return continued == 1; })) << "the worker works";
+  std::this_thread::sleep_for(milliseconds{1'500});  // until it has seen that no message waits
+  PostgresSession ending(backend);
+  ending.run("commit");
+  ending.run("begin isolation level repeatable read");
+  ending.run("select count(*) from " + infra + ".outbox_join_members");
+  join = joins.start({.expected_steps = 1});
+  joins.attach(join, step);
+  EXPECT_EQ(ending.run(ack()), "1");
+  ending.run("commit");
+  EXPECT_TRUE(eventually([&] { return joins.find(join)->status == JoinStatus::completed; },
+                         std::chrono::seconds{8}))
+      << "the housekeeper would count it up to half a minute later";
 }
 
 TEST_F(PostgresJoinCatchUp, AnAckWithAnOldSnapshotThatSeesItsJoinIsCountedAtOnceAndOnce) {
@@ -150,9 +175,9 @@ TEST_F(PostgresJoinCatchUp, AnAckWithAnOldSnapshotThatSeesItsJoinIsCountedAtOnce
   ending.run("begin isolation level repeatable read");
   EXPECT_EQ(ending.run(ack()), "1");
   ending.run("commit");
-  EXPECT_EQ(joins.get(join)->completed_steps, 1);
+  EXPECT_EQ(joins.find(join)->completed_steps, 1);
   EXPECT_EQ(backend.number("select " + infra + ".outbox_join_catch_up()"), 1);
-  EXPECT_EQ(joins.get(join)->completed_steps, 1);
+  EXPECT_EQ(joins.find(join)->completed_steps, 1);
 }
 
 TEST_F(PostgresJoinCatchUp, AnAckOfNoStepWorksAtEveryIsolationLevel) {
@@ -187,21 +212,21 @@ TEST_F(PostgresJoinCatchUp, StepsOfALockedJoinAreCountedLater) {
       << "it waits for nobody";
   holding.run("rollback");
   EXPECT_EQ(backend.number("select " + infra + ".outbox_join_catch_up()"), 1);
-  EXPECT_EQ(joins.get(join)->status, JoinStatus::completed);
+  EXPECT_EQ(joins.find(join)->status, JoinStatus::completed);
 }
 
 // --- results of attempts that were rolled back
 
-/// Makes the first commit that changed rows of `table` fail with a deadlock.
+/// Makes the first commit that changed rows of `table` fail, with an error that allows a retry.
 class PostgresRetriedAnswers : public PostgresJoinCatchUp {
  protected:
-  void fail_first_commit(const std::string& table, const std::string& event) {
+  void fail_first_commit(const std::string& table, const std::string& event,
+                         const std::string& error = "serialization_failure") {
     backend.sql("create sequence " + infra + ".commits");
     backend.sql("create function " + infra +
                 ".fail_first() returns trigger language plpgsql as $$ begin if nextval('" + infra +
-                ".commits') = 1 then raise exception 'no luck' using errcode = "
-                "'serialization_failure'; end "
-                "if; return null; end $$");
+                ".commits') = 1 then raise exception 'no luck' using errcode = '" + error +
+                "'; end if; return null; end $$");
     backend.sql("create constraint trigger fail_first after " + event + " on " + infra + "." +
                 table + " deferrable initially deferred for each row execute function " + infra +
                 ".fail_first()");
@@ -268,6 +293,35 @@ TEST_F(PostgresRetriedAnswers, AFanOutIsNotAnsweredForARunThatRolledBack) {
   const auto fan = retrying->joins().fan_out(request);
   EXPECT_FALSE(fan.steps[0].stored());
   EXPECT_EQ(backend.number("select count(*) from " + infra + ".outbox"), 1);
+}
+
+// --- results of attempts whose commit was in doubt, and that were rolled back
+
+TEST_F(PostgresRetriedAnswers, ACancelInDoubtIsNotAnsweredForAJoinThatOthersEnded) {
+  join = joins.start({.expected_steps = 1});
+  step = platform.outbox().enqueue({.topic = "t", .joins = {join}});
+  fail_first_commit("outbox_join", "update", "statement_completion_unknown");
+  watch->then = [&] { joins.report_step_completed(join, step); };
+  EXPECT_FALSE(retrying->joins().cancel(join));
+  EXPECT_EQ(joins.find(join)->status, JoinStatus::completed);
+}
+
+TEST_F(PostgresRetriedAnswers, AReportInDoubtIsNotAnsweredForAnotherReport) {
+  join = joins.start({.expected_steps = 2});
+  step = platform.outbox().enqueue({.topic = "t", .joins = {join}});
+  fail_first_commit("outbox_join_member", "update", "statement_completion_unknown");
+  watch->then = [&] { joins.report_step_failed(join, step); };
+  EXPECT_FALSE(retrying->joins().report_step_completed(join, step));
+  EXPECT_EQ(joins.find(join)->failed_steps, 1);
+}
+
+TEST_F(PostgresRetriedAnswers, AReleaseInDoubtOfALeaseThatExpiresIsNoRelease) {
+  fail_first_commit("lease", "delete", "statement_completion_unknown");
+  const auto lease = retrying->leases().try_acquire(
+      "job", "me", std::chrono::duration_cast<milliseconds>(std::chrono::minutes{1}));
+  ASSERT_TRUE(lease.has_value());
+  watch->then = [&] { backend.advance(std::chrono::minutes{2}); };
+  EXPECT_FALSE(retrying->leases().release(*lease));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ TEST(PostgresLeaseInterleavings, AnAcquireWaitsForARenewalThatIsNotCommitted) {
   EXPECT_EQ(other.wait_for(std::chrono::milliseconds{300}), std::future_status::timeout);
   renewing.execute("commit");
   EXPECT_FALSE(other.get()) << "it was renewed in time";
-  EXPECT_EQ(leases.get("job")->owner, "a");
+  EXPECT_EQ(leases.find("job")->owner, "a");
 }
 
 TEST(PostgresLeaseInterleavings, ARenewalThatHadToWaitLooksAtTheTimeAfterwards) {

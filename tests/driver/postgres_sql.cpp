@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "support/backend.hpp"
+#include "support/postgres_session.hpp"
 #include "support/process.hpp"
 
 namespace dovetail::testing {
@@ -43,6 +44,22 @@ TEST_F(PostgresSql, AMessageIsEnqueuedClaimedAndAckedByPlainSql) {
   EXPECT_EQ(answer(ack), "0");
 }
 
+TEST_F(PostgresSql, AClaimTakesItsTopicsAndLetsNoMessageDieUnlessItHasALimit) {
+  const auto id = answer("select " + infra + ".outbox_enqueue(topic => 'a', payload => '');");
+  answer("select " + infra + ".outbox_enqueue(topic => 'b', payload => '');");
+  answer("update " + infra + ".outbox set attempts = 13, lost_leases = 13 where topic = 'a';");
+  const auto claim = [&](const std::string& more) {
+    return answer("select id, topic from " + infra + ".outbox_claim(gen_random_uuid(), " + more +
+                  ");");
+  };
+  EXPECT_EQ(claim("topics => array['c']"), "");
+  EXPECT_EQ(claim("topics => array['a'], lease => '1 millisecond'"), id + "|a");
+  answer("select pg_sleep(0.01);");
+  EXPECT_EQ(claim("topics => array['a'], max_attempts => 10"), "");
+  EXPECT_EQ(answer("select status from " + infra + ".outbox_messages where topic = 'a';"), "3");
+  EXPECT_EQ(answer("select status from " + infra + ".outbox_messages where topic = 'b';"), "0");
+}
+
 TEST_F(PostgresSql, AnAckWalksNoQueueWhateverTheStatisticsSay) {
   // One message at the end of a long empty table: few rows in many pages mislead the planner.
   answer("insert into " + infra + ".outbox (id, topic, payload) select " + infra +
@@ -65,15 +82,17 @@ TEST_F(PostgresSql, AnAckWalksNoQueueWhateverTheStatisticsSay) {
   EXPECT_NE(scans("outbox_pkey"), ids);
 }
 
-TEST_F(PostgresSql, EveryFunctionPinsItsSearchPath) {
+TEST_F(PostgresSql, EveryFunctionPinsItsSearchPathOrWasResolvedWhenItWasCreated) {
+  // prosqlbody: the parsed body of a function with a SQL-standard body.
   EXPECT_EQ(
-      answer("select string_agg(p.proname, ', ') from pg_proc p join pg_language l on l.oid = "
-             "p.prolang"
-             " where p.pronamespace = '" +
-             infra +
-             "'::regnamespace and l.lanname = 'plpgsql'"
+      answer("select string_agg(p.proname, ', ') from pg_proc p where p.pronamespace = '" + infra +
+             "'::regnamespace and p.prosqlbody is null"
              " and not coalesce(p.proconfig, '{}') @> array['search_path=pg_catalog, pg_temp'];"),
       "");
+  EXPECT_EQ(answer("select string_agg(p.proname, ', ' order by p.proname) from pg_proc p where "
+                   "p.pronamespace = '" +
+                   infra + "'::regnamespace and p.prosqlbody is not null;"),
+            "_fanout_spread, _queue_backoff, clock, uuid_v7");
 }
 
 TEST_F(PostgresSql, ExactlyWhatIsPublicHasAComment) {
@@ -104,21 +123,21 @@ TEST_F(PostgresSql, AJobLivesByPlainSql) {
       std::string{"jobs_create_or_update('j', 'work', cron => '0 * * * * *', payload => 'p')"};
   const auto id = call(create);
   EXPECT_EQ(call(create), id) << "again, as services do";
-  EXPECT_EQ(jobs.get("j")->id.to_string(), id);
-  EXPECT_FALSE(jobs.get("j")->next_due_at) << "the calendar is a scheduler's";
+  EXPECT_EQ(jobs.find("j")->id.to_string(), id);
+  EXPECT_FALSE(jobs.find("j")->next_due_at) << "the calendar is a scheduler's";
   EXPECT_EQ(jobs.schedule_due(), 0U);
-  ASSERT_TRUE(jobs.get("j")->next_due_at);
-  EXPECT_GT(*jobs.get("j")->next_due_at, backend.now());
+  ASSERT_TRUE(jobs.find("j")->next_due_at);
+  EXPECT_GT(*jobs.find("j")->next_due_at, backend.now());
   backend.advance(std::chrono::minutes{1});
   EXPECT_EQ(jobs.schedule_due(), 1U);
   const auto run = call("jobs_trigger('j')");
   EXPECT_EQ(jobs.runs("j").at(0).id.to_string(), run);
   EXPECT_EQ(jobs.schedule_due(), 0U) << "one is under way";
   EXPECT_EQ(call("jobs_disable('j')"), "t");
-  EXPECT_FALSE(jobs.get("j")->enabled);
+  EXPECT_FALSE(jobs.find("j")->enabled);
   EXPECT_EQ(call("jobs_enable('j')"), "t");
   EXPECT_EQ(jobs.schedule_due(), 0U);
-  EXPECT_TRUE(jobs.get("j")->next_due_at);
+  EXPECT_TRUE(jobs.find("j")->next_due_at);
   EXPECT_EQ(call("jobs_remove('j')"), "t");
   EXPECT_THAT(jobs.list(), SizeIs(0));
   for (const auto* each : {"jobs_remove('j')", "jobs_enable('j')", "jobs_disable('j')"})
@@ -538,6 +557,19 @@ TEST_F(PostgresSql, OBX_017_OBX_026_NoPlanMakesAClaimExceedItsBatch) {
               std::to_string(expected))
         << setting;
   }
+}
+
+// An old snapshot does not show the runs that other workers have opened since.
+TEST_F(PostgresSql, AClaimNeedsReadCommitted) {
+  platform.outbox().enqueue({.topic = "t"});
+  const auto claim = "select " + backend.schema() + ".outbox_claim(gen_random_uuid())";
+  for (const std::string level : {"repeatable read", "serializable"}) {
+    PostgresSession session(backend);
+    session.run("rollback; begin isolation level " + level);
+    EXPECT_EQ(session.error_of(claim), "25000") << level;
+  }
+  PostgresSession session(backend);
+  EXPECT_NE(session.run(claim), "");
 }
 
 }  // namespace

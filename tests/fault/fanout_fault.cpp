@@ -51,7 +51,7 @@ TEST_P(FanoutFault, ARoundWhoseCoordinatorIsKilledIsFinishedByAnother) {
   Platform::migrate(backend.url(), options());
   const auto add = [&](Platform& platform, bool slow) {
     platform.fanout().add(
-        {.topic = "etl", .work_key = "k", .cron = "0 0 1 1 *", .lease = seconds{1}},
+        {.topic = "etl", .work_key = "k", .cron = "0 0 1 1 *", .lease = seconds{slow ? 1 : 10}},
         [slow](const FanoutPlan&) {
           return FanoutCandidates::in_pages([slow, next = 0](auto& page) mutable {
             if (next == count) return false;

@@ -179,10 +179,11 @@ TEST_P(InboxFault, AMessageThatKillsItsProcessIsDeadAfterItsLastAttempt) {
   }
   auto platform = Platform::open(backend.url(), mortal);
   auto& inbox = platform.inbox();
-  EXPECT_EQ(inbox.process("s", "in process", [](Transaction&) { FAIL(); }), ProcessOutcome::dead);
-  EXPECT_EQ(inbox.try_begin("s", "in process").outcome, BeginOutcome::dead);
-  EXPECT_TRUE(
-      eventually([&] { return inbox.try_begin("s", "begun").outcome == BeginOutcome::dead; }));
+  EXPECT_EQ(inbox.process("s", "in process", [](Transaction&) { FAIL(); }),
+            ProcessOutcome::dead_letter);
+  EXPECT_EQ(inbox.try_begin("s", "in process").outcome, BeginOutcome::dead_letter);
+  EXPECT_TRUE(eventually(
+      [&] { return inbox.try_begin("s", "begun").outcome == BeginOutcome::dead_letter; }));
   EXPECT_EQ(inbox.find("s", "in process")->attempts, 3);
   EXPECT_EQ(inbox.find("s", "begun")->attempts, 3);
 }

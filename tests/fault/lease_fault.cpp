@@ -203,8 +203,8 @@ TEST_P(LeaseFault, AKilledLeaderIsFollowedWithinItsLeaseAndOneRenewal) {
   auto first = candidate();
   auto platform =
       Platform::open(backend.url(), {.schema = backend.schema(), .log_sink = null_log_sink()});
-  ASSERT_TRUE(eventually([&] { return platform.leases().get("leader").has_value(); }));
-  const auto token = platform.leases().get("leader")->token;
+  ASSERT_TRUE(eventually([&] { return platform.leases().find("leader").has_value(); }));
+  const auto token = platform.leases().find("leader")->token;
   std::optional<Lease> next;
   std::jthread second([&] {
     auto mine =
@@ -214,7 +214,7 @@ TEST_P(LeaseFault, AKilledLeaderIsFollowedWithinItsLeaseAndOneRenewal) {
   });
   first.signal(SIGKILL);
   first.wait();
-  const auto left_behind = platform.leases().get("leader");
+  const auto left_behind = platform.leases().find("leader");
   ASSERT_TRUE(left_behind) << "a killed leader gives nothing back: its lease runs out";
   second.join();
   ASSERT_TRUE(next);

@@ -81,7 +81,7 @@ TEST_P(ScheduleFault, NoRunIsMissedOrDoneTwiceThoughSchedulersAreKilled) {
                                     .misfire = Misfire::all,
                                     .misfire_limit = 1'000,
                                     .max_concurrent_runs = 0});
-  const auto from = *platform.jobs().get("j")->next_due_at;
+  const auto from = *platform.jobs().find("j")->next_due_at;
   std::set<TimerId> timers;
   for (int i = 0; i < 200; ++i) {
     const auto due = from + milliseconds{i * 10};

@@ -17,16 +17,22 @@ using Words = std::vector<std::string>;
 /// Calls the command on an SQLite file, and records the structure of the output.
 class JsonForms {
  public:
-  ordered_json ask(Words words) {
-    std::string title = "--- dovetail";
-    for (const auto& word : words) title += " " + placeholder(word);
+  ordered_json ask(const Words& words, int code = 0) {
+    text_ += "--- dovetail";
+    for (const auto& word : words) text_ += " " + placeholder(word);
+    text_ += "\n";
+    auto answer = fetch(words, code);
+    describe("", answer);
+    return answer;
+  }
+
+  /// Like ask(), but records nothing.
+  ordered_json fetch(Words words, int code = 0) {
     words.emplace_back("--json");
     const auto result = run_command(call(words));
-    EXPECT_EQ(result.code, 0) << title << "\n" << result.err;
-    const auto answer = ordered_json::parse(result.out, nullptr, false);
-    EXPECT_FALSE(answer.is_discarded()) << title << "\n" << result.out;
-    text_ += title + "\n";
-    describe("", answer);
+    EXPECT_EQ(result.code, code) << ::testing::PrintToString(words) << result.err;
+    auto answer = ordered_json::parse(result.out, nullptr, false);
+    EXPECT_FALSE(answer.is_discarded()) << ::testing::PrintToString(words) << result.out;
     return answer;
   }
 
@@ -72,6 +78,20 @@ std::string claim_of(const ordered_json& message) {
   return message["id"].get<std::string>() + ":" + std::to_string(message["epoch"].get<int>());
 }
 
+/// Gives claimed messages back in every way, and acks one.
+void describe_settlements(JsonForms& forms) {
+  const std::vector<Words> ways{
+      {"ack"}, {"abandon", "--error", "busy"}, {"snooze", "--delay", "60"}};
+  for (std::size_t count = 0; count < ways.size(); ++count) forms.run({"enqueue", "settled"});
+  const auto claimed = forms.fetch({"claim", "--topic", "settled"});
+  const auto owner = claimed["owner"].get<std::string>();
+  for (std::size_t index = 0; index < ways.size(); ++index) {
+    auto words = ways[index];
+    words.insert(words.end(), {"--owner", owner, claim_of(claimed["messages"][index])});
+    forms.ask(words);
+  }
+}
+
 /// Enqueues, claims and settles messages, so that each document has a row.
 void describe_queue(JsonForms& forms) {
   forms.ask({"enqueue", "orders", "{}", "--correlation-id", "c", "--header", "a=b"});
@@ -86,8 +106,29 @@ void describe_queue(JsonForms& forms) {
   const auto id = first["messages"][0]["id"].get<std::string>();
   forms.ask({"dead-letters", "show", id});
   forms.ask({"dead-letters", "replay", id});
+  forms.ask({"dead-letters", "purge", "--topic", "orders"});
   forms.ask({"pause", "orders"});
+  forms.ask({"resume", "orders"});
+  describe_settlements(forms);
+  forms.run({"pause", "orders"});  // status lists paused topics
   forms.ask({"reap"});
+}
+
+/// Fails the first message of the stream permanently, which blocks the stream.
+void block_stream(JsonForms& forms) {
+  const auto claimed = forms.fetch({"claim", "--streams", "--batch", "1"});
+  const auto owner = claimed["owner"].get<std::string>();
+  forms.run({"fail", "--owner", owner, "--error", "broken", claim_of(claimed["messages"][0])});
+}
+
+void describe_streams(JsonForms& forms) {
+  forms.run({"enqueue", "step", "{}", "--stream", "order-1"});
+  block_stream(forms);
+  forms.ask({"streams", "list", "--limit", "1"});
+  forms.ask({"streams", "show", "order-1"});
+  forms.ask({"streams", "resume", "order-1"});
+  block_stream(forms);
+  forms.ask({"streams", "skip", "order-1"});
 }
 
 void describe_inbox(JsonForms& forms, Platform& platform) {
@@ -95,15 +136,20 @@ void describe_inbox(JsonForms& forms, Platform& platform) {
   forms.ask({"inbox", "status"});
   forms.ask({"inbox", "dead-letters", "--limit", "1"});
   forms.ask({"inbox", "show", "bank", "1"});
+  forms.ask({"inbox", "replay", "--all"});
+  forms.ask({"inbox", "purge", "--older-than", "3600"});
 }
 
 void describe_schedule(JsonForms& forms) {
-  forms.ask({"timers", "schedule", "orders", "--in", "3600"});
+  const auto timer = forms.ask({"timers", "schedule", "orders", "--in", "3600"});
   forms.ask({"timers", "list"});
+  forms.ask({"timers", "cancel", timer["timer_id"].get<std::string>()});
   forms.ask({"jobs", "create", "nightly", "report", "@daily"});
   forms.ask({"jobs", "list"});
   forms.ask({"jobs", "trigger", "nightly"});
   forms.ask({"jobs", "runs", "nightly"});
+  forms.ask({"jobs", "disable", "nightly"});
+  forms.ask({"jobs", "remove", "nightly"});
   forms.ask({"cron", "explain", "@daily", "--count", "1"});
 }
 
@@ -115,7 +161,21 @@ void describe_fanout(JsonForms& forms, Platform& platform) {
   forms.ask({"fanout", "run", "etl"});
   forms.ask({"fanout", "cursors", "etl"});
   forms.ask({"fanout", "cadence", "etl", "payments", "--every", "60"});
-  forms.ask({"fanout", "delete", "etl", "payments"});
+  forms.ask({"fanout", "purge", "etl", "--older-than", "3600"});
+  forms.ask({"fanout", "remove", "etl", "payments"});
+}
+
+void describe_health(JsonForms& forms, Platform& platform) {
+  const auto owner = OwnerToken::generate();
+  platform.outbox().enqueue({.topic = "broken", .stream = "s"});
+  const auto claimed = platform.outbox().claim_streams({.owner = owner});
+  ASSERT_EQ(claimed.size(), 1U);
+  platform.outbox().fail(owner, std::vector{claimed[0].claim}, "broken");
+  forms.ask({"health"}, 1);
+  platform.outbox().resume_stream("s");
+  const auto again = platform.outbox().claim_streams({.owner = owner});
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_EQ(platform.outbox().ack(owner, std::vector{again[0].claim}), 1U);
 }
 
 void describe_rest(JsonForms& forms, Platform& platform) {
@@ -127,6 +187,7 @@ void describe_rest(JsonForms& forms, Platform& platform) {
   const auto lease = platform.leases().try_acquire("nightly", "me", std::chrono::seconds{60}, {});
   EXPECT_TRUE(lease.has_value());
   forms.ask({"leases", "list"});
+  forms.ask({"leases", "release", "nightly"});
   platform.on("step", [](const Message&, HandlerContext&) {});
   platform.start();
   EXPECT_TRUE(eventually([&] { return platform.instances().list().size() == 1; }));
@@ -164,11 +225,13 @@ TEST(Golden, FormOfTheDocumentsInJson) {
   forms.ask({"migrate"});
   forms.ask({"migrate", "--check"});
   describe_queue(forms);
+  describe_streams(forms);
   auto platform = Platform::open(forms.url(), {.log_sink = null_log_sink()});
   describe_inbox(forms, platform);
   describe_schedule(forms);
   describe_fanout(forms, platform);
   forms.ask({"status"});
+  describe_health(forms, platform);
   describe_rest(forms, platform);
   describe_group(forms, platform);
   expect_golden("json.txt", forms.text());

@@ -33,7 +33,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-RC_GTEST_PROP(UuidProperty, ParseReadsWhatToStringWrote, ()) {
+RC_GTEST_PROP(UuidProperty, ParseReadsTheTextOfToString, ()) {
   const auto id = *any_uuid().as("id");
   RC_ASSERT(Uuid::parse(id.to_string()) == std::optional{id});
 }
@@ -47,18 +47,18 @@ RC_GTEST_PROP(UuidProperty, ParseAcceptsEveryMixOfCases, ()) {
   RC_ASSERT(Uuid::parse(text) == std::optional{id});
 }
 
-RC_GTEST_PROP(UuidProperty, OrdersAsItsTextDoes, ()) {
+RC_GTEST_PROP(UuidProperty, OrdersLikeItsText, ()) {
   const auto a = *any_uuid();
   const auto b = *any_uuid();
   RC_ASSERT((a < b) == (a.to_string() < b.to_string()));
 }
 
-RC_GTEST_PROP(UuidProperty, ParseOfAnyTextNeitherThrowsNorInvents, (const std::string& text)) {
+RC_GTEST_PROP(UuidProperty, ParseReadsAnyTextExactlyOrNotAtAll, (const std::string& text)) {
   const auto id = Uuid::parse(text);
   if (id) RC_ASSERT(id->to_string() == lower_case(text));
 }
 
-RC_GTEST_PROP(UuidProperty, ParseOfADamagedTextIsRefusedOrTakenLiterally, ()) {
+RC_GTEST_PROP(UuidProperty, ParseReadsADamagedTextExactlyOrNotAtAll, ()) {
   auto text = (*any_uuid()).to_string();
   text[*gen::inRange<std::size_t>(0, text.size())] = *gen::arbitrary<char>();
   const auto id = Uuid::parse(text);
@@ -95,7 +95,7 @@ RC_GTEST_PROP(BackoffProperty, ExponentialDelayIsBetweenZeroAndTheCap, (int atte
   RC_ASSERT(delay <= backoff.cap);
 }
 
-RC_GTEST_PROP(BackoffProperty, ExponentialDelayLosesNoMoreThanTheJitter, (int attempt)) {
+RC_GTEST_PROP(BackoffProperty, ExponentialDelayIsShortenedByTheJitterAtMost, (int attempt)) {
   const ExponentialBackoff backoff{*any_delay(), *any_delay(), *any_random()};
   const auto whole = static_cast<double>(backoff.delay(attempt, 0.0).count());
   const auto delay = static_cast<double>(backoff.delay(attempt, *any_random()).count());
@@ -103,7 +103,7 @@ RC_GTEST_PROP(BackoffProperty, ExponentialDelayLosesNoMoreThanTheJitter, (int at
   RC_ASSERT(delay >= whole * (1.0 - backoff.jitter) - 1.0);
 }
 
-RC_GTEST_PROP(BackoffProperty, ExponentialDelayNeverShrinksFromOneAttemptToTheNext, ()) {
+RC_GTEST_PROP(BackoffProperty, ExponentialDelayNeverDecreasesWithAttempts, ()) {
   const ExponentialBackoff backoff{*any_delay(), *any_delay(), *any_random()};
   const auto attempt = *gen::inRange(-3, 70);
   const auto random = *any_random();
@@ -121,7 +121,7 @@ RC_GTEST_PROP(BackoffProperty, FullJitterDelayIsBetweenZeroAndTheCap, (int attem
 
 using CodePoints = std::vector<std::uint32_t>;
 
-/// Every code point but NUL and the surrogates, all lengths alike often.
+/// Code points except NUL and the surrogates, each encoded length with the same probability.
 rc::Gen<CodePoints> any_code_points() {
   return gen::container<CodePoints>(gen::oneOf(
       gen::inRange<std::uint32_t>(0x1, 0x80), gen::inRange<std::uint32_t>(0x80, 0x800),
@@ -156,7 +156,7 @@ RC_GTEST_PROP(Utf8Property, TextThatEndsInsideACharacterIsRefused, ()) {
   RC_ASSERT(!core::utf8_length(text));
 }
 
-RC_GTEST_PROP(Utf8Property, SurrogatesAreRefusedAmongAnything, ()) {
+RC_GTEST_PROP(Utf8Property, SurrogatesAreRefusedInAnyText, ()) {
   const auto surrogate = *gen::inRange<std::uint32_t>(0xD800, 0xE000);
   RC_ASSERT(!core::utf8_length(encoded(*any_code_points()) + encoded(surrogate) +
                                encoded(*any_code_points())));
@@ -171,15 +171,15 @@ RC_GTEST_PROP(Utf8Property, TrimmedTextIsAValidPrefixWithinTheLimit, ()) {
   RC_ASSERT(core::utf8_length(kept).has_value());
 }
 
-RC_GTEST_PROP(Utf8Property, TrimmingTakesNoMoreThanTheCharacterThatDoesNotFit, ()) {
+RC_GTEST_PROP(Utf8Property, TrimmingRemovesOnlyTheCharacterThatDoesNotFit, ()) {
   const auto text = encoded(*any_code_points());
   const auto limit = *gen::inRange<std::size_t>(0, text.size() + 3);
   RC_ASSERT(core::trimmed(text, limit).size() + 3 >= std::min(limit, text.size()));
 }
 
-// Text with a mark
+// Text with a placeholder
 
-/// Text that comes close to a mark without having one.
+/// Text that resembles a placeholder but contains none.
 rc::Gen<std::string> any_text_without_mark() {
   const auto piece = gen::oneOf(
       gen::element<std::string>("{", "}", "schema", "{schema", "schema}", "{schem", "a}"),
@@ -194,12 +194,13 @@ rc::Gen<std::string> any_text_without_mark() {
       text, [](const std::string& s) { return s.find("{schema}") == std::string::npos; });
 }
 
-RC_GTEST_PROP(WithSchemaProperty, LeavesTextWithoutAMarkAlone, ()) {
+RC_GTEST_PROP(WithSchemaProperty, DoesNotChangeTextWithoutAPlaceholder, ()) {
   const auto text = *any_text_without_mark();
   RC_ASSERT(core::with_schema(text, "infra") == text);
 }
 
-RC_GTEST_PROP(WithSchemaProperty, PutsTheSchemaWhereTheMarksWere, (const std::string& schema)) {
+RC_GTEST_PROP(WithSchemaProperty, ReplacesEveryPlaceholderByTheSchema,
+              (const std::string& schema)) {
   const auto before = *any_text_without_mark();
   const auto between = *gen::arbitrary<std::vector<std::uint8_t>>();
   std::string given = before;

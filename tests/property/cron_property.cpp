@@ -29,7 +29,7 @@ using std::chrono::year;
 using std::chrono::year_month_day;
 namespace gen = rc::gen;
 
-// A second opinion on what an expression means, which asks each second of each day
+// A reference implementation that tests each second of each day.
 
 struct Date {
   int day;      // of the month
@@ -52,7 +52,7 @@ bool is_working_day(const Date& date, int day) {
   return weekday != 0 && weekday != 6;
 }
 
-/// Whether `date` is the nearest working day of its month to `target`, by looking at them all.
+/// Whether `date` is the working day of its month that is nearest to `target`. Tests all days.
 bool is_nearest_working_day(const Date& date, int target) {
   if (target < 1 || target > date.last || !is_working_day(date, date.day)) return false;
   for (int other = 1; other <= date.last; ++other) {
@@ -64,7 +64,7 @@ bool is_nearest_working_day(const Date& date, int target) {
 
 using DateTest = std::function<bool(const Date&)>;
 
-/// One field as text, with what it stands for.
+/// The text of one field, and its meaning.
 struct Field {
   std::string text;
   std::set<int> values;
@@ -122,7 +122,7 @@ struct Model {
   }
 };
 
-// Expressions at random
+// Random expressions
 
 std::string in_some_case(std::string text) {
   for (auto& c : text) {
@@ -150,7 +150,7 @@ std::string value_text(const Range& range, int value) {
   return (*gen::weightedElement<bool>({{9, false}, {1, true}}) ? "0" : "") + std::to_string(value);
 }
 
-/// Walks from `first` to `last`, by one, round the end, and keeps every `step`-th.
+/// Every `step`-th value from `first` to `last`. After the largest value follows the smallest.
 std::set<int> walked(const Range& range, int first, int last, int step) {
   std::set<int> values;
   int count = 0;
@@ -241,7 +241,7 @@ Field star(const Range& range, const std::string& text) {
   return joined({{text, walked(range, range.low, range.high, 1), {}}});
 }
 
-/// Often with days left open, so that occurrences are not all far apart.
+/// Most expressions match every day, so that occurrences are close together.
 Model any_model() {
   const Range sixty{0, 59, no_names};
   const Range hours{0, 23, no_names};
@@ -259,7 +259,7 @@ Model any_model() {
           open() ? star(weekdays, open() ? "*" : "?") : any_field(weekdays, any_weekday_element)};
 }
 
-/// Runs on any day, few times in a minute.
+/// Matches every day, a few times a minute.
 Model any_clock_model() {
   auto model = any_model();
   model.second = joined({{"0,30", {0, 30}, {}}});
@@ -286,11 +286,11 @@ LocalTime any_local_time() {
 
 RC_GTEST_PROP(CronProperty, ParseOfAnyBytesThrowsNothingButACronError, (const std::string& text)) {
   const auto expression = parsed(text);
-  // RC_ASSERT looks at both sides of `||`.
+  // RC_ASSERT evaluates both sides of `||`.
   if (expression) RC_ASSERT(!expression->describe().empty());
 }
 
-RC_GTEST_PROP(CronProperty, ParseOfNearlyAnExpressionPointsIntoIt, ()) {
+RC_GTEST_PROP(CronProperty, TheErrorOfAnAlmostValidExpressionPointsIntoItsText, ()) {
   const auto letters = gen::elementOf(std::string{"0123456789*?/-,#LW @MONFRIJANaz\t\x01\x80"});
   std::string text =
       *gen::arbitrary<bool>() ? (*gen::exec(any_model)).text() : std::string{"0 0 1 1 * *"};
@@ -312,7 +312,7 @@ RC_GTEST_PROP(CronProperty, ParseOfNearlyAnExpressionPointsIntoIt, ()) {
   }
 }
 
-// Against the second opinion
+// Comparison with the reference implementation
 
 constexpr days window{400};
 
@@ -336,7 +336,7 @@ bool occurs_ever(const Model& model) {
   return false;
 }
 
-RC_GTEST_PROP(CronProperty, NextIsWhatAskingEverySecondFinds, ()) {
+RC_GTEST_PROP(CronProperty, NextEqualsTheReference, ()) {
   const auto model = *gen::exec(any_model);
   const auto expression = parsed(model.text());
   RC_PRE(expression.has_value());
@@ -354,13 +354,13 @@ RC_GTEST_PROP(CronProperty, NextIsWhatAskingEverySecondFinds, ()) {
   }
 }
 
-RC_GTEST_PROP(CronProperty, OnlyWhatNeverOccursIsRefused, ()) {
+RC_GTEST_PROP(CronProperty, OnlyExpressionsThatNeverOccurAreRefused, ()) {
   const auto model = *gen::exec(any_model);
   if (model.text().size() <= CronExpression::longest && !parsed(model.text()))
     RC_ASSERT(!occurs_ever(model));
 }
 
-RC_GTEST_PROP(CronProperty, PreviousIsTheMirrorOfNext, ()) {
+RC_GTEST_PROP(CronProperty, PreviousIsTheInverseOfNext, ()) {
   const auto expression = parsed((*gen::exec(any_model)).text());
   RC_PRE(expression.has_value());
   const auto after = any_local_time();
@@ -388,8 +388,8 @@ bool same_occurrences(const CronExpression& a, const CronExpression& b) {
   return true;
 }
 
-/// Many in one case, so that some meet.
-RC_GTEST_PROP(CronProperty, DescriptionsTellDifferentSchedulesApart, ()) {
+/// Generates many expressions per case, so that some are equal.
+RC_GTEST_PROP(CronProperty, DifferentSchedulesHaveDifferentDescriptions, ()) {
   std::map<std::string, CronExpression> described;
   for (int i = 0; i < 30; ++i) {
     const auto expression = parsed((*gen::exec(any_model)).text());
@@ -401,7 +401,7 @@ RC_GTEST_PROP(CronProperty, DescriptionsTellDifferentSchedulesApart, ()) {
 
 // Every clock change of every zone
 
-/// The zones of the system's time zone files, without those that are another name of one.
+/// The zones of the system's time zone files, without aliases.
 std::vector<std::string> zone_names() {
   std::ifstream file{"/usr/share/zoneinfo/tzdata.zi"};
   std::vector<std::string> names;
@@ -424,7 +424,7 @@ struct Change {
   [[nodiscard]] seconds local_clock(WallTime time) const {
     return std::chrono::floor<seconds>(time.time_since_epoch()) + (time < at ? before : after);
   }
-  /// When the local clock first shows `clock` or more.
+  /// The first time at which the local clock shows `clock` or later.
   [[nodiscard]] WallTime first_shown(seconds clock) const {
     const WallTime early{clock - before};
     return early < at ? early : std::max(at, WallTime{clock - after});
@@ -435,7 +435,7 @@ std::vector<Change> changes_of(const TimeZone& zone) {
   std::vector<Change> changes;
   for (auto period = zone.period_at(first_instant); period.end < last_instant;) {
     const auto next = zone.period_at(period.end);
-    // A change of the zone's name, or of what it calls summer time, leaves the clocks alone.
+    // A change of the zone's name or of its daylight saving flag does not change the clock.
     if (next.offset != period.offset) changes.push_back({next.begin, period.offset, next.offset});
     period = next;
   }
@@ -480,8 +480,8 @@ Times runs_backwards(const CronExpression& job, const TimeZone& zone, WallTime f
   return found;
 }
 
-/// `clocks` are seconds of the day. One run a day for each, fewer where a gap makes some of them
-/// one.
+/// `clocks` are seconds of the day. One run per day and clock time. Times inside one gap share a
+/// run.
 Times expected_daily(const Change& change, const std::vector<seconds>& clocks, WallTime from,
                      WallTime to) {
   std::set<WallTime> expected;
@@ -512,7 +512,7 @@ void expect_one_run_a_day(const TimeZone& zone, const Change& change, seconds cl
   const auto runs = runs_between(job, zone, from, to);
   ASSERT_EQ(runs, expected_daily(change, {clock}, from, to)) << job.text();
   ASSERT_EQ(runs, runs_backwards(job, zone, from, to)) << job.text();
-  // Said another way: no day without a run and none with two.
+  // Equivalent: each day has exactly one run.
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const auto shift = std::chrono::abs(change.after - change.before);
     ASSERT_GE(runs[i] - runs[i - 1], days{1} - shift) << job.text();
@@ -520,7 +520,7 @@ void expect_one_run_a_day(const TimeZone& zone, const Change& change, seconds cl
   }
 }
 
-TEST(EveryClockChange, GivesADailyJobOneRunADay) {
+TEST(EveryClockChange, ADailyJobRunsOncePerDay) {
   const auto count = for_each_change([](const TimeZone& zone, const Change& change) {
     const auto low = change.at.time_since_epoch() + std::min(change.before, change.after);
     const auto high = change.at.time_since_epoch() + std::max(change.before, change.after);
@@ -533,7 +533,7 @@ TEST(EveryClockChange, GivesADailyJobOneRunADay) {
   EXPECT_GT(count, 3'000);
 }
 
-TEST(EveryClockChange, MakesTheTimesInOneGapOneRun) {
+TEST(EveryClockChange, TimesInsideOneGapShareARun) {
   std::vector<seconds> clocks;
   for (seconds clock = 0s; clock < days{1}; clock += 15min) clocks.push_back(clock);
   const auto job = CronExpression::parse("*/15 0-23 * * *");
@@ -545,7 +545,7 @@ TEST(EveryClockChange, MakesTheTimesInOneGapOneRun) {
   });
 }
 
-TEST(EveryClockChange, LeavesAJobOfEveryQuarterOfAnHourAlone) {
+TEST(EveryClockChange, AJobOfEveryQuarterOfAnHourRunsAsUsual) {
   const auto job = CronExpression::parse("*/15 * * * *");
   for_each_change([&](const TimeZone& zone, const Change& change) {
     if (change.before % 15min != 0s || change.after % 15min != 0s) return;
@@ -558,7 +558,7 @@ TEST(EveryClockChange, LeavesAJobOfEveryQuarterOfAnHourAlone) {
   });
 }
 
-TEST(EveryClockChange, RunsAnHourlyJobWheneverTheClockShowsAFullHour) {
+TEST(EveryClockChange, AnHourlyJobRunsWheneverTheClockShowsAFullHour) {
   const auto hourly = CronExpression::parse("0 * * * *");
   const auto two_hourly = CronExpression::parse("0 */2 * * *");
   for_each_change([&](const TimeZone& zone, const Change& change) {
@@ -577,7 +577,7 @@ TEST(EveryClockChange, RunsAnHourlyJobWheneverTheClockShowsAFullHour) {
   });
 }
 
-/// The C library reads the same files with code of its own.
+/// The C library reads the same files with its own code.
 class CLibraryZone {
  public:
   explicit CLibraryZone(const std::string& name) {
@@ -607,7 +607,7 @@ class CLibraryZone {
   std::optional<std::string> before_;
 };
 
-TEST(EveryClockChange, IsWhatTheCLibrarySays) {
+TEST(EveryClockChange, EqualsThatOfTheCLibrary) {
   for (const auto& name : zone_names()) {
     const auto zone = TimeZone::find(name);
     const CLibraryZone other{name};
@@ -623,9 +623,9 @@ TEST(EveryClockChange, IsWhatTheCLibrarySays) {
   }
 }
 
-// Any job in any zone
+// Random jobs in random zones
 
-/// Shortly before a clock change, where the zone has any.
+/// A time shortly before a clock change, if the zone has any.
 WallTime any_instant(const TimeZone& zone) {
   const auto changes = changes_of(zone);
   const auto anywhere = WallTime{any_local_time().time_since_epoch()};
@@ -633,7 +633,7 @@ WallTime any_instant(const TimeZone& zone) {
                          : (*gen::elementOf(changes)).at - seconds{*gen::inRange(-7'200, 7'200)};
 }
 
-RC_GTEST_PROP(CronZoneProperty, WalkingForthAndBackMeetsTheSameRuns, ()) {
+RC_GTEST_PROP(CronZoneProperty, NextAndPreviousFindTheSameRuns, ()) {
   static const auto names = zone_names();
   const auto zone = TimeZone::find(*gen::elementOf(names));
   const auto expression = parsed((*gen::exec(any_model)).text());
@@ -650,7 +650,7 @@ RC_GTEST_PROP(CronZoneProperty, WalkingForthAndBackMeetsTheSameRuns, ()) {
   }
 }
 
-/// Also from an instant that is no run itself, such as one in the second pass of an overlap.
+/// The time need not be a run itself. It may be in the second pass of an overlap.
 RC_GTEST_PROP(CronZoneProperty, NoRunLiesBetweenPreviousAndNext, ()) {
   static const auto names = zone_names();
   const auto zone = TimeZone::find(*gen::elementOf(names));
@@ -666,9 +666,8 @@ RC_GTEST_PROP(CronZoneProperty, NoRunLiesBetweenPreviousAndNext, ()) {
   }
 }
 
-/// The one change of clocks near an instant, and a job with its days left open: a second opinion
-/// again.
-RC_GTEST_PROP(CronZoneProperty, RunsAreWhatAskingEverySecondFinds, ()) {
+/// Compares a job that matches every day with the reference implementation, near one clock change.
+RC_GTEST_PROP(CronZoneProperty, RunsEqualTheReference, ()) {
   static const auto names = zone_names();
   const auto zone = TimeZone::find(*gen::elementOf(names));
   const auto changes = changes_of(zone);
@@ -686,8 +685,8 @@ RC_GTEST_PROP(CronZoneProperty, RunsAreWhatAskingEverySecondFinds, ()) {
       return clock[static_cast<std::size_t>(time_of_day(t).count())];
     };
     bool runs = !expression.is_fixed_hour() && matches(now);
-    // What the clock has newly reached: one second, many after a gap, none in the second pass of an
-    // overlap.
+    // The local times reached by this step: one second, more after a gap, none in the second pass
+    // of an overlap.
     for (; expression.is_fixed_hour() && greatest < now; greatest += 1s)
       runs |= matches(greatest + 1s);
     if (runs) expected.push_back(time);

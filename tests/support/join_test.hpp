@@ -22,7 +22,7 @@ class JoinTest : public OutboxTest {
     return claims;
   }
   Join got(JoinId join) {
-    const auto found = joins.get(join);
+    const auto found = joins.find(join);
     EXPECT_TRUE(found.has_value());
     return found.value_or(Join{});
   }

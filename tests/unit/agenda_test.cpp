@@ -96,20 +96,20 @@ TEST_F(AgendaTest, AStepIsToldToStopAtTheLimit) {
 TEST_F(AgendaTest, ATaskMaySayWhenItsStepsAreOver) {
   Agenda agenda(clock, {.threads = 1, .step_limit = 5s});
   std::mutex mutex;
-  std::vector<int> cut_before;
+  std::vector<int> previous_stops;
   const auto task = agenda.add(until_stopped, MonoTime{}, [&](const Agenda::LongStep& step) {
     EXPECT_EQ(step.limit, MonoDuration{5s});
     if (step.took < 20s) return false;  // longer than the limit
     const std::lock_guard lock(mutex);
-    cut_before.push_back(step.cut_before);
+    previous_stops.push_back(step.previous_stops);
     return true;
   });
   agenda.start();
   EXPECT_TRUE(passes_until([&] {
     const std::lock_guard lock(mutex);
-    return !cut_before.empty() && cut_before.back() == 2;
+    return !previous_stops.empty() && previous_stops.back() == 2;
   })) << "it counts the steps that were told to stop";
-  EXPECT_EQ(cut_before.front(), 0);
+  EXPECT_EQ(previous_stops.front(), 0);
   agenda.remove(task);
 }
 

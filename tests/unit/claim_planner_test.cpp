@@ -103,7 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
                  .load = {.retry_aside = start + milliseconds{200}},
                  .later = milliseconds{200},
                  .trips = true},
-        Decision{.name = "lost_leases_are_absolved", .load = {.absolves = true}, .trips = true}),
+        Decision{
+            .name = "lost_leases_are_reset", .load = {.resets_lost_leases = true}, .trips = true}),
     [](const auto& row) { return row.param.name; });
 
 TEST_F(PlannerTest, SettlementsWaitForOthersWhileThereIsMoreToHandle) {
@@ -200,6 +201,43 @@ TEST_F(PlannerTest, TheBytesLeftAreSharedByThoseWhoMayClaimAtTheSameTime) {
   const auto trip = planner.plan({.held = 0, .bytes = 200}, now);
   ASSERT_EQ(trip->claims.size(), 1U) << "the window is one message";
   EXPECT_EQ(trip->max_bytes, 400) << "800 bytes, two fetchers";
+}
+
+TEST_F(PlannerTest, AMessageIsClaimedAtItsExpectedDueTime) {
+  planner.ring();
+  const auto trip = planner.plan({}, now);
+  auto& subscription = *trip->claims.front().subscription;
+  for (const auto& claim : trip->claims) end(claim, 0);
+  while (const auto more = planner.plan({}, now)) {
+    for (const auto& claim : more->claims) end(claim, 0);
+  }
+  planner.note_due_at(subscription, now + milliseconds{50});
+  EXPECT_EQ(planner.plan({}, now), std::nullopt);
+  EXPECT_EQ(planner.next_wake({}, now), now + milliseconds{50});
+  EXPECT_NE(planner.plan({}, now + milliseconds{50}), std::nullopt);
+}
+
+TEST_F(PlannerTest, AFetcherChecksWhenNoDeliveryIsLeftToBeginAndForEachWithALimit) {
+  for (int i = 0; i < 5; ++i) planner.note_settled(1, true);
+  planner.ring();
+  const auto trip = planner.plan({}, now);
+  for (const auto& claim : trip->claims) {
+    const bool limited = claim.subscription->limited() != nullptr;
+    planner.add(*claim.subscription);
+    planner.add(*claim.subscription);
+    EXPECT_EQ(planner.begin(*claim.subscription), limited);
+    EXPECT_TRUE(planner.begin(*claim.subscription));
+  }
+}
+
+TEST_F(PlannerTest, AQuestionDoesNotLetTheWindowGrow) {
+  const Load busy{.held = 1, .running = 1};
+  const auto later = now + seconds{10};
+  EXPECT_FALSE(planner.needs(busy, later).has_room);
+  EXPECT_EQ(planner.window(), 1U);
+  planner.grow(busy, later);
+  EXPECT_EQ(planner.window(), 2U);
+  EXPECT_TRUE(planner.needs(busy, later).has_room);
 }
 
 }  // namespace

@@ -384,6 +384,23 @@ TEST_F(ConnectionBudgetTest, AServicePoolMakesOneAttemptToOpenAConnection) {
   EXPECT_EQ(attempts, 1);
 }
 
+TEST_F(ConnectionBudgetTest, AnAccountKnowsWhenItsServicesWereLastServed) {
+  use_budget(1);
+  Server first(budget, all, 1h, Use::service);
+  Server waits(budget, all, 1h, Use::service);
+  EXPECT_EQ(waits.account->served_at(), ConnectionBudget::TimePoint{});
+  std::optional held{first.pool.acquire()};
+  const auto got = first.account->served_at();
+  EXPECT_GT(got, ConnectionBudget::TimePoint{});
+  {
+    const auto waiting = start_waiting([&] { const auto lease = waits.pool.acquire(); });
+    EXPECT_EQ(waits.account->served_at(), ConnectionBudget::TimePoint{}) << "it waits";
+    held.reset();
+  }
+  EXPECT_GT(first.account->served_at(), got) << "its call has ended";
+  EXPECT_GE(waits.account->served_at(), first.account->served_at());
+}
+
 TEST_F(ConnectionBudgetTest, TheBudgetTellsWhoseConnectionsOthersWaitFor) {
   using Contention = ConnectionBudget::Contention;
   use_budget(2);

@@ -1,10 +1,12 @@
-// The documented number of connections is the sum of the table in src/runtime/connections.hpp.
+// The documented number of connections is the sum of the connections that the components declare.
 #include "runtime/connections.hpp"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
+
+#include "dovetail/platform.hpp"
 
 namespace dovetail::runtime {
 namespace {
@@ -16,21 +18,23 @@ std::string contents(const std::string& file) {
   return text.str();
 }
 
-TEST(Connections, TheHeaderStatesTheSumOfTheTable) {
-  const auto fixed = service_connections(1) - 2 + listener_connections;
+TEST(Connections, TheHeaderStatesTheSumOfTheUses) {
+  const auto per_fetcher = service_connections(2) - service_connections(1);
+  const auto fixed = service_connections(1) - per_fetcher + listener_connections;
   const auto usual = service_connections(WorkerOptions{}.fetchers) + listener_connections;
   const auto header = contents("include/dovetail/platform.hpp");
-  for (const auto& text : {"2 * WorkerOptions::fetchers + " + std::to_string(fixed),
-                           "(" + std::to_string(usual) + " by default)"}) {
+  for (const auto& text :
+       {std::to_string(per_fetcher) + " * WorkerOptions::fetchers + " + std::to_string(fixed),
+        "(" + std::to_string(usual) + " by default)"}) {
     EXPECT_NE(header.find(text), std::string::npos) << "platform.hpp lacks: " << text;
   }
 }
 
-TEST(Connections, TheDocumentationListsTheTable) {
+TEST(Connections, TheDocumentationListsTheUses) {
   const auto page = contents("docs/operations.md");
-  for (const auto& use : connection_uses) {
+  for (const auto& use : connection_uses()) {
     const auto count = std::to_string(use.connections) + (use.per_fetcher ? " per fetcher" : "");
-    const auto row = "| " + std::string{use.service} + " | " + count + " |";
+    const auto row = "| " + use.service + " | " + count + " |";
     EXPECT_NE(page.find(row), std::string::npos) << "docs/operations.md lacks: " << row;
   }
 }

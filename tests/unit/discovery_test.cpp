@@ -24,11 +24,11 @@ class FileDiscoveryTest : public ::testing::Test {
   std::string error_of(const std::string& text) {
     write(text);
     try {
-      (void)find();
+      const auto entries = find();
+      return entries.empty() ? "" : entries.back().error;  // of a bad entry
     } catch (const InvalidOperation& error) {
       return error.what();
     }
-    return "";
   }
 
   testing::TemporaryDirectory directory;
@@ -67,6 +67,20 @@ TEST_F(FileDiscoveryTest, ErrorsNameTheFileAndTheLine) {
       {"[databases]\na = 'sqlite:a.db\n", ":2: "},
   };
   for (const auto& [text, error] : cases) EXPECT_THAT(error_of(text), HasSubstr(path + error));
+}
+
+TEST_F(FileDiscoveryTest, ABadEntryDoesNotAffectTheOthers) {
+  write(
+      "[databases]\na = 'sqlite:a.db'\nb = 5\nc = { url = 'sqlite:c.db', skema = 's' }\n"
+      "d = 'sqlite:d.db'\n");
+  const auto entries = find();
+  ASSERT_EQ(entries.size(), 4U);
+  EXPECT_EQ(entries[0], (DatabaseEntry{"a", "sqlite:a.db", ""}));
+  EXPECT_EQ(entries[1].key, "b");
+  EXPECT_THAT(entries[1].error, HasSubstr(":3: b must be a URL"));
+  EXPECT_THAT(entries[2].error, HasSubstr(":4: c.skema is unknown"));
+  EXPECT_THAT(entries[2].url, IsEmpty());
+  EXPECT_EQ(entries[3], (DatabaseEntry{"d", "sqlite:d.db", ""}));
 }
 
 TEST_F(FileDiscoveryTest, ErrorsContainNoSecrets) {

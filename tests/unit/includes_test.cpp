@@ -1,5 +1,5 @@
-// The direction of dependencies: which folder of src may include which. docs/architecture.md
-// describes the same rules.
+// The direction of dependencies: which folder of src may include which. docs/architecture.md has
+// the same list.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -26,29 +26,62 @@ std::vector<std::string> components() {
   return names;
 }
 
-/// The folders that each folder may include, besides itself and the public headers. A component may
-/// include the components that are registered before it.
+/// A folder, and the folders that it may include besides itself and the public headers.
+struct Layer {
+  std::string folder;
+  std::vector<std::string> includes;
+};
+
+const std::vector<Layer> layers_below{{"core", {}},
+                                      {"storage", {"core"}},
+                                      {"postgres", {"core", "storage"}},
+                                      {"sqlite", {"core", "storage"}},
+                                      {"queue", {"core", "storage"}},
+                                      {"component", {"storage"}},
+                                      {"observe", {"core"}}};
+/// What each component may include, in addition to the components that are registered before it.
+const std::vector<std::string> component_includes{"core", "storage", "queue", "component"};
+/// The runtime may also include all components.
+const Layer runtime_layer{"runtime", {"core", "storage", "queue", "component", "observe"}};
+const std::vector<Layer> layers_above{
+    {"group", {"core", "storage", "component", "fanout", "runtime"}},
+    {"json", {}},
+    {"cli", {"core", "storage", "runtime", "json"}}};
+
 std::map<std::string, Folders> make_table() {
-  std::map<std::string, Folders> table{
-      {"core", {}},
-      {"storage", {"core"}},
-      {"postgres", {"core", "storage"}},
-      {"sqlite", {"core", "storage"}},
-      {"queue", {"core", "storage"}},
-      {"component", {"storage"}},
-      {"observe", {"core"}},
-      {"json", {}},
-      {"cli", {"core", "storage", "runtime", "json"}},
-  };
-  Folders below{"core", "storage", "queue", "component"};
+  std::map<std::string, Folders> table;
+  for (const auto& layers : {layers_below, layers_above}) {
+    for (const auto& [folder, includes] : layers) {
+      table[folder] = Folders(includes.begin(), includes.end());
+    }
+  }
+  Folders below(component_includes.begin(), component_includes.end());
+  auto& runtime = table["runtime"];
+  runtime = Folders(runtime_layer.includes.begin(), runtime_layer.includes.end());
   for (const auto& name : components()) {
     table[name] = below;
     below.insert(name);
+    runtime.insert(name);
   }
-  below.insert("observe");
-  table["runtime"] = below;
-  table["group"] = {"core", "storage", "component", "fanout", "runtime"};
   return table;
+}
+
+std::string line_of(const Layer& layer) {
+  std::string line = layer.folder + ":";
+  for (const auto& folder : layer.includes) line += " " + folder;
+  return line;
+}
+
+/// The list of docs/architecture.md.
+std::string documented_table() {
+  std::string text = "```text\n";
+  for (const auto& layer : layers_below) text += line_of(layer) + "\n";
+  std::string all;
+  for (const auto& name : components()) all += (all.empty() ? "" : ", ") + name;
+  text += line_of({all, component_includes}) + "\n";
+  text += line_of(runtime_layer) + ", all components\n";
+  for (const auto& layer : layers_above) text += line_of(layer) + "\n";
+  return text + "```\n";
 }
 
 const std::map<std::string, Folders>& allowed() {
@@ -101,6 +134,13 @@ TEST(Architecture, EveryFolderOfTheSourcesIsALayerOrARegisteredComponent) {
         << "src/" << entry.path().filename().string()
         << " is neither in src/runtime/components.cpp nor in tests/unit/includes_test.cpp";
   }
+}
+
+TEST(Architecture, TheDocumentationListsTheDependencies) {
+  std::ifstream in{source_dir / "docs/architecture.md"};
+  const std::string page{std::istreambuf_iterator<char>{in}, {}};
+  EXPECT_NE(page.find(documented_table()), std::string::npos) << "docs/architecture.md lacks:\n"
+                                                              << documented_table();
 }
 
 TEST(Architecture, IncludesPointOneWay) {

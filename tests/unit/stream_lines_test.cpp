@@ -53,9 +53,9 @@ TEST(StreamLines, ACutTakesTheDeliveryAndThoseBehindIt) {
   const auto second = of("a");
   const auto third = of("a");
   for (const auto& each : {first, second, third}) lines.admit(each);
-  EXPECT_THAT(lines.cut_behind(*second), ElementsAre(third));
+  EXPECT_THAT(lines.remove_successors(*second), ElementsAre(third));
   EXPECT_EQ(lines.advance(*first), nullptr);
-  EXPECT_THAT(lines.cut_behind(*second), IsEmpty());
+  EXPECT_THAT(lines.remove_successors(*second), IsEmpty());
 }
 
 TEST(StreamLines, WaitingDeliveriesOfAllStreamsAreTakenAndFrontsStay) {

@@ -74,6 +74,22 @@ TEST_F(SubscriptionTest, TheFirstClaimBeginsAtTheStartAndTheNextWhereItFoundMess
   EXPECT_EQ(mark_of(claim), wall(5));
 }
 
+TEST_F(SubscriptionTest, OneClaimFromTheStartThatWaitedDoesNotPostponeTheNext) {
+  end(begin(), claimed_at({5}), milliseconds{1});
+  now += seconds{2};
+  const auto behind_a_lock = begin();
+  ASSERT_TRUE(behind_a_lock.scans);
+  end(behind_a_lock, claimed_at({5}), seconds{4});
+  now += seconds{2};
+  EXPECT_TRUE(begin().scans);
+}
+
+TEST_F(SubscriptionTest, AFirstClaimFromTheStartThatWaitedPostponesTheNextForSecondsOnly) {
+  end(begin(), claimed_at({5}), seconds{4});
+  now += seconds{6};
+  EXPECT_TRUE(begin().scans);
+}
+
 TEST_F(SubscriptionTest, ClaimsFromTheStartAreMadeOnceASecondOrMoreRarelyWhenTheyTakeLong) {
   end(begin(), claimed_at({5}), milliseconds{100});
   now += seconds{2};
@@ -111,11 +127,11 @@ TEST_F(SubscriptionTest, AClaimBesideOneThatWasCutShortDoesNotMoveTheMarkPastIts
   end(begin(), claimed_at({1}));
   for (const bool cut_ends_first : {true, false}) {
     const auto cut = rung();
-    const auto beside = rung();
+    const auto overlapping = rung();
     auto few = claimed_at({5});
     few.cut = true;  // it had also locked the messages 6 to 19
     if (cut_ends_first) end(cut, few);
-    end(beside, claimed_at({20}));
+    end(overlapping, claimed_at({20}));
     if (!cut_ends_first) end(cut, few);
     EXPECT_LE(mark_of(rung()), wall(5));
   }
@@ -141,7 +157,7 @@ TEST_F(SubscriptionTest, AClaimBesideAnotherHasNotSeenAll) {
 
 TEST_F(SubscriptionTest, AMessageThatComesBackMovesTheMarkBack) {
   end(begin(), passed_at(60));
-  shared.came_back(0, {.ready_at = wall(55), .id = {}});
+  shared.note_returned(0, {.ready_at = wall(55), .id = {}});
   EXPECT_EQ(mark_of(rung()), wall(55));
 }
 
@@ -182,7 +198,7 @@ TEST_F(SubscriptionTest, AMessageThatCameDuringAPartOfAScanIsNotForgotten) {
 TEST_F(SubscriptionTest, AWorkerWithoutOtherWorkExaminesMoreMessagesAtATime) {
   const auto first = begin();
   end(first, claimed_at({50}));
-  EXPECT_GT(first.look_at, rung().look_at);
+  EXPECT_GT(first.scan_limit, rung().scan_limit);
 }
 
 TEST_F(SubscriptionTest, WithNothingToDoItLooksLessAndLessOften) {
@@ -190,10 +206,10 @@ TEST_F(SubscriptionTest, WithNothingToDoItLooksLessAndLessOften) {
   std::vector<int> pauses;
   for (int i = 0; i < 6; ++i) {
     end(begin(), {});
-    while (shared.next_look() <= now) end(begin(), {});
+    while (shared.next_poll() <= now) end(begin(), {});
     pauses.push_back(static_cast<int>(
-        std::chrono::duration_cast<milliseconds>(shared.next_look() - now).count()));
-    now = shared.next_look();
+        std::chrono::duration_cast<milliseconds>(shared.next_poll() - now).count()));
+    now = shared.next_poll();
   }
   EXPECT_TRUE(std::ranges::is_sorted(pauses));
   EXPECT_EQ(pauses.back(), 5'000);

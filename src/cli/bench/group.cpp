@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
+#include <ctime>
 #include <mutex>
 #include <thread>
 
+#include "cli/bench/connection_sampler.hpp"
 #include "cli/bench/own_databases.hpp"
 #include "cli/bench/silent_server.hpp"
 #include "cli/bench/tools.hpp"
@@ -55,26 +56,6 @@ std::size_t count_in(const PlatformGroup& group, GroupDatabaseState state) {
 
 void wait_until_open(const PlatformGroup& group) {
   wait_until([&] { return count_in(group, GroupDatabaseState::closed) == 0; }, longest_start);
-}
-
-/// Connections of this process: to the server, or open files of the databases.
-std::size_t connections(const Settings& settings, Platform* watcher) {
-  if (watcher != nullptr) {
-    return static_cast<std::size_t>(
-        ask(*watcher,
-            "select count(*) from pg_stat_activity where datname like 'dovetail\\_bench\\_%' and "
-            "datname <> current_database()")
-            .at(0)
-            .get<std::int64_t>(0));
-  }
-  const auto stem = std::filesystem::absolute(settings.url.substr(settings.url.find(':') + 1));
-  std::size_t open = 0;
-  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const auto target = std::filesystem::read_symlink(file, gone).string();
-    if (!gone && target.starts_with(stem.string() + ".")) ++open;
-  }
-  return open;
 }
 
 /// Counts the calls of a handler that waits for a gate.
@@ -126,7 +107,12 @@ double drain_one(const Settings& settings, const DatabaseEntry& entry) {
   return gate.open_and_drain(settings.messages);
 }
 
-double drain_group(const Settings& settings, std::span<const DatabaseEntry> entries) {
+struct GroupDrain {
+  double per_second = 0;
+  std::size_t most_connections = 0;
+};
+
+GroupDrain drain_group(const Settings& settings, std::span<const DatabaseEntry> entries) {
   const auto busy = std::min<std::size_t>(static_cast<std::size_t>(settings.busy), entries.size());
   const int share = settings.messages / static_cast<int>(busy);
   for (std::size_t i = 0; i < busy; ++i) {
@@ -139,7 +125,9 @@ double drain_group(const Settings& settings, std::span<const DatabaseEntry> entr
   group.start();
   wait_until_open(group);
   std::this_thread::sleep_for(seconds{5});
-  return gate.open_and_drain(share * static_cast<int>(busy));
+  const ConnectionSampler sampler(settings);
+  const auto per_second = gate.open_and_drain(share * static_cast<int>(busy));
+  return {per_second, sampler.most()};
 }
 
 /// Measures both in turns, so that a machine that becomes slower affects both.
@@ -147,9 +135,12 @@ Finding drain(const Settings& settings, std::span<const DatabaseEntry> entries) 
   std::vector<double> single;
   std::vector<double> group;
   std::vector<double> ratios;
+  std::size_t most = 0;
   for (int turn = 0; turn < drain_turns; ++turn) {
     single.push_back(drain_one(settings, entries.front()));
-    group.push_back(drain_group(settings, entries));
+    const auto drained = drain_group(settings, entries);
+    group.push_back(drained.per_second);
+    most = std::max(most, drained.most_connections);
     ratios.push_back(group.back() / single.back());
   }
   const auto one = percentile(single, 0.5);
@@ -158,9 +149,14 @@ Finding drain(const Settings& settings, std::span<const DatabaseEntry> entries) 
   return {"drain",
           with_thousands(settings.busy) + " busy of " + with_thousands(settings.databases) +
               " databases, median of " + std::to_string(drain_turns),
-          with_thousands(many) + " messages/s, " + with_thousands(one) +
-              " of a single database: " + fixed(ratio, 2) + " times",
-          {{"per_second", many}, {"single_per_second", one}, {"ratio", ratio}, {"ratios", ratios}}};
+          with_thousands(many) + " messages/s, " + with_thousands(one) + " of a single database: " +
+              fixed(ratio, 2) + " times; at most " + with_thousands(static_cast<double>(most)) +
+              (is_postgres(settings.url) ? " connections" : " open files"),
+          {{"per_second", many},
+           {"single_per_second", one},
+           {"ratio", ratio},
+           {"ratios", ratios},
+           {"most_connections", most}}};
 }
 
 // --- without work
@@ -172,6 +168,11 @@ std::int64_t transactions(Platform& watcher) {
              "'dovetail\\_bench\\_%'")
       .at(0)
       .get<std::int64_t>(0);
+}
+
+/// The time that all threads of this process have used.
+double cpu_seconds() {
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
 Finding idle_cost(const Settings& settings, std::span<const DatabaseEntry> entries,
@@ -192,12 +193,16 @@ Finding idle_cost(const Settings& settings, std::span<const DatabaseEntry> entri
   };
   wait(settle, 0, 0.4);
   const auto before = watcher ? transactions(*watcher) : 0;
+  const auto cpu_before = cpu_seconds();
   wait(counted, 0.4, 1);
+  const auto cpu = (cpu_seconds() - cpu_before) / counted * 1'000;
   const auto held = connections(settings, watcher ? &*watcher : nullptr);
   const auto count = static_cast<double>(entries.size());
-  nlohmann::ordered_json figures{{"databases", entries.size()}, {"connections", held}};
-  std::string result =
-      with_thousands(static_cast<double>(held)) + (watcher ? " connections" : " open files");
+  nlohmann::ordered_json figures{
+      {"databases", entries.size()}, {"connections", held}, {"cpu_ms_per_second", cpu}};
+  std::string result = with_thousands(static_cast<double>(held)) +
+                       (watcher ? " connections" : " open files") + ", " + fixed(cpu, 1) +
+                       " ms of CPU time per second";
   if (watcher) {
     const auto rate = static_cast<double>(transactions(*watcher) - before) / counted / count;
     figures["statements_per_second_and_database"] = rate;

@@ -34,7 +34,7 @@ Finding hot_join(const Settings& settings, const Progress& progress) {
   const auto start = Steady::now();
   for (auto& worker : workers) worker.start();
   for (;;) {
-    const auto join = platform.joins().get(fan.join);
+    const auto join = platform.joins().find(fan.join);
     progress(static_cast<double>(join->completed_steps) / smaller.messages / 2);
     if (join->status != JoinStatus::pending) break;
     std::this_thread::sleep_for(milliseconds{2});

@@ -17,6 +17,9 @@ begin
 end
 $block$;
 
+-- Functions with a SQL-standard body (`return ...`) pin no search_path: their names are resolved
+-- when they are created, and a setting would keep the planner from inlining them.
+
 -- The time of the database, which decides everything durable. now() would stay at the start of the
 -- transaction. Tests replace this function to move the time.
 --
@@ -113,6 +116,8 @@ $function$;
 --       Without wait, it skips locked rows.
 --   _<component>_replayed(ids uuid[])
 --       Optional. Failed messages are ready again.
+--   _<component>_spares(ids uuid[])
+--       Optional. Returns the messages that must not fail because their leases expired.
 -- They run in the transaction that ends the messages, in the order of registration.
 create table {schema}.queue_hook (
   place     integer generated always as identity,
@@ -123,9 +128,9 @@ create table {schema}.queue_hook (
   constraint queue_hook_pkey primary key (queue, component)
 );
 
--- Creates the functions _<queue>_ended, _<queue>_lock_ends and _<queue>_replayed, which call the
--- hooks of a queue. The calls are generated, because a loop over the table would plan each call
--- whenever messages end.
+-- Creates the functions _<queue>_ended, _<queue>_lock_ends, _<queue>_replayed and _<queue>_spared,
+-- which call the hooks of a queue. The calls are generated, because a loop over the table would
+-- plan each call whenever messages end.
 create function {schema}._queue_link_hooks(queue text) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -137,6 +142,7 @@ declare
   v_ended text;
   v_lock_ends text;
   v_replayed text;
+  v_spared text;
 begin
   with hook as (
     select h.place,
@@ -154,8 +160,11 @@ begin
                     order by place),
          string_agg(format('if %s then perform %s_replayed(ids); end if;', is_there, prefix), ' '
                     order by place)
-           filter (where to_regprocedure(prefix || '_replayed(uuid[])') is not null)
-    into v_ended, v_lock_ends, v_replayed
+           filter (where to_regprocedure(prefix || '_replayed(uuid[])') is not null),
+         string_agg(format('if %s then spared := spared || %s_spares(ids); end if;',
+                           is_there, prefix), ' ' order by place)
+           filter (where to_regprocedure(prefix || '_spares(uuid[])') is not null)
+    into v_ended, v_lock_ends, v_replayed, v_spared
     from hook;
   execute format(v_frame, 'ended(ids uuid[], outcome integer) returns void',
                  format('begin %s end', v_ended));
@@ -163,6 +172,8 @@ begin
                  format('begin %s return ids; end', v_lock_ends));
   execute format(v_frame, 'replayed(ids uuid[]) returns void',
                  format('begin %s end', v_replayed));
+  execute format(v_frame, 'spared(ids uuid[]) returns uuid[]',
+                 format('declare spared uuid[] := ''{}''; begin %s return spared; end', v_spared));
 end
 $function$;
 

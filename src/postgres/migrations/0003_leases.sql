@@ -94,7 +94,7 @@ $function$;
 comment on function {schema}.lease_try_acquire is
   'Takes the lease of a name, or one of its slots, unless it is held; returns it, or no row.';
 
--- Extends a held lease until `duration` from now, but never shortens it. Returns the new end, or
+-- Renews a held lease until `duration` from now, but never shortens it. Returns the new end, or
 -- null if this owner with this token does not hold the lease any more.
 --
 -- A transaction that wants to acquire the name waits until this one has committed, and reads the
@@ -124,10 +124,10 @@ begin
 end
 $function$;
 comment on function {schema}.lease_renew is
-  'Extends a held lease; returns its new end, or null when it is no longer held.';
+  'Renews a held lease; returns its new end, or null when it is no longer held.';
 
--- Releases a lease. Returns whether it was still held.
-create function {schema}.lease_release(name text, owner text, token bigint) returns boolean
+-- Internal. Does the work of lease_release. Returns null if there is no such lease.
+create function {schema}._lease_release(name text, owner text, token bigint) returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
@@ -135,10 +135,20 @@ declare
   v_held boolean;
 begin
   delete from {schema}.lease l
-   where l.name = lease_release.name and l.owner = lease_release.owner
-     and l.token = lease_release.token
+   where l.name = _lease_release.name and l.owner = _lease_release.owner
+     and l.token = _lease_release.token
   returning l.lease_until > {schema}.clock() into v_held;
-  return coalesce(v_held, false);
+  return v_held;
+end
+$function$;
+
+-- Releases a lease. Returns whether it was still held.
+create function {schema}.lease_release(name text, owner text, token bigint) returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  return coalesce({schema}._lease_release(name, owner, token), false);
 end
 $function$;
 comment on function {schema}.lease_release is

@@ -5,8 +5,8 @@
 
 -- One row per topic and work key. The row with the work key '' belongs to a registration for all
 -- work keys, and applies to the work keys that have no row of their own. A registration stores
--- default_every and default_jitter; an operator stores set_every and set_jitter, which win. A row
--- that only an operator has stored has no defaults and no job.
+-- default_every, default_jitter and settle; an operator stores set_every and set_jitter, which win.
+-- A row that only an operator has stored has no defaults, no settle and no job.
 create table {schema}.fanout_policy (
   topic          text collate "C" not null check (char_length(topic) between 1 and 100),
   work_key       text collate "C" not null check (char_length(work_key) <= 100),
@@ -14,6 +14,7 @@ create table {schema}.fanout_policy (
   default_jitter interval,
   set_every      interval,
   set_jitter     interval,
+  settle         interval,                        -- windows end this time before their message
   job            text,                            -- the name of the job that plans the rounds
   created_at     timestamptz not null default {schema}.clock(),
   updated_at     timestamptz not null default {schema}.clock(),
@@ -42,7 +43,8 @@ create view {schema}.fanout_policies as
   select p.topic::text as topic, nullif(p.work_key::text, '') as work_key,
          coalesce(p.set_every, p.default_every, a.set_every, a.default_every) as every,
          coalesce(p.set_jitter, p.default_jitter, a.set_jitter, a.default_jitter) as jitter,
-         p.default_every, p.default_jitter, p.set_every is not null
+         p.default_every, p.default_jitter,
+         coalesce(p.settle, a.settle, interval '0') as settle, p.set_every is not null
            or p.set_jitter is not null as set_by_operator, p.job, p.created_at, p.updated_at
     from {schema}.fanout_policy p
     left join {schema}.fanout_policy a on a.topic = p.topic and a.work_key = ''
@@ -94,13 +96,15 @@ $function$;
 
 -- Stores the cadence that the code asks for, and keeps the cadence that an operator has set.
 -- work_key: null for all keys. job: the name of the job that plans the rounds, or null if your own
--- code plans them.
+-- code plans them. settle: windows end this time before their message is created, so that they
+-- contain the rows of transactions that take less time.
 create function {schema}.fanout_register(
   topic    text,
   work_key text     default null,
   every    interval default interval '300 seconds',
   jitter   interval default interval '60 seconds',
-  job      text     default null
+  job      text     default null,
+  settle   interval default interval '0'
 ) returns void
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -109,16 +113,20 @@ as $function$
 begin
   if every is null or jitter is null then
     raise exception 'every and jitter must not be null' using errcode = 'invalid_parameter_value';
+  elsif settle is null or settle not between interval '0' and interval '1 day' then
+    raise exception 'settle must be 0 to 1 day' using errcode = 'invalid_parameter_value';
   end if;
   perform {schema}._fanout_check(topic, work_key);
   perform {schema}._fanout_check_cadence(every, jitter);
-  insert into {schema}.fanout_policy as p (topic, work_key, default_every, default_jitter, job)
-  values (topic, coalesce(work_key, ''), every, jitter, job)
+  insert into {schema}.fanout_policy as p (topic, work_key, default_every, default_jitter, settle,
+                                           job)
+  values (topic, coalesce(work_key, ''), every, jitter, settle, job)
   on conflict on constraint fanout_policy_pkey do update
      set default_every = excluded.default_every, default_jitter = excluded.default_jitter,
-         job = excluded.job, updated_at = {schema}.clock()
-   where (p.default_every, p.default_jitter, p.job)
-         is distinct from (excluded.default_every, excluded.default_jitter, excluded.job);
+         settle = excluded.settle, job = excluded.job, updated_at = {schema}.clock()
+   where (p.default_every, p.default_jitter, p.settle, p.job)
+         is distinct from (excluded.default_every, excluded.default_jitter, excluded.settle,
+                           excluded.job);
 end
 $function$;
 comment on function {schema}.fanout_register is
@@ -176,7 +184,7 @@ begin
 end
 $function$;
 comment on function {schema}.fanout_reset_cadence is
-  'Forgets the cadence that an operator has set; returns false when there is no such fan-out.';
+  'Removes the cadence that an operator has set; returns false if there is no such fan-out.';
 
 -- Internal. Returns a number that depends only on the keys. It spreads the slices over the jitter,
 -- and is the same in every call.
@@ -221,7 +229,9 @@ begin
              as every,
            (extract(epoch from coalesce(p.set_jitter, p.default_jitter, a.set_jitter,
                                         a.default_jitter)) * 1000000)::bigint
-             as jitter
+             as jitter,
+           (extract(epoch from coalesce(p.settle, a.settle, interval '0')) * 1000)::bigint
+             as settle_ms
       from (select distinct unnest(work_keys) collate "C" as work_key) k
       left join {schema}.fanout_policy p on p.topic = v_topic and p.work_key = k.work_key
       left join {schema}.fanout_policy a on a.topic = v_topic and a.work_key = ''
@@ -229,7 +239,8 @@ begin
   candidate as (
     select w.work_key, w.shard_key, coalesce(w.id, {schema}.uuid_v7()) as id,
            (p.every + {schema}._fanout_spread(v_topic, w.work_key, w.shard_key) % (p.jitter + 1))
-             * interval '1 microsecond' as wait
+             * interval '1 microsecond' as wait,
+           p.settle_ms * interval '1 millisecond' as settle
       from (select u.shard_key collate "C" as shard_key,
                    coalesce(v_one_key, u.work_key) collate "C" as work_key, u.id
               from unnest(shard_keys, work_keys, ids) as u(shard_key, work_key, id)) w
@@ -242,7 +253,7 @@ begin
       from candidate c
       left join {schema}.fanout_cursor f on f.topic = v_topic and f.work_key = c.work_key
         and f.shard_key = c.shard_key
-     where (f.last_completed_at is null or f.last_completed_at + c.wait <= v_now)
+     where (f.last_completed_at is null or f.last_completed_at + c.settle + c.wait <= v_now)
        and (f.message_id is null
             or (f.enqueued_at + c.wait <= v_now
                 and not exists (select from {schema}.outbox o where o.id = f.message_id)))
@@ -270,10 +281,13 @@ begin
                    || ',"shard_key":' || to_json(t.shard_key)::text
                    || ',"window_start":'
                    || coalesce(rtrim(to_json(t.last_completed_at at time zone 'UTC')::text, '"')
-                               || 'Z"}', 'null}')),
+                               || 'Z"', 'null')
+                   || case when p.settle_ms > 0 then ',"settle_ms":' || p.settle_ms else '' end
+                   || '}'),
          array_agg(t.replaced_id is not null)
     into v_ids, v_topics, v_payloads, v_replaced
-    from (select m.* from moved m union all select a.* from added a) t;
+    from (select m.* from moved m union all select a.* from added a) t
+    join policy p on p.work_key = t.work_key;
   if v_ids is null then
     return;
   end if;
@@ -315,8 +329,8 @@ comment on function {schema}.fanout_enqueue_due is
 
 -- Completes a slice: its next window begins at window_end. Call it in the transaction of the work.
 -- window_start is that of the slice, null at the first time. window_end is the created_at of its
--- message, or an earlier time up to which the work is done. Returns false and changes nothing if
--- another message has completed the slice; then roll the work back.
+-- message minus settle, or an earlier time up to which the work is done. Returns false and changes
+-- nothing if another message has completed the slice; then roll the work back.
 create function {schema}.fanout_mark_completed(
   topic        text,
   work_key     text,

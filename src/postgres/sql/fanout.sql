@@ -3,7 +3,8 @@
 -- name: fanout_register
 select {schema}.fanout_register(topic => $1::text, work_key => nullif($2::text, ''),
                                 every => $3::bigint * interval '1 millisecond',
-                                jitter => $4::bigint * interval '1 millisecond', job => $5::text);
+                                jitter => $4::bigint * interval '1 millisecond', job => $5::text,
+                                settle => $6::bigint * interval '1 millisecond');
 
 -- name: fanout_set_cadence
 select {schema}.fanout_set_cadence(topic => $1::text, work_key => nullif($2::text, ''),
@@ -18,14 +19,15 @@ delete from {schema}.fanout_policy where topic = $1::text and work_key = $2::tex
 
 -- name: fanout_policies
 -- returns: topic text, work_key text, every integer, jitter integer, default_every integer
--- returns: default_jitter integer
+-- returns: default_jitter integer, settle integer
 -- returns: set_by_operator boolean, job text, created_at time, updated_at time
 -- The policies of one topic ($1), or of all.
 select topic, work_key, (extract(epoch from every) * 1000)::bigint as every,
        (extract(epoch from jitter) * 1000)::bigint as jitter,
        (extract(epoch from default_every) * 1000)::bigint as default_every,
-       (extract(epoch from default_jitter) * 1000)::bigint as default_jitter, set_by_operator, job,
-       created_at, updated_at
+       (extract(epoch from default_jitter) * 1000)::bigint as default_jitter,
+       (extract(epoch from settle) * 1000)::bigint as settle, set_by_operator, job, created_at,
+       updated_at
   from {schema}.fanout_policies
  where $1::text is null or topic = $1
  order by topic, work_key nulls first;
@@ -76,7 +78,7 @@ delete from {schema}.fanout_cursor f
    and ($5::text is null or (f.work_key, f.shard_key) <= ($5, $6::text))
    and greatest(f.last_completed_at, f.enqueued_at, f.created_at)
          + $7::bigint * interval '1 microsecond'
-         + coalesce((select p.every + p.jitter from {schema}.fanout_policies p
+         + coalesce((select p.every + p.jitter + p.settle from {schema}.fanout_policies p
                       where p.topic = f.topic and (p.work_key = f.work_key or p.work_key is null)
                       order by p.work_key nulls last limit 1), interval '0') <= {schema}.clock()
    and not exists (select from {schema}.outbox o where o.id = f.message_id)

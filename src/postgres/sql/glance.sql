@@ -1,13 +1,13 @@
--- Whether there is something to do in a database: for processes that look at many databases.
+-- Whether there is work in a database. Processes with many databases check it.
 --
--- Each look at an idle database opens a connection, whose plans are new. So the first statement is
--- as simple as it can be, and the second one is sent only when the first one has found something.
+-- Each check of an idle database opens a connection without cached plans. So the first statement is
+-- simple, and the second one is sent only if the first one finds work.
 
 -- name: glance_any
 -- returns: outbox boolean, inbox boolean, timers boolean, jobs integer
 -- Whether there are messages and timers that are not finished (null: none), and how long until a
--- job is due, in microseconds. The order makes large tables be searched by an index, also when most
--- of their rows are dead.
+-- job is due, in microseconds. The order by makes PostgreSQL use an index on large tables, also if
+-- most of their row versions are dead.
 select coalesce((select true from {schema}.outbox where lane is not null
                   order by lane, ready_at, id limit 1),
                 (select true from {schema}.outbox_stream where owner_token is not null
@@ -23,13 +23,13 @@ select coalesce((select true from {schema}.outbox where lane is not null
 
 -- name: glance
 -- returns: outbox integer, inbox integer, timers integer
--- How long until there is something to do, in microseconds from the database's now; zero or
--- negative when there is. Only messages of the topics $1 (outbox) and $2 (inbox) count; null: all
--- topics. Messages of paused topics are left out once a claim has put them aside. Of messages in
--- progress, the end of their leases counts: among the first thousand of each lane, where the oldest
--- claims are, and of streams. Of the others, the first thousand of each lane are examined; when
--- there are more, the next one counts whatever its topic is. The clock is volatile: it is read
--- once, so that it is the same for all.
+-- The time until there is work, in microseconds. It is zero or negative if there is work now. Only
+-- messages of the topics $1 (outbox) and $2 (inbox) count; null: all topics. Messages of a paused
+-- topic do not count after a claim has parked them.
+-- The query reads the first thousand waiting messages of each lane. If a lane has more, the next
+-- message counts with any topic. For messages in progress, the end of the lease counts. The query
+-- reads it for the first thousand messages of each lane, which have the oldest claims, and for all
+-- streams. The clock is volatile, so it is read once.
 with now as materialized (select {schema}.clock() as at),
 lanes as (select generate_series(-5, 25) as lane),
 outbox_due as (

@@ -21,7 +21,8 @@ select {schema}._inbox_continue_try($1::text, $2::text, $3::uuid, $4::bigint,
                                     $5::bigint * interval '1 microsecond');
 
 -- name: inbox_mark_processing
-select {schema}.inbox_mark_processing($1::text, $2::text, $3::bigint * interval '1 microsecond');
+select {schema}._inbox_mark_processing($1::text, $2::text, $3::bigint * interval '1 microsecond',
+                                       $4::integer)::bigint;
 
 -- name: inbox_mark_processed
 select {schema}.inbox_mark_processed($1::text, $2::text, $3::uuid, $4::bigint);
@@ -66,7 +67,7 @@ select {schema}.inbox_purge_old({schema}.clock() - $1::bigint * interval '1 micr
 select {schema}.inbox_purge_dead_letters($1::text, $2::text, $3::text, $4::timestamptz,
                                          $5::timestamptz, $6::integer);
 
--- name: inbox_get
+-- name: inbox_guard_find
 -- returns: source text, message_id text, hash bytes, status text, first_seen_at time
 -- returns: last_seen_at time
 -- returns: processed_at time, sightings integer, attempts integer, last_error text, topic text
@@ -77,7 +78,7 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
   from {schema}.inbox_seen where source = $1::text and message_id = $2::text;
 
 -- name: inbox_list_dead_letters
--- returns: as inbox_get
+-- returns: as inbox_guard_find
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings,
        attempts, last_error, topic, item_id, lease_until
   from {schema}.inbox_seen
@@ -94,7 +95,7 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
  order by source, message_id;
 
 -- name: inbox_list_stuck
--- returns: as inbox_get
+-- returns: as inbox_guard_find
 -- Messages in progress whose lease expired longer ago than $1.
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings,
        attempts, last_error, topic, item_id, lease_until
@@ -107,7 +108,8 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
  order by lease_until, source, message_id;
 
 -- name: inbox_guard_counts
--- returns: seen integer, processing integer, overdue integer, processed integer, dead integer
+-- returns: seen integer, processing integer, overdue integer, processed integer
+-- returns: dead_letters integer
 -- Counts up to $1.
 select (select count(*) from (select from {schema}.inbox_guard
                                where status = 0 limit $1::bigint) seen) as seen,
@@ -119,4 +121,4 @@ select (select count(*) from (select from {schema}.inbox_guard
        (select count(*) from (select from {schema}.inbox_guard
                                where status = 2 limit $1::bigint) processed) as processed,
        (select count(*) from (select from {schema}.inbox_guard
-                               where status = 3 limit $1::bigint) dead) as dead;
+                               where status = 3 limit $1::bigint) dead_letters) as dead_letters;

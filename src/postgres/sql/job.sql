@@ -4,7 +4,7 @@
 select {schema}.clock();
 
 -- name: job_lock
--- returns: as job_get
+-- returns: as job_find
 select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, enabled,
        max_concurrent_runs, (extract(epoch from jitter) * 1000)::bigint as jitter, created_at,
        updated_at, next_due_at, null::timestamptz as last_run_at, null::text as last_run_status,
@@ -13,7 +13,7 @@ select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, 
    for no key update;
 
 -- name: job_lock_due
--- returns: as job_get
+-- returns: as job_find
 select id, name, topic::text, payload, cron, time_zone, misfire, misfire_limit, enabled,
        max_concurrent_runs, (extract(epoch from jitter) * 1000)::bigint as jitter, created_at,
        updated_at, next_due_at, null::timestamptz as last_run_at, null::text as last_run_status,
@@ -95,7 +95,7 @@ delete from {schema}.job_run r
                                                - $1::bigint * interval '1 microsecond'
                             order by p.ended_at limit $2::integer for update skip locked));
 
--- name: job_get
+-- name: job_find
 -- returns: id uuid, name text, topic text, payload text, cron text, time_zone text, misfire integer
 -- returns: misfire_limit integer, enabled boolean, max_concurrent_runs integer, jitter integer
 -- returns: created_at time
@@ -107,7 +107,7 @@ select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfi
   from {schema}.jobs j join {schema}.job r on r.id = j.id where j.name = $1::text;
 
 -- name: job_list
--- returns: as job_get
+-- returns: as job_find
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled,
        j.max_concurrent_runs, (extract(epoch from j.jitter) * 1000)::bigint as jitter, j.created_at,
        j.updated_at, j.next_due_at, j.last_run_at, j.last_run_status, j.last_error

@@ -30,8 +30,17 @@ select missing, attached, unknown
 select {schema}.outbox_join_report(join_id => $1::uuid, message_id => $2::uuid,
                                    status => $3::integer);
 
+-- name: join_is_reported
+-- Whether the step has this end. For a call that is repeated because its result was lost.
+select exists (select from {schema}.outbox_join_member
+                where join_id = $1::uuid and message_id = $2::uuid and status = $3::integer);
+
 -- name: join_cancel
 select {schema}.outbox_join_cancel(join_id => $1::uuid);
+
+-- name: join_is_cancelled
+-- Whether the join is cancelled. For a call that is repeated because its result was lost.
+select exists (select from {schema}.outbox_join where join_id = $1::uuid and status = 3);
 
 -- name: join_fail_overdue
 select {schema}.outbox_join_fail_overdue(most => $1::integer);
@@ -51,12 +60,14 @@ select join_id, grouping_key::text, expected_steps, completed_steps, failed_step
 
 -- name: join_wait_step_catch_up
 -- returns: handled integer, waiting boolean
--- The number of handled rows, and whether any message waits for a join.
+-- The number of handled rows, and whether any message waits for a join, or a step was uncounted
+-- before this call.
 select {schema}.outbox_join_catch_up(most => $1::integer) as handled,
-       exists (select from {schema}.outbox_join_waiter) as waiting;
+       exists (select from {schema}.outbox_join_waiter)
+         or exists (select from {schema}.outbox_join_uncounted) as waiting;
 
 -- name: join_take_unlogged
--- returns: as join_get
+-- returns: as join_find
 select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status,
        created_at, last_updated_at, finished_at, deadline::timestamptz, reason, metadata
   from {schema}._outbox_join_take_unlogged(most => $1::integer);
@@ -66,7 +77,7 @@ select {schema}.outbox_join_purge(finished_before => {schema}.clock()
                                                      - $1::bigint * interval '1 microsecond',
                                   most => $2::integer);
 
--- name: join_get
+-- name: join_find
 -- returns: join_id uuid, grouping_key text, expected_steps integer, completed_steps integer
 -- returns: failed_steps integer, status integer, created_at time, last_updated_at time
 -- returns: finished_at time
@@ -76,7 +87,7 @@ select join_id, grouping_key::text, expected_steps, completed_steps, failed_step
   from {schema}.outbox_join where join_id = $1::uuid;
 
 -- name: join_list
--- returns: as join_get
+-- returns: as join_find
 select join_id, grouping_key::text, expected_steps, completed_steps, failed_steps, status,
        created_at, last_updated_at, finished_at, deadline::timestamptz, reason, metadata
   from {schema}.outbox_join

@@ -13,7 +13,8 @@ select {schema}.lease_renew(name => $1::text, owner => $2::text, token => $3::bi
                             duration => $4::bigint * interval '1 microsecond');
 
 -- name: lease_release
-select {schema}.lease_release(name => $1::text, owner => $2::text, token => $3::bigint);
+-- Null: there is no such lease.
+select {schema}._lease_release(name => $1::text, owner => $2::text, token => $3::bigint);
 
 -- name: lease_purge
 select {schema}.lease_purge(expired_before => {schema}.clock()

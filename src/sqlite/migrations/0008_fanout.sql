@@ -4,8 +4,8 @@
 
 -- One row per topic and work key. The row with the work key '' belongs to a registration for all
 -- work keys, and applies to the work keys that have no row of their own. A registration stores
--- default_every and default_jitter; an operator stores set_every and set_jitter, which win. A row
--- that only an operator has stored has no defaults and no job.
+-- default_every, default_jitter and settle; an operator stores set_every and set_jitter, which win.
+-- A row that only an operator has stored has no defaults, no settle and no job.
 create table {schema}_fanout_policy (
   topic          text    not null check (length(topic) between 1 and 100),
   work_key       text    not null check (length(work_key) <= 100),
@@ -13,6 +13,7 @@ create table {schema}_fanout_policy (
   default_jitter integer,
   set_every      integer,
   set_jitter     integer,
+  settle         integer,                   -- windows end this time before their message
   job            text,                      -- the name of the job that plans the rounds
   created_at     integer not null,
   updated_at     integer not null,
@@ -40,7 +41,7 @@ create view {schema}_fanout_policies as
   select p.topic, nullif(p.work_key, '') as work_key,
          coalesce(p.set_every, p.default_every, a.set_every, a.default_every) as every,
          coalesce(p.set_jitter, p.default_jitter, a.set_jitter, a.default_jitter) as jitter,
-         p.default_every, p.default_jitter,
+         p.default_every, p.default_jitter, coalesce(p.settle, a.settle, 0) as settle,
          p.set_every is not null or p.set_jitter is not null as set_by_operator,
          p.job, p.created_at, p.updated_at
     from {schema}_fanout_policy as p

@@ -4,13 +4,13 @@
 -- name: fanout_register
 -- Keeps the cadence that an operator has set.
 insert into {schema}_fanout_policy (topic, work_key, default_every, default_jitter, job, created_at,
-                                    updated_at)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?6)
+                                    updated_at, settle)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7)
 on conflict (topic, work_key) do update
    set default_every = excluded.default_every, default_jitter = excluded.default_jitter,
-       job = excluded.job, updated_at = excluded.updated_at
- where (default_every, default_jitter, job) is not (excluded.default_every, excluded.default_jitter,
-                                                    excluded.job);
+       job = excluded.job, updated_at = excluded.updated_at, settle = excluded.settle
+ where (default_every, default_jitter, job, settle)
+       is not (excluded.default_every, excluded.default_jitter, excluded.job, excluded.settle);
 
 -- name: fanout_set_cadence
 insert into {schema}_fanout_policy (topic, work_key, set_every, set_jitter, created_at, updated_at)
@@ -33,10 +33,10 @@ delete from {schema}_fanout_policy where topic = ?1 and work_key = ?2;
 
 -- name: fanout_policies
 -- returns: topic text, work_key text, every integer, jitter integer, default_every integer
--- returns: default_jitter integer
+-- returns: default_jitter integer, settle integer
 -- returns: set_by_operator boolean, job text, created_at time, updated_at time
 -- The policies of one topic (?1), or of all.
-select topic, work_key, every, jitter, default_every, default_jitter, set_by_operator, job,
+select topic, work_key, every, jitter, default_every, default_jitter, settle, set_by_operator, job,
        created_at, updated_at
   from {schema}_fanout_policies
  where ?1 is null or topic = ?1
@@ -44,6 +44,7 @@ select topic, work_key, every, jitter, default_every, default_jitter, set_by_ope
 
 -- name: fanout_plan
 -- returns here: work_key text, shard_key text, last_completed_at time, replaced_id uuid
+-- returns here: settle integer
 -- The slices that are due among the candidates (?2), a JSON array of [shard key, work key, spread].
 -- The spread chooses the part of the jitter; it depends on the keys alone.
 with candidate as materialized (
@@ -54,16 +55,18 @@ awaited as (
   select c.shard_key, c.work_key, f.last_completed_at, f.message_id, f.enqueued_at,
          coalesce(p.set_every, p.default_every, a.set_every, a.default_every) * 1000
            + c.spread % (coalesce(p.set_jitter, p.default_jitter, a.set_jitter,
-                                  a.default_jitter) * 1000 + 1) as wait
+                                  a.default_jitter) * 1000 + 1) as wait,
+         coalesce(p.settle, a.settle, 0) as settle
     from candidate as c
     left join {schema}_fanout_policy as p on p.topic = ?1 and p.work_key = c.work_key
     left join {schema}_fanout_policy as a on a.topic = ?1 and a.work_key = ''
     left join {schema}_fanout_cursor as f
       on f.topic = ?1 and f.work_key = c.work_key and f.shard_key = c.shard_key
 )
-select work_key, shard_key, last_completed_at, message_id as replaced_id
+select work_key, shard_key, last_completed_at, message_id as replaced_id, settle
   from awaited as w
- where wait is not null and (last_completed_at is null or last_completed_at + wait <= ?3)
+ where wait is not null
+   and (last_completed_at is null or last_completed_at + settle * 1000 + wait <= ?3)
    and (message_id is null
         or (enqueued_at + wait <= ?3
             and not exists (select 1 from {schema}_outbox as o
@@ -120,7 +123,8 @@ delete from {schema}_fanout_cursor as f
  where f.topic = ?1 and (?2 is null or f.work_key = ?2) and (f.work_key, f.shard_key) > (?3, ?4)
    and (?5 is null or (f.work_key, f.shard_key) <= (?5, ?6))
    and max(coalesce(f.last_completed_at, 0), coalesce(f.enqueued_at, 0), f.created_at) + ?7
-         + coalesce((select (p.every + p.jitter) * 1000 from {schema}_fanout_policies as p
+         + coalesce((select (p.every + p.jitter + p.settle) * 1000
+                       from {schema}_fanout_policies as p
                       where p.topic = f.topic and (p.work_key = f.work_key or p.work_key is null)
                       order by p.work_key nulls last limit 1), 0) <= ?8
    and not exists (select 1 from {schema}_outbox as o

@@ -1,4 +1,4 @@
--- Whether there is something to do in a database: for processes that look at many databases.
+-- Whether there is work in a database. Processes with many databases check it.
 
 -- name: glance_any
 -- returns: outbox boolean, inbox boolean, timers boolean, jobs integer
@@ -11,12 +11,13 @@ select (select 1 from {schema}_outbox where status = 0 limit 1) as outbox,
 
 -- name: glance
 -- returns: outbox integer, inbox integer, timers integer
--- How long until there is something to do, in microseconds from now (?1); zero or negative when
--- there is. Only messages of the topics ?2 (outbox) and ?3 (inbox) count, JSON arrays; null: all
--- topics. Messages of paused topics are left out once a claim has put them aside. Of messages in
--- progress, the end of their leases counts: among the first thousand of each lane, where the oldest
--- claims are, and of streams. Of the others, the first thousand of each lane are examined; when
--- there are more, the next one counts whatever its topic is.
+-- The time until there is work, in microseconds from now (?1). It is zero or negative if there is
+-- work now. Only messages of the topics ?2 (outbox) and ?3 (inbox), JSON arrays, count; null: all
+-- topics. Messages of a paused topic do not count after a claim has parked them.
+-- The query reads the first thousand waiting messages of each lane. If a lane has more, the next
+-- message counts with any topic. For messages in progress, the end of the lease counts. The query
+-- reads it for the first thousand messages of each lane, which have the oldest claims, and for all
+-- streams.
 with lanes(lane) as (values (-5), (-4), (-3), (-2), (-1), (0), (1), (2), (3), (4), (5),
                             (15), (16), (17), (18), (19), (20), (21), (22), (23), (24), (25)),
 outbox_due(at) as (
@@ -62,12 +63,12 @@ inbox_due(at) as (
 select (select min(at) from (select at from outbox_due
                              union all
                              select lease_until from {schema}_outbox_stream
-                               where lease_until > 0)) - ?1 as outbox,
-                               (select min(at) from (select at from inbox_due
+                              where lease_until > 0)) - ?1 as outbox,
+       (select min(at) from (select at from inbox_due
                              union all
                              select lease_until from {schema}_inbox_stream
-                               where lease_until > 0)) - ?1 as inbox,
-                               (select min((select ready_at from {schema}_timers
+                              where lease_until > 0)) - ?1 as inbox,
+       (select min((select ready_at from {schema}_timers
                      where status = 0 and lane = lanes.lane and lease_until <= ?1
                      order by ready_at limit 1))
           from lanes) - ?1 as timers;

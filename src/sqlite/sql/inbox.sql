@@ -32,13 +32,22 @@ update {schema}_inbox_guard set lease_until = max(lease_until, ?6)
  where source = ?1 and message_id = ?2 and status = 1 and owner_token = ?4 and claim_epoch = ?5;
 
 -- name: inbox_mark_processing
+-- Returns the new status, or no row if nothing changed. After the last attempt (?5), the message is
+-- dead when its lease has expired.
 insert into {schema}_inbox_guard (source, message_id, first_seen_at, last_seen_at, status, attempts,
                                   claim_epoch, lease_until)
 values (?1, ?2, ?3, ?3, 1, 1, 1, ?4)
 on conflict (source, message_id) do update
-   set status = 1, attempts = attempts + 1, claim_epoch = claim_epoch + 1, owner_token = null,
-       lease_until = ?4, by_process = 0
- where status = 0 or (status = 1 and (owner_token is null or lease_until <= ?3));
+   set status = iif(status = 1 and attempts >= ?5, 3, 1),
+       attempts = iif(status = 1 and attempts >= ?5, attempts, attempts + 1),
+       processed_at = iif(status = 1 and attempts >= ?5, ?3, processed_at),
+       last_error = iif(status = 1 and attempts >= ?5, 'the lease expired on the last attempt',
+                        last_error),
+       lease_until = iif(status = 1 and attempts >= ?5, null, ?4),
+       claim_epoch = claim_epoch + 1, owner_token = null, by_process = 0
+ where status = 0
+    or (status = 1 and (lease_until <= ?3 or (owner_token is null and attempts < ?5)))
+returning status;
 
 -- name: inbox_mark_processed
 insert into {schema}_inbox_guard (source, message_id, first_seen_at, last_seen_at, status,
@@ -155,7 +164,7 @@ delete from {schema}_inbox_guard
                     and (lease_until is null or lease_until < ?1)
                   order by first_seen_at limit ?2);
 
--- name: inbox_get
+-- name: inbox_guard_find
 -- returns: source text, message_id text, hash bytes, status text, first_seen_at time
 -- returns: last_seen_at time
 -- returns: processed_at time, sightings integer, attempts integer, last_error text, topic text
@@ -166,7 +175,7 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
   from {schema}_inbox_seen where source = ?1 and message_id = ?2;
 
 -- name: inbox_list_dead_letters
--- returns: as inbox_get
+-- returns: as inbox_guard_find
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings,
        attempts, last_error, topic, item_id, lease_until
   from {schema}_inbox_seen
@@ -182,7 +191,7 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
  order by source, message_id;
 
 -- name: inbox_list_stuck
--- returns: as inbox_get
+-- returns: as inbox_guard_find
 -- Messages in progress whose lease expired before ?1.
 select source, message_id, hash, status, first_seen_at, last_seen_at, processed_at, sightings,
        attempts, last_error, topic, item_id, lease_until
@@ -193,7 +202,8 @@ select source, message_id, hash, status, first_seen_at, last_seen_at, processed_
  order by lease_until, source, message_id;
 
 -- name: inbox_guard_counts
--- returns: seen integer, processing integer, overdue integer, processed integer, dead integer
+-- returns: seen integer, processing integer, overdue integer, processed integer
+-- returns: dead_letters integer
 -- Counts up to ?1.
 select (select count(*) from (select 1 from {schema}_inbox_guard
                                where status in (0, 1) and status = 0 limit ?1)) as seen,
@@ -204,4 +214,4 @@ select (select count(*) from (select 1 from {schema}_inbox_guard
        (select count(*) from (select 1 from {schema}_inbox_guard
                                where status = 2 limit ?1)) as processed,
        (select count(*) from (select 1 from {schema}_inbox_guard
-                               where status = 3 limit ?1)) as dead;
+                               where status = 3 limit ?1)) as dead_letters;

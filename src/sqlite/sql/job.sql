@@ -4,14 +4,14 @@
 select ?1;
 
 -- name: job_lock
--- returns: as job_get
+-- returns: as job_find
 select id, name, topic, payload, cron, time_zone, misfire, misfire_limit, enabled,
        max_concurrent_runs, jitter, created_at, updated_at, next_due_at, null as last_run_at,
        null as last_run_status, last_error
   from {schema}_job where name = ?1;
 
 -- name: job_lock_due
--- returns: as job_get
+-- returns: as job_find
 select id, name, topic, payload, cron, time_zone, misfire, misfire_limit, enabled,
        max_concurrent_runs, jitter, created_at, updated_at, next_due_at, null as last_run_at,
        null as last_run_status, last_error
@@ -120,7 +120,7 @@ update {schema}_job_run set output = ?2 where id = ?1;
 delete from {schema}_job_run
  where rowid in (select rowid from {schema}_job_run where ended_at < ?1 order by ended_at limit ?2);
 
--- name: job_get
+-- name: job_find
 -- returns: id uuid, name text, topic text, payload text, cron text, time_zone text, misfire integer
 -- returns: misfire_limit integer, enabled boolean, max_concurrent_runs integer, jitter integer
 -- returns: created_at time
@@ -132,7 +132,7 @@ select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfi
   from {schema}_jobs as j join {schema}_job as r on r.id = j.id where j.name = ?1;
 
 -- name: job_list
--- returns: as job_get
+-- returns: as job_find
 select j.id, j.name, j.topic, j.payload, j.cron, j.time_zone, r.misfire, j.misfire_limit, j.enabled,
        j.max_concurrent_runs, j.jitter, j.created_at, j.updated_at, j.next_due_at, j.last_run_at,
        j.last_run_status, j.last_error

@@ -74,6 +74,15 @@ update {schema}_outbox set ready_at = ?2
  where id in (select message_id from {schema}_outbox_join_waiter where join_id = ?1)
    and status = 0 and lease_until < 0 and ready_at > ?2;
 
+-- name: join_is_reported
+-- Whether the step has this end. For a call that is repeated because its result was lost.
+select exists (select 1 from {schema}_outbox_join_member
+                where join_id = ?1 and message_id = ?2 and status = ?3);
+
+-- name: join_is_cancelled
+-- Whether the join is cancelled. For a call that is repeated because its result was lost.
+select exists (select 1 from {schema}_outbox_join where join_id = ?1 and status = 3);
+
 -- name: join_cancel
 update {schema}_outbox_join set status = 3, finished_at = ?2, last_updated_at = ?2
   where join_id = ?1 and status = 0;
@@ -98,12 +107,15 @@ insert into {schema}_outbox_join_waiter (join_id, message_id) values (?1, ?2)
 update {schema}_outbox set attempts = 0, lost_leases = 0
   where id = ?1 and (attempts > 0 or lost_leases > 0);
 
+-- name: join_wait_step_waits
+select 1 from {schema}_outbox_join_waiter where message_id = ?1;
+
 -- name: join_wait
 -- The waiting message has seen the end of the join.
 delete from {schema}_outbox_join_waiter where join_id = ?1 and message_id = ?2;
 
 -- name: join_take_unlogged
--- returns: as join_get
+-- returns: as join_find
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at,
        last_updated_at, finished_at, deadline, reason, metadata
   from {schema}_outbox_join where unlogged = 1 limit ?1;
@@ -131,7 +143,7 @@ delete from {schema}_outbox_join_member where join_id = ?1;
 -- name: join_purge_step_join
 delete from {schema}_outbox_join where join_id = ?1;
 
--- name: join_get
+-- name: join_find
 -- returns: join_id uuid, grouping_key text, expected_steps integer, completed_steps integer
 -- returns: failed_steps integer, status integer, created_at time, last_updated_at time
 -- returns: finished_at time
@@ -141,7 +153,7 @@ select join_id, grouping_key, expected_steps, completed_steps, failed_steps, sta
   from {schema}_outbox_join where join_id = ?1;
 
 -- name: join_list
--- returns: as join_get
+-- returns: as join_find
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at,
        last_updated_at, finished_at, deadline, reason, metadata
   from {schema}_outbox_join
@@ -151,7 +163,7 @@ select join_id, grouping_key, expected_steps, completed_steps, failed_steps, sta
  order by join_id limit ?5;
 
 -- name: join_list_step_status
--- returns: as join_get
+-- returns: as join_find
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at,
        last_updated_at, finished_at, deadline, reason, metadata
   from {schema}_outbox_join
@@ -160,7 +172,7 @@ select join_id, grouping_key, expected_steps, completed_steps, failed_steps, sta
  order by join_id limit ?5;
 
 -- name: join_list_step_group
--- returns: as join_get
+-- returns: as join_find
 select join_id, grouping_key, expected_steps, completed_steps, failed_steps, status, created_at,
        last_updated_at, finished_at, deadline, reason, metadata
   from {schema}_outbox_join

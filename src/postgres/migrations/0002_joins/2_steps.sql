@@ -91,6 +91,7 @@ begin
     -- This snapshot does not show an attach that committed after the snapshot was taken.
     insert into {schema}.outbox_join_uncounted (message_id, outcome)
     select u.id, outcome from unnest(ids) as u(id);
+    perform {schema}._wake('joins');
   end if;
   v_joins := array(select distinct m.join_id from {schema}.outbox_join_member m
                     where m.message_id = any (ids) and m.status = 0);
@@ -126,6 +127,17 @@ begin
                 where not exists (select from {schema}.outbox_join_member m
                                    where m.message_id = u.id and m.status = 0
                                      and m.join_id <> all (v_locked)));
+end
+$function$;
+
+-- A hook of the outbox; see queue_hook. Messages may wait for a join for any time.
+create function {schema}._outbox_join_spares(ids uuid[]) returns uuid[]
+  language plpgsql stable
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  return array(select w.message_id from {schema}.outbox_join_waiter w
+                where w.message_id = any (ids));
 end
 $function$;
 

@@ -71,15 +71,15 @@ comment on function {schema}.outbox_join_await is
 -- the transaction does. If the join is pending, the message is recorded as waiting.
 --
 -- The function locks the message first, then the join together with the joins in which the ack of
--- the message will count. This is the same order of locks as everywhere. The wait for a lock has a
--- time limit, because the handler can check again later.
+-- the message will count. This is the same order of locks as everywhere. The wait for a lock is
+-- short: it holds a thread of the worker, and the handler can check again later.
 create function {schema}.outbox_join_wait(join_id uuid, message_id uuid)
   returns setof {schema}.outbox_join
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set jit = off set plan_cache_mode = force_generic_plan
   set enable_seqscan = off set enable_bitmapscan = off
-  set lock_timeout = '2s'
+  set lock_timeout = '50ms'
 as $function$
 #variable_conflict use_column
 declare

@@ -13,12 +13,12 @@ create domain {schema}.inbox_hash as bytea check (octet_length(value) = 32);
 create table {schema}.inbox_guard (
   first_seen_at timestamptz not null,
   last_seen_at  timestamptz not null,
-  processed_at  timestamptz,                       -- when it was processed or marked dead
+  processed_at  timestamptz,                       -- when it was processed or given up
   lease_until   timestamptz,                       -- while it is being processed
   sightings     bigint      not null default 1,
   claim_epoch   bigint      not null default 0,    -- increases with each begin
   attempts      integer     not null default 0,    -- number of begins
-  status        smallint    not null default 0,    -- seen, processing, processed, dead, queued
+  status        smallint    not null default 0,    -- see the view inbox_seen
   by_process    boolean     not null default false, -- Inbox::process() began it
   owner_token   uuid,
   item_id       uuid,                              -- in the queue, or in its archive
@@ -35,11 +35,12 @@ create index inbox_guard_processed on {schema}.inbox_guard (processed_at) where 
 create index inbox_guard_given_up on {schema}.inbox_guard (processed_at) where status = 3;
 create index inbox_guard_open on {schema}.inbox_guard (first_seen_at) where status in (0, 1);
 create index inbox_guard_leases on {schema}.inbox_guard (lease_until) where status = 1;
-create index inbox_guard_dead on {schema}.inbox_guard (source, message_id) where status = 3;
+create index inbox_guard_dead_letters on {schema}.inbox_guard (source, message_id) where status = 3;
 
 create view {schema}.inbox_seen as
   select g.source, g.message_id, g.hash,
-         (array['seen', 'processing', 'processed', 'dead', 'queued'])[g.status + 1] as status,
+         (array['seen', 'processing', 'processed', 'dead_letter', 'queued']
+         )[g.status + 1] as status,
          g.first_seen_at, g.last_seen_at, g.processed_at, g.sightings,
          coalesce(q.attempts, a.attempts, g.attempts) as attempts,
          coalesce(q.last_error, a.last_error, g.last_error) as last_error,

@@ -49,7 +49,8 @@ comment on function {schema}.inbox_already_processed is
 
 -- Internal. Does the work of inbox_try_begin and of Inbox::process(). by_process as an argument:
 -- the caller is Inbox::process(). by_process as a result: the holder of the message is
--- Inbox::process(). counts: this call is a sighting. gave_up: this call made the message dead.
+-- Inbox::process(). counts: this call is a sighting. gave_up: this call made the message a dead
+-- letter.
 create function {schema}._inbox_begin(
   source           text,
   message_id       text,
@@ -95,7 +96,7 @@ begin
   if not v_seen.matches then
     outcome := 'hash_mismatch';
   elsif v_seen.status in (2, 3) then
-    outcome := case v_seen.status when 2 then 'processed' else 'dead' end;
+    outcome := case v_seen.status when 2 then 'processed' else 'dead_letter' end;
   elsif v_seen.status = 4 then
     outcome := 'in_progress';
     by_process := false;
@@ -108,7 +109,7 @@ begin
        set status = 3, processed_at = {schema}.clock(), lease_until = null,
            last_error = 'the lease expired on the last attempt'
      where g.source = _inbox_begin.source and g.message_id = _inbox_begin.message_id;
-    outcome := 'dead';
+    outcome := 'dead_letter';
     gave_up := true;
   else
     update {schema}.inbox_guard g
@@ -124,12 +125,12 @@ end
 $function$;
 
 -- Records a sighting, and makes the caller the one that processes the message if it is free and not
--- processed yet. outcome is started, in_progress, processed, dead or hash_mismatch. Until the lease
--- expires, only one caller gets started. A repeated call with the same owner_token gets started
--- again while its lease is valid. mine: this owner was the last one to begin.
+-- processed yet. outcome is started, in_progress, processed, dead_letter or hash_mismatch. Until
+-- the lease expires, only one caller gets started. A repeated call with the same owner_token gets
+-- started again while its lease is valid. mine: this owner was the last one to begin.
 --
 -- Each begin counts as an attempt. A message whose lease expires on attempt max_attempts or later
--- is dead.
+-- becomes a dead letter.
 create function {schema}.inbox_try_begin(
   source          text,
   message_id      text,
@@ -157,7 +158,7 @@ comment on function {schema}.inbox_try_begin is
   'Begins to process a received message; answers started to exactly one caller.';
 
 -- Internal, for the transaction of Inbox::process() that follows its begin. Locks the message, and
--- extends its lease until `lease` from now. Returns whether no other caller has begun since; the
+-- renews its lease until `lease` from now. Returns whether no other caller has begun since; the
 -- lease may have expired.
 create function {schema}._inbox_continue_try(source text, message_id text, owner_token uuid,
                                              claim_epoch bigint, lease interval)
@@ -176,34 +177,65 @@ begin
 end
 $function$;
 
--- Marks a message as being processed. This is one more attempt, and until `lease` from now
--- inbox_try_begin returns in_progress. Returns false if the message is processed, dead, in the
--- queue, or held by a caller of inbox_try_begin.
-create function {schema}.inbox_mark_processing(source text, message_id text,
-                                               lease interval default interval '5 minutes')
-  returns boolean
+-- Internal. Does the work of inbox_mark_processing. Returns the new status: 1, or 3 if the lease of
+-- the last attempt has expired. Returns null if nothing changed.
+create function {schema}._inbox_mark_processing(source text, message_id text, lease interval,
+                                                max_attempts integer)
+  returns smallint
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 #variable_conflict use_column
 declare
   v_now timestamptz := {schema}.clock();
+  v_status smallint;
 begin
-  perform {schema}._inbox_check(inbox_mark_processing.source, inbox_mark_processing.message_id,
+  perform {schema}._inbox_check(_inbox_mark_processing.source, _inbox_mark_processing.message_id,
                                 null);
   if lease is null or lease <= interval '0' then
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
+  elsif max_attempts is null or max_attempts < 1 then
+    raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
+  end if;
+  update {schema}.inbox_guard g
+     set status = 3, processed_at = {schema}.clock(), lease_until = null,
+         last_error = 'the lease expired on the last attempt'
+   where g.source = _inbox_mark_processing.source
+     and g.message_id = _inbox_mark_processing.message_id
+     and g.status = 1 and g.lease_until <= {schema}.clock() and g.attempts >= max_attempts
+  returning g.status into v_status;
+  if found then
+    return v_status;
   end if;
   insert into {schema}.inbox_guard as g (source, message_id, first_seen_at, last_seen_at, status,
                                          attempts, claim_epoch, lease_until)
-  values (inbox_mark_processing.source, inbox_mark_processing.message_id, v_now, v_now, 1, 1, 1,
+  values (_inbox_mark_processing.source, _inbox_mark_processing.message_id, v_now, v_now, 1, 1, 1,
           v_now + lease)
   on conflict on constraint inbox_guard_pkey do update
      set status = 1, attempts = g.attempts + 1, claim_epoch = g.claim_epoch + 1, owner_token = null,
          lease_until = {schema}.clock() + lease, by_process = false
    where g.status = 0
-      or (g.status = 1 and (g.owner_token is null or g.lease_until <= {schema}.clock()));
-  return found;
+      or (g.status = 1 and g.attempts < max_attempts
+          and (g.owner_token is null or g.lease_until <= {schema}.clock()))
+  returning g.status into v_status;
+  return v_status;
+end
+$function$;
+
+-- Marks a message as being processed. This is one more attempt, and until `lease` from now
+-- inbox_try_begin returns in_progress. Returns false if the message is processed, a dead letter, in
+-- the queue, or held by a caller of inbox_try_begin. A message whose lease expires on attempt
+-- max_attempts or later becomes a dead letter.
+create function {schema}.inbox_mark_processing(source text, message_id text,
+                                               lease interval default interval '5 minutes',
+                                               max_attempts integer default 10)
+  returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  return coalesce({schema}._inbox_mark_processing(source, message_id, lease, max_attempts) = 1,
+                  false);
 end
 $function$;
 comment on function {schema}.inbox_mark_processing is
@@ -248,7 +280,7 @@ $function$;
 comment on function {schema}.inbox_mark_processed is
   'Marks a received message as processed.';
 
--- Marks a message as dead. Returns whether that changed anything. The arguments are those of
+-- Makes a message a dead letter. Returns whether that changed anything. The arguments are those of
 -- inbox_mark_processed.
 create function {schema}.inbox_mark_dead(
   source      text,
@@ -288,7 +320,7 @@ begin
 end
 $function$;
 comment on function {schema}.inbox_mark_dead is
-  'Marks a received message as dead: it is not processed again.';
+  'Makes a received message a dead letter: it is not processed again until it is replayed.';
 
 -- Releases a message that inbox_try_begin started: another caller may begin at once. Returns
 -- whether it was still held. charge: zero takes back the attempt that the begin counted.
@@ -313,7 +345,7 @@ $function$;
 comment on function {schema}.inbox_release is
   'Gives a message whose processing has begun back, for another try.';
 
--- Extends the lease of inbox_try_begin until `lease` from now, but never shortens it. Returns the
+-- Renews the lease of inbox_try_begin until `lease` from now, but never shortens it. Returns the
 -- new end, or null if it is not held any more.
 create function {schema}.inbox_renew_ticket(source text, message_id text, owner_token uuid,
                                             claim_epoch bigint, lease interval)
@@ -339,4 +371,4 @@ begin
 end
 $function$;
 comment on function {schema}.inbox_renew_ticket is
-  'Extends the lease of a message that is being processed; returns its new end, or null.';
+  'Renews the lease of a message that is being processed; returns its new end, or null.';

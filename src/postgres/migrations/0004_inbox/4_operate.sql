@@ -1,13 +1,13 @@
 -- Operating the inbox: dead letters and old messages.
 
--- Internal. Locks up to `most` dead messages in the order of their keys, and skips locked ones.
+-- Internal. Locks up to `most` dead letters in the order of their keys, and skips locked ones.
 -- Each argument that is not null is a filter.
-create function {schema}._inbox_lock_dead(
+create function {schema}._inbox_lock_dead_letters(
   only_source     text,
   only_message_id text,
   only_topic      text,
-  failed_after      timestamptz,
-  failed_before     timestamptz,
+  failed_after    timestamptz,
+  failed_before   timestamptz,
   most            integer
 ) returns tid[]
   language plpgsql volatile
@@ -27,16 +27,16 @@ begin
 end
 $function$;
 
--- Makes up to `most` dead messages live again, in the order of their keys. Messages of the queue
--- become ready, after `delay` if it is given, with zero attempts. Other messages get the status
--- seen. reason replaces the last error if it is given. Returns their number. Each other argument
--- that is not null is a filter.
+-- Replays up to `most` dead letters, in the order of their keys. Messages of the queue become
+-- ready, after `delay` if it is given, with zero attempts. Other messages get the status seen.
+-- reason replaces the last error if it is given. Returns their number. Each other argument that is
+-- not null is a filter.
 create function {schema}.inbox_replay_dead_letters(
   only_source     text        default null,
   only_message_id text        default null,
   only_topic      text        default null,
-  failed_after      timestamptz default null,
-  failed_before     timestamptz default null,
+  failed_after    timestamptz default null,
+  failed_before   timestamptz default null,
   most            integer     default 1000,
   reason          text        default null,
   delay           interval    default null
@@ -45,8 +45,8 @@ create function {schema}.inbox_replay_dead_letters(
   set search_path = pg_catalog, pg_temp
 as $function$
 declare
-  v_rows tid[] := {schema}._inbox_lock_dead(only_source, only_message_id, only_topic, failed_after,
-                                            failed_before, most);
+  v_rows tid[] := {schema}._inbox_lock_dead_letters(only_source, only_message_id, only_topic,
+                                                    failed_after, failed_before, most);
   v_items uuid[];
   v_count integer;
 begin
@@ -75,24 +75,24 @@ begin
 end
 $function$;
 comment on function {schema}.inbox_replay_dead_letters is
-  'Lets dead messages be processed again; returns how many.';
+  'Replays dead letters; returns their number.';
 
--- Deletes up to `most` dead messages, with the dead letters of the queue. Returns their number. If
--- a deleted message is received again, it is a new one. Each argument that is not null is a filter.
+-- Deletes up to `most` dead letters of the guard and of the queue. Returns their number. If a
+-- deleted message is received again, it is a new one. Each argument that is not null is a filter.
 create function {schema}.inbox_purge_dead_letters(
   only_source     text        default null,
   only_message_id text        default null,
   only_topic      text        default null,
-  failed_after      timestamptz default null,
-  failed_before     timestamptz default null,
+  failed_after    timestamptz default null,
+  failed_before   timestamptz default null,
   most            integer     default 1000
 ) returns integer
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
 as $function$
 declare
-  v_rows tid[] := {schema}._inbox_lock_dead(only_source, only_message_id, only_topic, failed_after,
-                                            failed_before, most);
+  v_rows tid[] := {schema}._inbox_lock_dead_letters(only_source, only_message_id, only_topic,
+                                                    failed_after, failed_before, most);
   v_items uuid[];
   v_letters uuid[];
   v_count integer;
@@ -112,7 +112,7 @@ begin
 end
 $function$;
 comment on function {schema}.inbox_purge_dead_letters is
-  'Deletes dead messages; returns how many.';
+  'Deletes dead letters; returns their number.';
 
 -- Deletes up to `most` messages that ended, or were seen and never begun, before a time. Returns
 -- their number. If a deleted message is received again, it is a new one. Messages in the queue and
@@ -155,4 +155,4 @@ begin
 end
 $function$;
 comment on function {schema}.inbox_purge_old is
-  'Deletes what is remembered of messages that were last seen before a time; returns how many.';
+  'Deletes the records of messages that were last seen before a time; returns their number.';

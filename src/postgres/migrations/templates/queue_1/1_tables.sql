@@ -99,20 +99,44 @@ create index {queue}_stream_lease on {schema}.{queue}_stream (lease_until)
 create index {queue}_stream_blocked on {schema}.{queue}_stream (blocked_at)
   where blocked_at is not null;
 
+-- Runs: leases of many messages; see 3_runs.sql.
+create table {schema}.{queue}_run (
+  run         bigint      not null,  -- the owner numbers its runs
+  lease_until timestamptz not null,
+  from_at     timestamptz not null,  -- it begins behind the message (from_at, from_id)
+  to_at       timestamptz not null,  -- (to_at, to_id) is its last message
+  lane        smallint    not null,
+  owner_token uuid        not null,
+  from_id     uuid        not null,
+  to_id       uuid        not null,
+  constraint {queue}_run_pkey primary key (owner_token, run)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
+        autovacuum_vacuum_cost_delay = 0);
+
+create index {queue}_run_place on {schema}.{queue}_run (lane, to_at, to_id);
+
 -- Every stored message, with the columns of the specification.
 create view {schema}.{queue}_messages as
   select q.id, q.topic, q.payload, q.created_at,
-         (case when coalesce(q.lease_until, s.lease_until) is null then 0 else 1 end)::smallint
-           as status,
-         coalesce(q.lease_until, s.lease_until) as locked_until,
-         coalesce(q.owner_token, s.owner_token) as owner_token, false as is_processed,
+         (case when coalesce(q.lease_until, s.lease_until, r.lease_until) is null
+               then 0 else 1 end)::smallint as status,
+         coalesce(q.lease_until, s.lease_until, r.lease_until) as locked_until,
+         coalesce(q.owner_token, s.owner_token, r.owner_token) as owner_token,
+         false as is_processed,
          null::timestamptz as processed_at, null::uuid as processed_by, q.attempts as retry_count,
          q.last_error, q.ready_at as next_attempt_at, q.id as message_id, q.correlation_id,
          q.due_at as due_time_utc, q.expires_at, q.priority, q.unique_key, q.headers,
-         coalesce(s.epoch, q.claim_epoch) as claim_epoch, q.past_attempts, q.stream::text as stream
+         coalesce(s.epoch, r.epoch, q.claim_epoch) as claim_epoch, q.past_attempts,
+         q.stream::text as stream
     from {schema}.{queue} q
     left join {schema}.{queue}_stream s
            on s.stream = q.stream and s.owner_token is not null and q.seq <= s.run_to
+    left join lateral (select u.lease_until, u.owner_token, 1::bigint as epoch
+                         from {schema}.{queue}_run u
+                        where u.lane = q.lane and q.claim_epoch = 0 and q.lease_until is null
+                          and (q.ready_at, q.id) > (u.from_at, u.from_id)
+                          and (q.ready_at, q.id) <= (u.to_at, u.to_id)
+                        limit 1) r on true
   union all
   select id, topic, payload, created_at, status, null, null, status = 2, processed_at, processed_by,
          attempts, last_error, null, id, correlation_id, due_at, expires_at, priority, unique_key,

@@ -222,7 +222,7 @@ begin
 end
 $function$;
 
--- Creates _{queue}_ended, _{queue}_lock_ends and _{queue}_replayed. No hooks are registered yet.
+-- Creates the functions that call the hooks of the queue. No hooks are registered yet.
 do $block$
 begin
   perform {schema}._queue_link_hooks('{queue}');

@@ -62,7 +62,8 @@ $function$;
 
 -- Internal, for {queue}_claim. Removes rows from the claim that must not be handed out. Expired
 -- messages fail. Messages whose last allowed attempt ended with an expired lease fail. Messages of
--- paused topics move to the lane -100. Returns the number of these rows.
+-- paused topics move to the lane -100. Returns the number of these rows. A message that waits for a
+-- join never fails for lost leases: a claim with a higher limit takes it.
 --
 -- The claim has locked the rows. A message whose join is locked, or which another transaction
 -- attaches to a join, is left for a later claim: a claim never waits.
@@ -87,6 +88,9 @@ begin
                              and o.attempts + (o.lease_until is not null)::integer >= max_attempts))
                     for update skip locked);
   if v_ids <> '{}' then
+    v_ids := array(select o.id from {schema}.{queue} o
+                    where o.id = any (v_ids)
+                      and (o.expires_at <= at or o.id <> all ({schema}._{queue}_spared(v_ids))));
     v_ids := {schema}._{queue}_lock_ends(v_ids, false);
     v_rows := array(select o.ctid from {schema}.{queue} o
                      where o.id = any (v_ids) and o.expires_at <= at);
@@ -112,8 +116,9 @@ end
 $function$;
 
 -- Leases up to batch_size messages that are due, or whose lease expired. An expired lease counts as
--- an attempt. A message whose lease expired on attempt max_attempts fails. The function leases
--- exactly the messages that it returns.
+-- an attempt. A message whose lease expired on attempt max_attempts fails. null: none fails,
+-- because the limit belongs to the handler of a topic. The function leases exactly the messages
+-- that it returns.
 --
 -- topics: claim only messages of these topics; null means all topics. except_topics: claim no
 -- messages of these topics. Messages of other topics do not change. max_bytes: claim fewer messages
@@ -138,7 +143,7 @@ create function {schema}.{queue}_claim(
   owner_token  uuid,
   batch_size   integer       default 50,
   lease        interval      default interval '30 seconds',
-  max_attempts integer       default 10,
+  max_attempts integer       default null,
   after        timestamptz[] default null,
   after_ids    uuid[]        default null,
   topics        text[]       default null,
@@ -161,6 +166,7 @@ declare
   v_now timestamptz := {schema}.clock();
   v_paused text[] := array(select p.topic from {schema}.{queue}_paused p
                             order by p.topic for key share skip locked);
+  v_runs boolean;
   v_rows tid[];
   v_fit tid[];
   v_left integer := batch_size;
@@ -177,11 +183,22 @@ begin
     raise exception 'batch_size must be at least 1' using errcode = 'invalid_parameter_value';
   elsif lease is null or lease <= interval '0' then
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
-  elsif max_attempts is null or max_attempts < 1 then
+  elsif max_attempts < 1 then
     raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
   elsif max_bytes < 1 then
     raise exception 'max_bytes must be at least 1' using errcode = 'invalid_parameter_value';
+  elsif current_setting('transaction_isolation') <> 'read committed' then
+    raise exception 'claims need the isolation level READ COMMITTED, this transaction has %',
+      upper(current_setting('transaction_isolation'))
+      using errcode = 'invalid_transaction_state',
+            hint = 'An older snapshot does not show the leases that other workers have just taken.';
   end if;
+  perform pg_advisory_xact_lock_shared(hashtextextended('dovetail {schema}.{queue}_run', 0));
+  v_runs := exists (select from {schema}.{queue}_run);
+  if v_runs and exists (select from {schema}.{queue}_run r where r.lease_until <= v_now) then
+    perform {schema}._{queue}_reap_runs();
+  end if;
+  max_attempts := coalesce({queue}_claim.max_attempts, 2147483647);
 
   for round in 1 .. 20 loop
     -- The later rounds look at more rows at once, because the first one found rows to skip.
@@ -197,6 +214,11 @@ begin
                   and (r.lease_until is null or r.lease_until <= v_now)
                   and (topics is null or r.topic = any (topics))
                   and (except_topics is null or r.topic <> all (except_topics))
+                  and (not v_runs or r.claim_epoch <> 0
+                       or not exists (select from {schema}.{queue}_run u
+                                       where u.lane = r.lane
+                                         and (r.ready_at, r.id) > (u.from_at, u.from_id)
+                                         and (r.ready_at, r.id) <= (u.to_at, u.to_id)))
                 order by r.ready_at, r.id
                 limit v_look
                 for no key update skip locked) row

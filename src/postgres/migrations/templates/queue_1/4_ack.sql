@@ -110,6 +110,27 @@ begin
 end
 $function$;
 
+-- Internal. Takes back the last lost lease of these messages, and its attempt. No handler began
+-- them, and the process that held them is alive. Skips messages that another transaction holds.
+create function {schema}._{queue}_uncharge(ids uuid[]) returns integer
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+#variable_conflict use_column
+declare
+  v_rows tid[] := array(select o.ctid from {schema}.{queue} o
+                         where o.id = any (ids) and o.lost_leases > 0
+                         order by o.id for no key update skip locked);
+begin
+  update {schema}.{queue} o
+     set lost_leases = o.lost_leases - 1, attempts = greatest(o.attempts - 1, 0)
+   where o.ctid = any (v_rows);
+  return cardinality(v_rows);
+end
+$function$;
+
 -- Internal. Completes the ack of messages that were removed. lease: the earliest end of their
 -- leases.
 create function {schema}._{queue}_acked(ids uuid[], lease timestamptz) returns integer

@@ -115,7 +115,7 @@ $function$;
 comment on function {schema}.{queue}_snooze is
   'Gives claimed messages back without charging an attempt.';
 
--- Extends the leases of claimed messages until `lease` from now. Returns the ids of those that were
+-- Renews the leases of claimed messages until `lease` from now. Returns the ids of those that were
 -- still held and not locked by a transaction that settles them.
 create function {schema}.{queue}_renew(
   owner_token uuid,
@@ -144,7 +144,7 @@ begin
 end
 $function$;
 comment on function {schema}.{queue}_renew is
-  'Extends the leases of claimed messages; returns the ids that are still held.';
+  'Renews the leases of claimed messages; returns the ids that are still held.';
 
 -- Takes back up to `most` expired leases, and returns their number. Each is charged one attempt.
 -- max_attempts: messages with that many attempts fail here. If it is null, the next claim of the
@@ -166,10 +166,12 @@ declare
   v_rows tid[];
   v_spent uuid[];
   v_count integer;
+  v_of_runs integer;
 begin
   if max_attempts < 1 then
     raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
   end if;
+  v_of_runs := {schema}._{queue}_reap_runs();
   if look_at is null then
     v_rows := array(select o.ctid from {schema}.{queue} o
                      where o.lease_until <= v_now limit most for update skip locked);
@@ -185,7 +187,7 @@ begin
        limit most for update skip locked);
   end if;
   if v_rows = '{}' then
-    return {schema}._{queue}_reap_streams(most);
+    return v_of_runs + {schema}._{queue}_reap_streams(most);
   end if;
   v_spent := array(select o.id from {schema}.{queue} o
                     where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
@@ -200,7 +202,7 @@ begin
       array(select o.ctid from {schema}.{queue} o where o.id = any (v_spent)),
       3::smallint, 'the lease expired on the last attempt', null, 1);
   end if;
-  return v_count + {schema}._{queue}_reap_streams(most);
+  return v_of_runs + v_count + {schema}._{queue}_reap_streams(most);
 end
 $function$;
 comment on function {schema}.{queue}_reap_expired is

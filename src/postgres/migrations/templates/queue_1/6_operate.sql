@@ -16,9 +16,9 @@ as $function$
 begin
   return least(case when streams then (
       -- Not earlier than soon: a claim skips an expired lease whose row is locked.
-      select greatest(min(s.lease_until), {schema}.clock() + interval '20 milliseconds')
+      select greatest(s.lease_until, {schema}.clock() + interval '20 milliseconds')
         from {schema}.{queue}_stream s
-       where s.owner_token is not null) end, (
+       where s.owner_token is not null order by s.lease_until limit 1) end, (
     select min(next.ready_at)
       from generate_series(case when streams then 15 else -5 end,
                            case when streams then 25 else 5 end) as lanes(lane)
@@ -38,6 +38,19 @@ end
 $function$;
 comment on function {schema}.{queue}_next_due is
   'The time when the next message comes due, within a day.';
+
+-- Internal. True if a stream is leased, or may be claimed now or later. It reads two indexes.
+create function {schema}._{queue}_has_streams() returns boolean
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set jit = off set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off
+as $function$
+begin
+  return exists (select from {schema}.{queue} o where o.lane >= 15)
+      or exists (select from {schema}.{queue}_stream s where s.owner_token is not null);
+end
+$function$;
 
 -- Returns the number of messages in each state, and how long the oldest claimable message has
 -- waited. It counts up to `most`, so neither a long queue nor a large archive makes it slow. Only
@@ -59,13 +72,21 @@ declare
   v_later bigint;
   v_total bigint;
   v_leased bigint;
+  v_runs boolean := exists (select from {schema}.{queue}_run);
 begin
   select count(*) filter (where not due.leased), count(*) filter (where due.leased) into ready,
          in_progress
     from (select each.leased
             from generate_series(-5, 5) as lanes(lane)
-           cross join lateral (select o.lease_until is not null as leased from {schema}.{queue} o
-                                where o.lane = lanes.lane and o.ready_at <= v_now limit most) each
+           cross join lateral (
+             select o.lease_until is not null
+                    or (v_runs and o.claim_epoch = 0
+                        and exists (select from {schema}.{queue}_run r
+                                     where r.lane = o.lane
+                                       and (o.ready_at, o.id) > (r.from_at, r.from_id)
+                                       and (o.ready_at, o.id) <= (r.to_at, r.to_id))) as leased
+               from {schema}.{queue} o
+              where o.lane = lanes.lane and o.ready_at <= v_now limit most) each
            limit most) due;
   scheduled := (select count(*) from (
     select from generate_series(-5, 5) as lanes(lane)
@@ -98,6 +119,11 @@ begin
      cross join lateral (select o.ready_at from {schema}.{queue} o
                           where o.lane = lanes.lane and o.ready_at <= v_now
                             and o.lease_until is null
+                            and not (v_runs and o.claim_epoch = 0
+                                     and exists (select from {schema}.{queue}_run r
+                                                  where r.lane = o.lane
+                                                    and (o.ready_at, o.id) > (r.from_at, r.from_id)
+                                                    and (o.ready_at, o.id) <= (r.to_at, r.to_id)))
                           order by o.ready_at limit 1) oldest);
 end
 $function$;

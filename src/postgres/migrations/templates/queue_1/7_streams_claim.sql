@@ -88,7 +88,7 @@ begin
     raise exception 'batch_size must be at least 1' using errcode = 'invalid_parameter_value';
   elsif lease is null or lease <= interval '0' then
     raise exception 'lease must be positive' using errcode = 'invalid_parameter_value';
-  elsif max_attempts is null or max_attempts < 1 then
+  elsif max_attempts < 1 then
     raise exception 'max_attempts must be at least 1' using errcode = 'invalid_parameter_value';
   elsif max_bytes < 1 then
     raise exception 'max_bytes must be at least 1' using errcode = 'invalid_parameter_value';
@@ -145,7 +145,7 @@ create function {schema}.{queue}_claim_streams(
   owner_token   uuid,
   batch_size    integer       default 50,
   lease         interval      default interval '30 seconds',
-  max_attempts  integer       default 10,
+  max_attempts  integer       default null,
   after         timestamptz[] default null,
   after_ids     uuid[]        default null,
   topics        text[]        default null,
@@ -179,6 +179,7 @@ declare
   v_bytes bigint := 0;
 begin
   perform {schema}._{queue}_check_claim(owner_token, batch_size, lease, max_attempts, max_bytes);
+  max_attempts := coalesce({queue}_claim_streams.max_attempts, 2147483647);
   if not {schema}._{queue}_lock_streams() then
     return;
   end if;
