@@ -10,6 +10,7 @@ option(DOVETAIL_SERVER "Build the HTTP server" OFF)
 option(DOVETAIL_TRANSPORTS "Build the broker transports" OFF)
 option(DOVETAIL_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(DOVETAIL_UNITY "Compile several files at once: faster from a cold start" OFF)
+option(DOVETAIL_SYSTEM_PCH "Precompile the headers of the system and of libraries" OFF)
 set(DOVETAIL_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize= takes them")
 
 foreach(part SERVER TRANSPORTS)

@@ -53,13 +53,21 @@ install_packages() {
   [ ! -e "$no_cluster" ] || as_root rm -f "$no_cluster"
 }
 
+# Clones in different directories share compilations, and precompiled headers are cached, too.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+
+configure() {  # PRESET
+  local log=build/configure-$1.log
+  mkdir -p build
+  cmake --preset "$1" >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "cmake --preset $1"; }
+}
+
 # build PRESET [TARGET...]
 build() {
-  local preset=$1 log
+  local preset=$1
   shift
-  mkdir -p build
-  log=build/configure-$preset.log
-  cmake --preset "$preset" >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "cmake --preset $preset"; }
+  configure "$preset"
   local targets=()
   [ $# -eq 0 ] || targets=(--target "$@")
   NINJA_STATUS='[%f/%t] ' cmake --build --preset "$preset" "${targets[@]}"

@@ -117,7 +117,7 @@ void change(const Globals& globals, const StreamArguments& arguments, const char
   throw ExitCode{1};
 }
 
-void add_list(CLI::App& group, Globals& globals) {
+void add_streams_list(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<StreamArguments>();
   auto& command =
       add_command(group, globals, "list", "List streams that have messages, ordered by name",
@@ -137,7 +137,7 @@ void add_list(CLI::App& group, Globals& globals) {
 
 void add_streams(CLI::App& app, Globals& globals) {
   auto& group = add_group(app, globals, "streams", "Messages that are handled in order");
-  add_list(group, globals);
+  add_streams_list(group, globals);
   const auto add = [&](const char* name, const char* description, auto run) {
     auto arguments = std::make_shared<StreamArguments>();
     auto& command = add_command(group, globals, name, description,

@@ -17,21 +17,21 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::seconds;
 
-constexpr WallTime earliest = std::chrono::sys_days{std::chrono::year{1} / 1 / 1};
-constexpr WallTime latest = std::chrono::sys_days{std::chrono::year{10'000} / 1 / 1} - 1us;
+constexpr WallTime earliest_zoned = std::chrono::sys_days{std::chrono::year{1} / 1 / 1};
+constexpr WallTime latest_zoned = std::chrono::sys_days{std::chrono::year{10'000} / 1 / 1} - 1us;
 /// No zone is or was further from UTC.
 constexpr seconds widest_offset = 24h;
 
 void require_instant(WallTime time) {
-  if (time < earliest || time > latest) {
+  if (time < earliest_zoned || time > latest_zoned) {
     throw std::out_of_range("an instant for a time zone must be in the years 1 to 9999");
   }
 }
 
 void require_local(LocalTime local) {
   // Whole seconds have a greater range than microseconds.
-  constexpr auto low = std::chrono::floor<seconds>(earliest) - widest_offset;
-  constexpr auto high = std::chrono::floor<seconds>(latest) + widest_offset;
+  constexpr auto low = std::chrono::floor<seconds>(earliest_zoned) - widest_offset;
+  constexpr auto high = std::chrono::floor<seconds>(latest_zoned) + widest_offset;
   if (local.time_since_epoch() < low.time_since_epoch() ||
       local.time_since_epoch() > high.time_since_epoch()) {
     throw std::out_of_range("a local time for a time zone must be in the years 1 to 9999");
@@ -39,8 +39,8 @@ void require_local(LocalTime local) {
 }
 
 ZonePeriod period_of(const date::sys_info& info) {
-  return {std::max<WallTime>(info.begin, earliest), std::min<WallTime>(info.end, latest + 1us),
-          info.offset};
+  return {std::max<WallTime>(info.begin, earliest_zoned),
+          std::min<WallTime>(info.end, latest_zoned + 1us), info.offset};
 }
 
 [[noreturn]] void fail_database(const std::string& why) {
@@ -132,7 +132,7 @@ TimeZone TimeZone::find(std::string_view iana_name) {
   require_readable(*zone);
   Rules rules{zone->name(), zone, rule_of(zone->name())};
   if (rules.rule)
-    rules.rule_from = period_of(zone->get_info(std::chrono::floor<seconds>(latest))).begin;
+    rules.rule_from = period_of(zone->get_info(std::chrono::floor<seconds>(latest_zoned))).begin;
   return TimeZone{std::make_shared<const Rules>(std::move(rules))};
 }
 
@@ -141,11 +141,11 @@ const std::string& TimeZone::name() const {
 }
 
 ZonePeriod TimeZone::Rules::period_at(WallTime time) const {
-  if (zone == nullptr) return {earliest, latest + 1us, 0s};
+  if (zone == nullptr) return {earliest_zoned, latest_zoned + 1us, 0s};
   if (time < rule_from) return period_of(zone->get_info(std::chrono::floor<seconds>(time)));
   const auto period = rule->period_at(std::chrono::floor<seconds>(time));
-  return {std::max<WallTime>(period.begin, rule_from), std::min<WallTime>(period.end, latest + 1us),
-          period.offset};
+  return {std::max<WallTime>(period.begin, rule_from),
+          std::min<WallTime>(period.end, latest_zoned + 1us), period.offset};
 }
 
 ZonePeriod TimeZone::period_at(WallTime time) const {
@@ -158,7 +158,7 @@ LocalInstants TimeZone::Rules::by_rule(LocalTime local) const {
   using Kind = LocalInstants::Kind;
   const WallTime near = std::chrono::sys_seconds{local.time_since_epoch()};
   const auto before = period_at(near - widest_offset);
-  const auto after = period_at(std::min(near + widest_offset, latest));
+  const auto after = period_at(std::min(near + widest_offset, latest_zoned));
   const WallTime first = near - before.offset;
   const WallTime second = near - after.offset;
   if (before.offset == after.offset) return {Kind::once, first, first};
@@ -183,7 +183,7 @@ LocalInstants TimeZone::instants_of(LocalTime local) const {
   };
   if (rules_->zone == nullptr) return {Kind::once, with_offset(0s), with_offset(0s)};
   const std::chrono::sys_seconds near{local.time_since_epoch()};
-  if (rules_->rule && near - 2 * widest_offset >= rules_->rule_from && near <= latest) {
+  if (rules_->rule && near - 2 * widest_offset >= rules_->rule_from && near <= latest_zoned) {
     return rules_->by_rule(local);
   }
   const auto info = rules_->zone->get_info(date::local_seconds{local.time_since_epoch()});

@@ -17,7 +17,7 @@ constexpr std::size_t max_error_bytes = 2048;
 constexpr std::chrono::milliseconds longest_delay = std::chrono::hours{24 * 365};
 /// The time limit for a lock if the transactions of too many handlers already wait for locks, and
 /// the delay of the message after that limit.
-constexpr std::chrono::milliseconds lock_patience{100};
+constexpr std::chrono::milliseconds waiting_lock_patience{100};
 constexpr std::chrono::milliseconds blocked_delay{1'000};
 
 class Context final : public HandlerContext {
@@ -88,7 +88,7 @@ bool commit_with_settlement(const QueueScope& scope, Delivery& delivery, Context
   const std::array claims{delivery.claimed.claim};
   delivery.committing = true;
   const bool may_wait = !delivery.before_commit || delivery.before_commit();
-  if (!may_wait) consumer.limit_lock_waits(session, lock_patience);
+  if (!may_wait) consumer.limit_lock_waits(session, waiting_lock_patience);
   const auto settled = context.snoozed()
                            ? consumer.snooze(session, scope.owner, claims, context.snoozed())
                            : consumer.ack(session, scope.owner, claims, scope.keep_done);

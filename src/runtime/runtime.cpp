@@ -10,7 +10,7 @@ namespace dovetail::runtime {
 namespace {
 
 /// The time after the deadline of stop() in which services store the results of the last handlers.
-constexpr std::chrono::milliseconds least_settling_time{500};
+constexpr std::chrono::milliseconds late_settling_time{500};
 
 }  // namespace
 
@@ -100,7 +100,7 @@ bool Runtime::stop(std::optional<std::chrono::milliseconds> deadline) {
       std::clamp(deadline.value_or(options_.worker.drain), std::chrono::milliseconds{0}, longest);
   const MonoTime until = node_.database().clock().mono() + patience;
   for (const auto& service : services_) service->request_stop();
-  const auto timer = cut_off_at(until + least_settling_time);
+  const auto timer = cut_off_at(until + late_settling_time);
   bool ended = true;
   for (auto service = services_.rbegin(); service != services_.rend(); ++service) {
     if (!ended && (*service)->outlives_handlers()) continue;

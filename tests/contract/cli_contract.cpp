@@ -41,6 +41,12 @@ class Fifo {
 class CliContract : public CliTest {};
 DOVETAIL_CONTRACT(CliContract);
 
+class CliMigrateContract : public CliTest {
+ protected:
+  CliMigrateContract() : CliTest(Tables::none) {}
+};
+DOVETAIL_CONTRACT(CliMigrateContract);
+
 TEST_P(CliContract, AMessageIsEnqueuedClaimedAndAcked) {
   EXPECT_EQ(dovetail({"migrate"}).code, 0);
   const auto enqueued =
@@ -118,7 +124,7 @@ TEST_P(CliContract, APayloadComesFromStandardInputAndADueTimeIsKept) {
   EXPECT_EQ(to_string(claimed[0].message.due_at.value()), "2150-01-31T09:30:00.000000Z");
 }
 
-TEST_P(CliContract, ADryRunPrintsTheSqlAndChangesNothing) {
+TEST_P(CliMigrateContract, ADryRunPrintsTheSqlAndChangesNothing) {
   const auto dry = dovetail({"migrate", "--dry-run"});
   EXPECT_EQ(dry.code, 0);
   EXPECT_THAT(dry.out, HasSubstr("create table"));
@@ -131,7 +137,7 @@ TEST_P(CliContract, ADryRunPrintsTheSqlAndChangesNothing) {
   EXPECT_EQ(dovetail({"migrate", "--dry-run"}).out, "");
 }
 
-TEST_P(CliContract, MigrateCheckListsPendingMigrationsAndChangesNothing) {
+TEST_P(CliMigrateContract, MigrateCheckListsPendingMigrationsAndChangesNothing) {
   const auto before = dovetail({"migrate", "--check"});
   EXPECT_EQ(before.code, 1);
   EXPECT_THAT(before.out, AllOf(StartsWith("pending 1 outbox\n"), HasSubstr("pending 6 jobs\n")));

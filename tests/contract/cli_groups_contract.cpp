@@ -17,7 +17,7 @@ using ::testing::StartsWith;
 /// `a` and `b` use one engine, `c` the other. They have no schema until a test migrates.
 class CliGroupsContract : public CliTest {
  protected:
-  CliGroupsContract() { write_file(three()); }
+  CliGroupsContract() : CliTest(Tables::none) { write_file(three()); }
 
   [[nodiscard]] static std::string line(const std::string& key, const std::string& url,
                                         const std::string& schema = "infra") {

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-class DiscoveryContract : public BackendTest {
+class DiscoveryContract : public EmptyBackendTest {
  protected:
   DiscoveryContract() {
     if (backend.is_postgres()) backend.sql("create schema " + backend.schema());

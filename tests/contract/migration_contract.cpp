@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-class MigrationContract : public BackendTest {
+class MigrationContract : public EmptyBackendTest {
  protected:
   PlatformOptions without_deployment() {
     auto options = backend.options();

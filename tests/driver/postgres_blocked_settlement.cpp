@@ -34,7 +34,7 @@ class PostgresBlockedSettlement : public ::testing::Test {
     worker.start();
   }
 
-  Backend backend{BackendKind::postgres};
+  Backend backend{BackendKind::postgres, Tables::may_exist};
   Platform platform = backend.open();
   std::atomic<int> steps{0};
   std::atomic<int> others{0};

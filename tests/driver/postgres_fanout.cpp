@@ -26,7 +26,7 @@ class PostgresFanout : public ::testing::Test {
     return result.err;
   }
 
-  Backend backend{BackendKind::postgres};
+  Backend backend{BackendKind::postgres, Tables::may_exist};
   Platform platform = backend.open();
 };
 

@@ -27,7 +27,7 @@ class PostgresInstances : public ::testing::Test {
     return result.out.substr(0, result.out.find_last_not_of('\n') + 1);
   }
 
-  Backend backend{BackendKind::postgres};
+  Backend backend{BackendKind::postgres, Tables::may_exist};
   Platform platform = backend.open();
   std::string infra = backend.schema();
 };

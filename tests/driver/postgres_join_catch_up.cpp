@@ -68,7 +68,7 @@ class PostgresJoinCatchUp : public ::testing::Test {
     return backend.number("select count(*) from " + infra + ".outbox_join_uncounted");
   }
 
-  Backend backend{BackendKind::postgres};
+  Backend backend{BackendKind::postgres, Tables::may_exist};
   Platform platform = backend.open();
   Joins& joins = platform.joins();
   std::string infra = backend.schema();

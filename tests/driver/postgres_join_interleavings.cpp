@@ -106,7 +106,7 @@ class PostgresJoinInterleavings : public ::testing::TestWithParam<bool> {
     attached.get();
   }
 
-  Backend backend{BackendKind::postgres};
+  Backend backend{BackendKind::postgres, Tables::may_exist};
   Platform platform = backend.open();
   std::string infra = backend.schema();
   OwnerToken owner = OwnerToken::generate();

@@ -25,7 +25,7 @@ class PostgresSql : public ::testing::Test {
     return result.out.substr(0, result.out.find_last_not_of('\n') + 1);
   }
 
-  Backend backend{BackendKind::postgres};
+  Backend backend{BackendKind::postgres, Tables::may_exist};
   Platform platform = backend.open();
   std::string infra = backend.schema();
 };

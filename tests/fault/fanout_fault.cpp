@@ -21,7 +21,7 @@ class FanoutFault : public BackendTest {
  protected:
   PlatformOptions options() const {
     PlatformOptions options{.schema = backend.schema(), .log_sink = null_log_sink()};
-    options.worker.lease = milliseconds{500};
+    options.worker.lease = seconds{2};
     options.worker.poll_interval = milliseconds{20};
     options.worker.idle_poll_interval = milliseconds{50};
     return options;
@@ -47,7 +47,7 @@ class FanoutFault : public BackendTest {
 DOVETAIL_CONTRACT(FanoutFault);
 
 TEST_P(FanoutFault, ARoundWhoseCoordinatorIsKilledIsFinishedByAnother) {
-  constexpr int count = 20'000;
+  constexpr int count = 10'000;
   Platform::migrate(backend.url(), options());
   const auto add = [&](Platform& platform, bool slow) {
     platform.fanout().add(
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, StoppedFanoutFault, ::testing::Values(BackendK
 /// A coordinator is stopped for longer than its lease, in the middle of its round. Another one
 /// takes over. Then the first one continues.
 TEST_P(StoppedFanoutFault, ACoordinatorBeyondItsLeaseEnqueuesNothingTwice) {
-  constexpr int count = 20'000;
+  constexpr int count = 10'000;
   Platform::migrate(backend.url(), options());
   backend.sql("create table " + table() + " (went_on integer)");
   const auto add = [&](Platform& platform, bool stands_still) {

@@ -128,9 +128,10 @@ TemporaryDirectory::~TemporaryDirectory() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-Backend::Backend(BackendKind kind) : kind_(kind), schema_(fresh_schema()) {
+Backend::Backend(BackendKind kind, Tables tables) : kind_(kind), schema_(fresh_schema()) {
   if (is_postgres()) {
     url_ = postgres_url();
+    if (tables == Tables::may_exist && std::getenv("DOVETAIL_TEST_POOL") != nullptr) use_pool();
   } else {
     directory_ = std::make_unique<TemporaryDirectory>();
     url_ = "sqlite:" + (directory_->path() / "test.db").string();
@@ -138,7 +139,22 @@ Backend::Backend(BackendKind kind) : kind_(kind), schema_(fresh_schema()) {
 }
 
 Backend::~Backend() {
-  if (is_postgres()) sql("drop schema if exists " + schema_ + " cascade");
+  if (!is_postgres()) return;
+  if (of_pool_ && number("select test_pool.give_back('" + schema_ + "')::int") == 1) return;
+  sql("drop schema if exists " + schema_ + " cascade");
+}
+
+/// Takes a schema from the pool, or adds a new one.
+void Backend::use_pool() {
+  if (number("select (to_regnamespace('test_pool') is not null)::int") == 0) return;
+  of_pool_ = true;
+  const auto taken = sql("select test_pool.take()");
+  if (!taken.at(0).is_null(0)) {
+    schema_ = taken.at(0).get<std::string>(0);
+    return;
+  }
+  Platform::migrate(url_, options());
+  sql("select test_pool.add('" + schema_ + "')");
 }
 
 std::string Backend::table(const std::string& name) const {

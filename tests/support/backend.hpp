@@ -1,8 +1,9 @@
 // A new database of one of the engines for one test. The test controls its time.
 //
 // PostgreSQL: an own schema in the cluster that DOVETAIL_TEST_POSTGRES names (tools/pg-cluster
-// run). Its clock() function is replaced to shift the time. SQLite: a file in a temporary
-// directory, and a SteppedClock.
+// run). Its clock() function is replaced to shift the time. If ./test has created a pool of
+// migrated schemas (schema_pool.sql), contract and driver tests take theirs from it. SQLite: a file
+// in a temporary directory, and a SteppedClock.
 #pragma once
 
 #include <libpq-fe.h>
@@ -35,9 +36,14 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
+enum class Tables {
+  may_exist,  ///< The test migrates its database, or a pool has done so.
+  none,       ///< The database is empty, for tests of migrations.
+};
+
 class Backend {
  public:
-  explicit Backend(BackendKind kind);
+  explicit Backend(BackendKind kind, Tables tables = Tables::none);
   ~Backend();
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
@@ -69,6 +75,8 @@ class Backend {
   }
 
  private:
+  void use_pool();
+
   BackendKind kind_;
   std::string url_;
   std::string schema_;
@@ -76,12 +84,20 @@ class Backend {
   std::shared_ptr<SteppedClock> clock_ = std::make_shared<SteppedClock>(manual_);
   std::chrono::milliseconds shift_{0};
   std::unique_ptr<TemporaryDirectory> directory_;
+  bool of_pool_ = false;
 };
 
 /// The base of every contract: one instance per engine.
 class BackendTest : public ::testing::TestWithParam<BackendKind> {
  protected:
-  Backend backend{GetParam()};
+  explicit BackendTest(Tables tables = Tables::may_exist) : backend{GetParam(), tables} {}
+  Backend backend;
+};
+
+/// The base of contracts about migrations.
+class EmptyBackendTest : public BackendTest {
+ protected:
+  EmptyBackendTest() : BackendTest(Tables::none) {}
 };
 
 std::string backend_name(const ::testing::TestParamInfo<BackendKind>& info);

@@ -17,6 +17,7 @@ using Words = std::vector<std::string>;
 
 class CliTest : public BackendTest {
  protected:
+  using BackendTest::BackendTest;
   [[nodiscard]] Words call(Words arguments) const {
     arguments.insert(arguments.begin(), DOVETAIL_COMMAND);
     for (const auto& each :

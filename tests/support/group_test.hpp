@@ -87,8 +87,9 @@ class GroupTest : public BackendTest {
     return {};
   }
 
-  Backend second{GetParam()};
-  Backend third{backend.is_postgres() ? BackendKind::sqlite : BackendKind::postgres};
+  Backend second{GetParam(), Tables::may_exist};
+  Backend third{backend.is_postgres() ? BackendKind::sqlite : BackendKind::postgres,
+                Tables::may_exist};
   std::shared_ptr<RecordedLines> log = std::make_shared<RecordedLines>();
   Calls calls;
 };

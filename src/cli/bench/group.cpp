@@ -33,7 +33,7 @@ void wait_until(const std::function<bool()>& condition, seconds patience) {
   }
 }
 
-double percentile(std::vector<double> samples, double share) {
+double percentile_of(std::vector<double> samples, double share) {
   std::ranges::sort(samples);
   return samples.at(static_cast<std::size_t>(share * static_cast<double>(samples.size() - 1)));
 }
@@ -143,9 +143,9 @@ Finding drain(const Settings& settings, std::span<const DatabaseEntry> entries) 
     most = std::max(most, drained.most_connections);
     ratios.push_back(group.back() / single.back());
   }
-  const auto one = percentile(single, 0.5);
-  const auto many = percentile(group, 0.5);
-  const auto ratio = percentile(ratios, 0.5);
+  const auto one = percentile_of(single, 0.5);
+  const auto many = percentile_of(group, 0.5);
+  const auto ratio = percentile_of(ratios, 0.5);
   return {"drain",
           with_thousands(settings.busy) + " busy of " + with_thousands(settings.databases) +
               " databases, median of " + std::to_string(drain_turns),
@@ -313,16 +313,16 @@ Finding idle_pickup(const Settings& settings, std::span<const DatabaseEntry> ent
 
 Finding pickup_beside(const std::string& trouble, const std::vector<double>& with,
                       const std::vector<double>& without) {
-  const auto p99 = percentile(with, 0.99);
-  const auto clean = percentile(without, 0.99);
+  const auto p99 = percentile_of(with, 0.99);
+  const auto clean = percentile_of(without, 0.99);
   return {"pickup beside trouble",
           trouble,
-          "p50 " + fixed(percentile(with, 0.5), 2) + "  p99 " + fixed(p99, 2) + " ms, " +
-              fixed(percentile(without, 0.5), 2) + " and " + fixed(clean, 2) + " without: p99 " +
+          "p50 " + fixed(percentile_of(with, 0.5), 2) + "  p99 " + fixed(p99, 2) + " ms, " +
+              fixed(percentile_of(without, 0.5), 2) + " and " + fixed(clean, 2) + " without: p99 " +
               fixed(p99 / clean, 2) + " times",
-          {{"p50_ms", percentile(with, 0.5)},
+          {{"p50_ms", percentile_of(with, 0.5)},
            {"p99_ms", p99},
-           {"clean_p50_ms", percentile(without, 0.5)},
+           {"clean_p50_ms", percentile_of(without, 0.5)},
            {"clean_p99_ms", clean},
            {"p99_ratio", p99 / clean}}};
 }
