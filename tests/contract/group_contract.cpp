@@ -185,26 +185,42 @@ TEST_P(GroupContract, OBX_068_RoundRobinTakesOneBatchOfEachInOrder) {
   for (const auto* key : {"a", "b", "c"}) EXPECT_GE(chosen[key], 20) << key;
 }
 
-TEST_P(GroupContract, OBX_069_DrainFirstEmptiesADatabaseBeforeItTurnsToTheNext) {
-  auto given = options(drain_first());
-  given.database.worker.batch_size = 2;
-  PlatformGroup group(given);
-  add_three(group);
-  group.on("t", calls.handler());
-  for (const auto* key : {"a", "b", "c"}) enqueue(group, key, 12);
-  group.start();
-  ASSERT_TRUE(calls.reach(36));
-  std::vector<std::string> claims;  // the databases of claims that returned messages
-  for (const auto& line : log->all()) {
-    if (line.find(" outbox.claimed ") == std::string::npos || line.ends_with("count=0")) continue;
-    const auto at = line.find("store=") + 6;
-    claims.push_back(line.substr(at, line.find(' ', at) - at));
+/// The databases of claims that returned messages, without repetitions: "a", "b", "c" if each is
+/// emptied before the next.
+class DrainFirstContract : public GroupContract {
+ protected:
+  std::vector<std::string> order_of_claims() {
+    log->clear();
+    auto given = options(drain_first());
+    given.database.worker.batch_size = 2;
+    PlatformGroup group(given);
+    add_three(group);
+    const auto before = calls.count();
+    group.on("t", calls.handler());
+    for (const auto* key : {"a", "b", "c"}) enqueue(group, key, 12);
+    group.start();
+    EXPECT_TRUE(calls.reach(before + 36));
+    std::vector<std::string> claims;
+    for (const auto& line : log->all()) {
+      if (line.find(" outbox.claimed ") == std::string::npos || line.ends_with("count=0")) continue;
+      const auto at = line.find("store=") + 6;
+      claims.push_back(line.substr(at, line.find(' ', at) - at));
+    }
+    EXPECT_GE(claims.size(), 18U);
+    const auto repeated = std::ranges::unique(claims);
+    claims.erase(repeated.begin(), repeated.end());
+    return claims;
   }
-  EXPECT_GE(claims.size(), 18U);
-  auto groups = claims;
-  const auto repeated = std::ranges::unique(groups);
-  groups.erase(repeated.begin(), repeated.end());
-  EXPECT_EQ(groups.size(), 3U) << ::testing::PrintToString(claims);
+};
+DOVETAIL_CONTRACT(DrainFirstContract);
+
+/// A database that takes longer than 200 ms for a claim does not delay the others. On a busy
+/// machine that can happen, so the test may need several rounds. Other strategies never have this
+/// order.
+TEST_P(DrainFirstContract, OBX_069_DrainFirstEmptiesADatabaseBeforeItTurnsToTheNext) {
+  std::vector<std::string> order;
+  for (int round = 0; round < 10 && order.size() != 3; ++round) order = order_of_claims();
+  EXPECT_EQ(order.size(), 3U) << ::testing::PrintToString(order);
 }
 
 TEST_P(GroupContract, ABusyDatabaseDoesNotStarveTheOthersUnderFair) {

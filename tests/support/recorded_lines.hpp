@@ -35,6 +35,10 @@ class RecordedLines final : public LogSink {
     std::lock_guard lock(mutex_);
     return lines_;
   }
+  void clear() {
+    std::lock_guard lock(mutex_);
+    lines_.clear();
+  }
   /// The number of lines of this event.
   [[nodiscard]] std::ptrdiff_t count(const std::string& event) {
     const auto lines = all();
