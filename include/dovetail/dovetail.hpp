@@ -1,11 +1,13 @@
 // All of Dovetail's public API.
 #pragma once
 
+#include "dovetail/aggregate.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/clock.hpp"
 #include "dovetail/cron.hpp"
 #include "dovetail/discovery.hpp"
 #include "dovetail/error.hpp"
+#include "dovetail/event.hpp"
 #include "dovetail/fanout.hpp"
 #include "dovetail/group.hpp"
 #include "dovetail/handler.hpp"

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "dovetail/clock.hpp"
+#include "dovetail/event.hpp"
 #include "dovetail/fanout.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/health.hpp"
@@ -105,6 +106,7 @@ struct PlatformOptions {
   InboxOptions inbox{};
   JoinOptions joins{};
   ScheduleOptions schedule{};
+  EventOptions events{};
   WorkerOptions worker{};
   std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
   std::shared_ptr<MetricsSink> metrics{};  ///< Absent: a MetricsRegistry of its own.
@@ -120,7 +122,8 @@ struct SchemaChange {
 
 enum class RolePurpose {
   worker,    ///< May do everything that a started Platform or a producer does.
-  producer,  ///< May enqueue into the outbox and schedule timers; cannot read payloads.
+  /// May enqueue into the outbox, schedule timers and append events; cannot read them.
+  producer,
 };
 
 class Platform {
@@ -154,6 +157,7 @@ class Platform {
   [[nodiscard]] Timers& timers();
   [[nodiscard]] Jobs& jobs();
   [[nodiscard]] Fanout& fanout();
+  [[nodiscard]] Events& events();
   [[nodiscard]] Instances& instances();
 
   /// Registers a handler for a topic; see handler.hpp. Throws InvalidOperation when the topic

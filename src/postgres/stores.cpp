@@ -1,5 +1,6 @@
 // The stores of a PostgreSQL database.
 #include "postgres/database.hpp"
+#include "postgres/event_store.hpp"
 #include "postgres/fanout_store.hpp"
 #include "postgres/glance_store.hpp"
 #include "postgres/inbox_store.hpp"
@@ -24,6 +25,7 @@ void Database::register_stores() {
   registry().add<storage::TimerStore, TimerStore>(texts_);
   registry().add<storage::JobStore, JobStore>(texts_);
   registry().add<storage::FanoutStore, FanoutStore>(texts_);
+  registry().add<storage::EventStore, EventStore>(texts_);
   registry().add<storage::JoinStore, JoinStore>(texts_);
   registry().add<storage::LeaseStore, LeaseStore>(texts_);
   registry().add<storage::InstanceStore, InstanceStore>(texts_);
