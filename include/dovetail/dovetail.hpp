@@ -26,6 +26,7 @@
 #include "dovetail/schedule.hpp"
 #include "dovetail/selection.hpp"
 #include "dovetail/stream.hpp"
+#include "dovetail/subscription.hpp"
 #include "dovetail/time_zone.hpp"
 #include "dovetail/transaction.hpp"
 #include "dovetail/value.hpp"

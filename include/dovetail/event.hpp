@@ -32,6 +32,7 @@
 // Threads: Events may be shared between threads.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -39,6 +40,7 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,6 +63,9 @@ struct EventOutcome;
 }  // namespace storage
 
 class Outbox;
+class Subscriptions;
+class SubscriptionContext;
+struct SubscriptionOptions;
 template <class State>
 class Aggregates;
 template <class State>
@@ -71,6 +76,8 @@ struct EventOptions {
   /// PostgreSQL: positions are on disk before they are visible. Set it if readers store positions
   /// in another database. It delays each event by the time of a commit.
   bool durable_positions = false;
+  /// A subscription whose oldest event waits longer than this is a health finding: 1 s and more.
+  std::chrono::milliseconds max_lag{300'000};
 };
 
 /// An event to append. Texts are UTF-8 without NUL.
@@ -216,6 +223,9 @@ class Events {
  public:
   Events(storage::Database& database, Outbox& outbox, EventOptions options, Logger log,
          Metrics metrics);
+  ~Events();
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
 
   // Keys of streams have 1 to 255 characters. Values out of range are rejected before any I/O.
 
@@ -279,6 +289,16 @@ class Events {
   template <class State>
   [[nodiscard]] Aggregates<State> aggregate(AggregateRules<State> rules);
 
+  /// Calls `handler` for the events of all streams, after the start of the Platform; see
+  /// subscription.hpp. The same as subscriptions().add().
+  void subscribe(
+      std::string_view name, SubscriptionOptions options,
+      std::function<void(std::span<const Event> batch, SubscriptionContext& context)> handler);
+  /// Waits until the subscription has passed `position`. Returns false after `timeout`.
+  [[nodiscard]] bool wait_for(std::string_view subscription, std::int64_t position,
+                              std::chrono::milliseconds timeout, const std::stop_token& stop = {});
+  [[nodiscard]] Subscriptions& subscriptions() { return *subscriptions_; }
+
  private:
   using Orders = std::span<const storage::EventAppend>;
   using Outcomes = std::vector<storage::EventOutcome>;
@@ -299,6 +319,7 @@ class Events {
   EventOptions options_;
   Logger log_;
   Metrics metrics_;
+  std::unique_ptr<Subscriptions> subscriptions_;
 };
 
 }  // namespace dovetail

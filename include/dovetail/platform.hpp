@@ -39,6 +39,7 @@
 #include "dovetail/metrics_registry.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/schedule.hpp"
+#include "dovetail/subscription.hpp"
 #include "dovetail/transaction.hpp"
 
 namespace dovetail {
@@ -82,8 +83,8 @@ struct PlatformOptions {
   /// Creates or upgrades the schema when opening.
   bool deploy_schema = false;
   /// The maximum number of connections (SQLite: for reading; one more writes). On PostgreSQL, a
-  /// started Platform opens up to 2 * WorkerOptions::fetchers + 9 more for its own use
-  /// (13 by default), so that handlers cannot prevent the renewal of leases.
+  /// started Platform opens up to 2 * WorkerOptions::fetchers + 11 more for its own use
+  /// (15 by default), so that handlers cannot prevent the renewal of leases.
   std::size_t max_connections = 8;
   /// Set it for PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;

@@ -3,6 +3,7 @@
 #include "core/require.hpp"
 #include "dovetail/event.hpp"
 #include "dovetail/outbox.hpp"
+#include "dovetail/subscription.hpp"
 #include "event/rules.hpp"
 #include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
@@ -29,6 +30,19 @@ Events::Events(storage::Database& database, Outbox& outbox, EventOptions options
       log_(std::move(log)),
       metrics_(std::move(metrics)) {
   event::require_event_options(options_);
+  subscriptions_ = std::make_unique<Subscriptions>(database, *this, log_, metrics_);
+}
+
+Events::~Events() = default;
+
+void Events::subscribe(std::string_view name, SubscriptionOptions options,
+                       SubscriptionHandler handler) {
+  subscriptions_->add(name, std::move(options), std::move(handler));
+}
+
+bool Events::wait_for(std::string_view subscription, std::int64_t position,
+                      std::chrono::milliseconds timeout, const std::stop_token& stop) {
+  return subscriptions_->wait_for(subscription, position, timeout, stop);
 }
 
 // --- append

@@ -95,10 +95,32 @@ std::vector<storage::EventAppend> checked(std::span<const StreamAppend> appends,
   return orders;
 }
 
+void require_subscription_name(std::string_view name) {
+  require_word("name", name);
+}
+
+Registration checked(std::string_view name, SubscriptionOptions options,
+                     SubscriptionHandler handler) {
+  constexpr std::chrono::milliseconds shortest_lease{100};
+  require_subscription_name(name);
+  core::require_batch_size("batch_size", options.batch_size);
+  queue::require_max_attempts(options.max_attempts);
+  if (options.parts < 1 || options.parts > 256)
+    throw std::out_of_range("parts must be 1 to 256, got " + std::to_string(options.parts));
+  if (options.lease < shortest_lease || options.lease > std::chrono::hours{24})
+    throw std::out_of_range("lease must be 100 ms to 24 h");
+  for (const auto& type : options.types) require_word("types", type);
+  for (const auto& prefix : options.prefixes) require_word("prefixes", prefix);
+  if (!handler) throw std::invalid_argument("handler must not be empty");
+  return {std::string{name}, std::move(options), std::move(handler)};
+}
+
 void require_event_options(const EventOptions& options) {
   if (options.max_data_bytes > largest_data_limit) {
     throw std::out_of_range("max_data_bytes must not exceed " + std::to_string(largest_data_limit));
   }
+  if (options.max_lag < std::chrono::seconds{1})
+    throw std::out_of_range("max_lag must be 1 s or more");
 }
 
 void require_page(const FeedPage& page) {

@@ -7,6 +7,8 @@
 
 #include "dovetail/event.hpp"
 #include "dovetail/outbox.hpp"
+#include "dovetail/subscription.hpp"
+#include "event/registrations.hpp"
 #include "storage/event_store.hpp"
 #include "storage/queue_producer.hpp"
 
@@ -24,6 +26,10 @@ storage::EventAppend checked(std::string_view stream, ExpectedVersion expected,
 std::vector<storage::EventAppend> checked(std::span<const StreamAppend> appends,
                                           const EventOptions& options);
 
+void require_subscription_name(std::string_view name);
+/// Checks every limit.
+Registration checked(std::string_view name, SubscriptionOptions options,
+                     SubscriptionHandler handler);
 void require_event_options(const EventOptions& options);
 void require_page(const FeedPage& page);
 

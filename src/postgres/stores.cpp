@@ -11,6 +11,7 @@
 #include "postgres/migration_store.hpp"
 #include "postgres/queue_store.hpp"
 #include "postgres/sql.hpp"
+#include "postgres/subscription_store.hpp"
 #include "postgres/timer_store.hpp"
 #include "storage/queue_names.hpp"
 
@@ -26,6 +27,7 @@ void Database::register_stores() {
   registry().add<storage::JobStore, JobStore>(texts_);
   registry().add<storage::FanoutStore, FanoutStore>(texts_);
   registry().add<storage::EventStore, EventStore>(texts_);
+  registry().add<storage::SubscriptionStore, SubscriptionStore>(texts_);
   registry().add<storage::JoinStore, JoinStore>(texts_);
   registry().add<storage::LeaseStore, LeaseStore>(texts_);
   registry().add<storage::InstanceStore, InstanceStore>(texts_);

@@ -11,6 +11,7 @@
 #include "sqlite/migration_store.hpp"
 #include "sqlite/queue_store.hpp"
 #include "sqlite/sql.hpp"
+#include "sqlite/subscription_store.hpp"
 #include "sqlite/timer_store.hpp"
 #include "storage/queue_names.hpp"
 
@@ -29,6 +30,7 @@ void Database::register_stores() {
   registry().add<storage::TimerStore, TimerStore>(texts_, clock);
   registry().add<storage::FanoutStore, FanoutStore>(texts_, clock, outbox.roles().producer);
   registry().add<storage::EventStore, EventStore>(texts_, clock);
+  registry().add<storage::SubscriptionStore, SubscriptionStore>(texts_, clock);
   registry().add<storage::LeaseStore, LeaseStore>(texts_, clock);
   registry().add<storage::InstanceStore, InstanceStore>(texts_, clock);
   registry().add<storage::GlanceStore, GlanceStore>(texts_, clock);

@@ -221,20 +221,22 @@ TEST_F(PostgresEventFeed, ASequenceThatWasNotRestoredIsRefused) {
 }
 
 TEST_F(PostgresEventFeed, ASequenceWithACacheIsRefusedBecauseItLosesEvents) {
+  append_and_commit("zero");
+  by_position();
   backend.sql("alter sequence " + infra + ".event_no cache 20");
+  Session caching(backend);  // draws 2, and keeps 3 to 21
+  caching.run(append("first"));
+  caching.run("commit");
   Session refused(backend);
   EXPECT_EQ(refused.error_of("select " + infra + ".event_stamp()"), "55000");
   refused.run("rollback");
 
   change_stamper("v_cache <> 1", "false");
-  Session caching(backend);  // draws 1, and keeps 2 to 20
-  caching.run(append("first"));
-  caching.run("commit");
   append_and_commit("second");
   EXPECT_EQ(by_position().size(), 2U);
   ASSERT_TRUE(eventually([&] {
     platform.events().stamp();
-    return backend.number("select low from " + infra + ".event_feed_state") == 40;
+    return backend.number("select low from " + infra + ".event_feed_state") == 41;
   }));
   caching.run("begin");
   caching.run(append("third"));

@@ -40,3 +40,50 @@ create table {schema}_event_snapshot (
   data    text    not null,
   primary key (stream, name)
 ) strict, without rowid;
+
+-- Subscriptions: readers of the feed with a name. The streams are distributed over the parts, by
+-- their numbers. The position of a part moves in the transaction of its handler, if epoch and
+-- position are those that the handler began with.
+create table {schema}_event_subscription (
+  name       text    primary key check (length(name) between 1 and 255),
+  parts      integer not null check (parts between 1 and 256),
+  next_parts integer,                       -- wanted; the parts first drain to drain_to
+  drain_to   integer,
+  types      text,                          -- JSON arrays; null: all
+  prefixes   text,
+  on_failure text    not null,              -- for operators; the handler's process decides
+  created_at integer not null,
+  paused_at  integer
+) strict, without rowid;
+
+create table {schema}_event_subscription_part (
+  name        text    not null,
+  part        integer not null,
+  position    integer not null,             -- events up to it were handled
+  epoch       integer not null,             -- increases with each lease
+  owner_token blob,
+  lease_until integer,
+  attempts    integer not null,             -- failed calls since the position has moved
+  retry_at    integer,                      -- after a failure
+  stopped_at  integer,                      -- a failure has stopped it until resume
+  last_error  text,
+  moved_at    integer not null,
+  primary key (name, part)
+) strict, without rowid;
+
+-- Events that a subscription does not handle for now. kind: 'event': this event has failed.
+-- 'stream': this event has failed, and the later events of its stream wait. 'skipped': an operator
+-- has skipped this event.
+create table {schema}_event_parked (
+  name       text    not null,
+  position   integer not null,
+  stream     text    not null,
+  stream_no  integer not null,
+  version    integer not null,
+  kind       text    not null check (kind in ('event', 'stream', 'skipped')),
+  attempts   integer not null,
+  error      text    not null,
+  parked_at  integer not null,
+  resumed_at integer,                       -- to be handled again
+  primary key (name, position)
+) strict, without rowid;

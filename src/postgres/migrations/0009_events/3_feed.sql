@@ -49,6 +49,13 @@ begin
       using errcode = 'active_sql_transaction';
   end if;
   stamped := 0;
+  -- Nothing to do: that is found out without a lock.
+  select f.head, f.low into head, v_state.low from {schema}.event_feed_state f;
+  if v_state.low = (select case when q.is_called then q.last_value else 0 end
+                      from {schema}.event_no q) then
+    return;
+  end if;
+  head := null;
   if wait then
     select * into v_state from {schema}.event_feed_state for update;
   else
