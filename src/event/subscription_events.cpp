@@ -48,19 +48,21 @@ bool SubscriptionRunner::handle_page(const std::stop_token& stop) {
   auto feed = read_page(stop);
   if (feed.upto <= position_) return false;
   std::erase_if(feed.events, [this](const Event& event) { return is_parked(event); });
-  const storage::PartMove move{.from = position_, .to = feed.upto};
-  const auto advance = [&](storage::WriteSession& session) {
-    return scope_->store.advance(session, holding_->lease(), move);
+  const auto advance = [&](bool durable) -> Move {
+    const storage::PartMove move{.from = position_, .to = feed.upto, .durable = durable};
+    return [this, move](storage::WriteSession& session) {
+      return scope_->store.advance(session, holding_->lease(), move);
+    };
   };
   if (feed.events.empty()) {
-    if (!write(advance)) {
+    if (!write(advance(false))) {
       forget();
     } else {
       position_ = feed.upto;
     }
     return true;
   }
-  switch (call(feed.events, stop, advance)) {
+  switch (call(feed.events, stop, {advance(true), advance(false)})) {
     case Called::done:
       position_ = feed.upto;
       failed_attempts_ = 0;
@@ -83,7 +85,8 @@ bool SubscriptionRunner::handle_page(const std::stop_token& stop) {
 // --- calls
 
 SubscriptionRunner::Called SubscriptionRunner::call(std::span<const Event> events,
-                                                    const std::stop_token& stop, const Move& move) {
+                                                    const std::stop_token& stop,
+                                                    const Moves& moves) {
   auto& source = holding_->stop();
   const std::stop_callback ends_with_us(stop, [&source] { source.request_stop(); });
   CallContext context(scope_->database, holding_->lease(), source.get_token());
@@ -97,7 +100,7 @@ SubscriptionRunner::Called SubscriptionRunner::call(std::span<const Event> event
   std::exception_ptr transient;
   try {
     registration_.handler(events, context);
-    called = commit(context.begun(), move) ? Called::done : Called::lost;
+    called = commit(context.begun(), moves) ? Called::done : Called::lost;
     last_failure_.clear();
   } catch (const PermanentFailure& error) {
     last_failure_ = error.what();
@@ -126,9 +129,9 @@ SubscriptionRunner::Called SubscriptionRunner::call(std::span<const Event> event
   return called;
 }
 
-bool SubscriptionRunner::commit(storage::TransactionHandle* transaction, const Move& move) {
-  if (transaction == nullptr) return write(move);
-  if (!move(transaction->session())) {
+bool SubscriptionRunner::commit(storage::TransactionHandle* transaction, const Moves& moves) {
+  if (transaction == nullptr) return write(moves.alone);
+  if (!moves.with_handler(transaction->session())) {
     transaction->rollback();
     return false;
   }
@@ -254,7 +257,7 @@ bool SubscriptionRunner::handle_resumed(const ParkedEvent& parked, const std::st
       const auto move = [&](storage::WriteSession& session) {
         return scope_->store.move_parked(session, lease, parked.position, event.version);
       };
-      const auto called = call(std::span{&event, 1}, stop, move);
+      const auto called = call(std::span{&event, 1}, stop, {move, move});
       if (called == Called::lost) forget();
       if (called == Called::failed) note_failure(event, 1);
       if (called != Called::done) return false;

@@ -72,8 +72,12 @@ class SubscriptionRunner final : public component::SteppedService {
   /// Moves the stored state, in the transaction of the handler or in its own. Returns false if the
   /// part is not held any more.
   using Move = std::function<bool(storage::WriteSession& session)>;
-  Called call(std::span<const Event> events, const std::stop_token& stop, const Move& move);
-  bool commit(storage::TransactionHandle* transaction, const Move& move);
+  struct Moves {
+    Move with_handler;  ///< In the transaction of the handler.
+    Move alone;         ///< If the handler has begun none.
+  };
+  Called call(std::span<const Event> events, const std::stop_token& stop, const Moves& moves);
+  bool commit(storage::TransactionHandle* transaction, const Moves& moves);
   bool write(const Move& move);
   void note_failure(const Event& first, std::size_t count);
   void apply_policy(const Event& event);

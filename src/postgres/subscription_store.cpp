@@ -142,7 +142,7 @@ bool SubscriptionStore::release(storage::WriteSession& session, const storage::P
 bool SubscriptionStore::advance(storage::WriteSession& session, const storage::PartLease& part,
                                 storage::PartMove move) {
   auto params = part_params(part);
-  params.add(move.from).add(move.to);
+  params.add(move.from).add(move.to).add(move.durable);
   return WriteSession::of(session).run(texts_, sql::subscription_advance, params).boolean(0, 0);
 }
 

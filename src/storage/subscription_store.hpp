@@ -38,6 +38,8 @@ struct PartLease {
 struct PartMove {
   std::int64_t from = 0;
   std::int64_t to = 0;
+  /// False: the transaction does nothing else, and may be lost in a crash. SQLite keeps it anyway.
+  bool durable = true;
 };
 
 /// The kind that to_string() names.

@@ -28,7 +28,7 @@ select {schema}.event_subscription_release(name => $1::text, part => $2::integer
 -- name: subscription_advance
 select {schema}.event_subscription_advance(name => $1::text, part => $2::integer,
                                            epoch => $3::bigint, from_position => $4::bigint,
-                                           to_position => $5::bigint);
+                                           to_position => $5::bigint, durable => $6::boolean);
 
 -- name: subscription_fail
 -- Null: the part is not held any more.

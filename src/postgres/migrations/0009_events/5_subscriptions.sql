@@ -221,14 +221,20 @@ comment on function {schema}.event_subscription_release is
 
 -- Moves the position of a part: the last statement of the transaction that handled its events.
 -- Returns false if the lease has another owner, or if the position is another one: then roll back.
+-- durable: false lets the commit return before it is on disk. After a crash, the events are handled
+-- again; so use it only in a transaction that does nothing else.
 create function {schema}.event_subscription_advance(name text, part integer, epoch bigint,
-                                                    from_position bigint, to_position bigint)
+                                                    from_position bigint, to_position bigint,
+                                                    durable boolean default true)
   returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set plan_cache_mode = force_generic_plan set enable_seqscan = off
 as $function$
 begin
+  if not durable then
+    perform set_config('synchronous_commit', 'off', true);
+  end if;
   update {schema}.event_subscription_part p
      set position = to_position, attempts = 0, retry_at = null, last_error = null,
          moved_at = {schema}.clock()
