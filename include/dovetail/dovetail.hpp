@@ -1,11 +1,13 @@
 // All of Dovetail's public API.
 #pragma once
 
+#include "dovetail/aggregate.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/clock.hpp"
 #include "dovetail/cron.hpp"
 #include "dovetail/discovery.hpp"
 #include "dovetail/error.hpp"
+#include "dovetail/event.hpp"
 #include "dovetail/fanout.hpp"
 #include "dovetail/group.hpp"
 #include "dovetail/handler.hpp"
@@ -24,6 +26,7 @@
 #include "dovetail/schedule.hpp"
 #include "dovetail/selection.hpp"
 #include "dovetail/stream.hpp"
+#include "dovetail/subscription.hpp"
 #include "dovetail/time_zone.hpp"
 #include "dovetail/transaction.hpp"
 #include "dovetail/value.hpp"

@@ -227,6 +227,11 @@ class PlatformGroup {
   void on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options = {});
   void on_any_inbox(InboxHandlerFunction function, HandlerOptions options = {});
 
+  /// Subscribes to the events of every database; see subscription.hpp. Each database has its own
+  /// positions. The group's threads call the handler: the parts of a database take turns, and a
+  /// call that takes longer than three times GroupOptions::call_timeout is asked to stop.
+  void subscribe(std::string_view name, SubscriptionOptions options, SubscriptionHandler handler);
+
   [[nodiscard]] GroupFanout& fanout();
 
   /// Moves messages of a topic from the outbox of every database into the inbox of the database

@@ -8,6 +8,8 @@
 //   * `clock`: the database's clock was not set back; see docs/operations.md.
 //   * `topics`: no topic has due messages that no live instance handles; see instance.hpp.
 //   * `streams`: no stream is blocked; see stream.hpp.
+//   * `subscriptions`: no subscription is stopped, has parked events, or is too far behind; see
+//     subscription.hpp.
 //   * `service.NAME`: the background service NAME of this started Platform succeeds.
 // A check for which the role lacks the right to read a table is left out.
 #pragma once

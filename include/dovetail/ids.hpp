@@ -88,6 +88,7 @@ struct JobRunTag : OrderedIdTag {};
 struct StreamTag : OrderedIdTag {};
 struct OwnerTag : RandomIdTag {};
 struct InstanceTag : OrderedIdTag {};
+struct EventTag : OrderedIdTag {};
 }  // namespace detail
 
 using MessageId = Id<detail::MessageTag>;  ///< A message; it stays the same through all retries.
@@ -98,6 +99,7 @@ using JobRunId = Id<detail::JobRunTag>;
 using StreamId = Id<detail::StreamTag>;
 using OwnerToken = Id<detail::OwnerTag>;     ///< A worker: generate one at every process start.
 using InstanceId = Id<detail::InstanceTag>;  ///< A process that works on a database.
+using EventId = Id<detail::EventTag>;
 
 }  // namespace dovetail
 

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "dovetail/clock.hpp"
+#include "dovetail/event.hpp"
 #include "dovetail/fanout.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/health.hpp"
@@ -38,6 +39,7 @@
 #include "dovetail/metrics_registry.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/schedule.hpp"
+#include "dovetail/subscription.hpp"
 #include "dovetail/transaction.hpp"
 
 namespace dovetail {
@@ -81,8 +83,8 @@ struct PlatformOptions {
   /// Creates or upgrades the schema when opening.
   bool deploy_schema = false;
   /// The maximum number of connections (SQLite: for reading; one more writes). On PostgreSQL, a
-  /// started Platform opens up to 2 * WorkerOptions::fetchers + 9 more for its own use
-  /// (13 by default), so that handlers cannot prevent the renewal of leases.
+  /// started Platform opens up to 2 * WorkerOptions::fetchers + 11 more for its own use
+  /// (15 by default), so that handlers cannot prevent the renewal of leases.
   std::size_t max_connections = 8;
   /// Set it for PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;
@@ -105,6 +107,7 @@ struct PlatformOptions {
   InboxOptions inbox{};
   JoinOptions joins{};
   ScheduleOptions schedule{};
+  EventOptions events{};
   WorkerOptions worker{};
   std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
   std::shared_ptr<MetricsSink> metrics{};  ///< Absent: a MetricsRegistry of its own.
@@ -120,7 +123,8 @@ struct SchemaChange {
 
 enum class RolePurpose {
   worker,    ///< May do everything that a started Platform or a producer does.
-  producer,  ///< May enqueue into the outbox and schedule timers; cannot read payloads.
+  /// May enqueue into the outbox, schedule timers and append events; cannot read them.
+  producer,
 };
 
 class Platform {
@@ -154,6 +158,7 @@ class Platform {
   [[nodiscard]] Timers& timers();
   [[nodiscard]] Jobs& jobs();
   [[nodiscard]] Fanout& fanout();
+  [[nodiscard]] Events& events();
   [[nodiscard]] Instances& instances();
 
   /// Registers a handler for a topic; see handler.hpp. Throws InvalidOperation when the topic

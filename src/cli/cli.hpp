@@ -78,6 +78,8 @@ void add_instances(CLI::App& app, Globals& globals);
 void add_leases(CLI::App& app, Globals& globals);
 void add_lock(CLI::App& app, Globals& globals);
 void add_streams(CLI::App& app, Globals& globals);
+void add_events(CLI::App& app, Globals& globals);
+void add_subscriptions(CLI::App& app, Globals& globals);
 void add_topics(CLI::App& app, Globals& globals);
 void add_timers(CLI::App& app, Globals& globals);
 void add_jobs(CLI::App& app, Globals& globals);

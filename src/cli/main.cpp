@@ -39,6 +39,8 @@ void add_commands(CLI::App& app, Globals& globals) {
   add_lock(app, globals);
   add_topics(app, globals);
   add_streams(app, globals);
+  add_events(app, globals);
+  add_subscriptions(app, globals);
   add_bench(app, globals);
 }
 

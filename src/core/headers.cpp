@@ -24,4 +24,14 @@ std::string to_json(const std::set<std::string, std::less<>>& texts) {
   return nlohmann::json(texts).dump();
 }
 
+std::vector<std::string> texts_from_json(std::string_view json) {
+  const auto array = nlohmann::json::parse(json, nullptr, false);
+  std::vector<std::string> texts;
+  if (!array.is_array()) return texts;
+  for (const auto& text : array) {
+    if (text.is_string()) texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
 }  // namespace dovetail::core

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dovetail/outbox.hpp"
 
@@ -16,5 +17,8 @@ namespace dovetail::core {
 
 /// Writes the texts as a JSON array.
 std::string to_json(const std::set<std::string, std::less<>>& texts);
+
+/// The texts of a JSON array. Empty if it is not an array of texts.
+[[nodiscard]] std::vector<std::string> texts_from_json(std::string_view json);
 
 }  // namespace dovetail::core

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "dovetail/error.hpp"
+#include "event/rules.hpp"
 #include "group/entries.hpp"
 #include "group/state.hpp"
 #include "runtime/handler_adapters.hpp"
@@ -218,6 +219,11 @@ void PlatformGroup::on_inbox(std::string_view topic, InboxHandlerFunction functi
 
 void PlatformGroup::on_any_inbox(InboxHandlerFunction function, HandlerOptions options) {
   state_->add_fallback(true, runtime::function_of(std::move(function)), std::move(options));
+}
+
+void PlatformGroup::subscribe(std::string_view name, SubscriptionOptions options,
+                              SubscriptionHandler handler) {
+  state_->subscribe(event::checked(name, std::move(options), std::move(handler)));
 }
 
 GroupFanout& PlatformGroup::fanout() {

@@ -40,16 +40,22 @@ MonoDuration spread(MonoDuration interval) {
 
 /// Rings when this process, or another one that the listener hears, has stored new work.
 struct Member::Bells {
-  Bells(storage::Database& database, const std::function<void()>& ring)
+  Bells(storage::Database& database, bool subscribes, const std::function<void()>& ring)
       : outbox(database.bell(storage::queue_names::outbox), ring),
         inbox(database.bell(storage::queue_names::inbox), ring),
         timers(database.bell(storage::queue_names::timers), ring),
-        jobs(database.bell(storage::queue_names::jobs), ring) {}
+        jobs(database.bell(storage::queue_names::jobs), ring) {
+    if (!subscribes) return;
+    events.emplace(database.bell(storage::queue_names::events), ring);
+    event_feed.emplace(database.bell(storage::queue_names::event_feed), ring);
+  }
 
   storage::Doorbell::Subscription outbox;
   storage::Doorbell::Subscription inbox;
   storage::Doorbell::Subscription timers;
   storage::Doorbell::Subscription jobs;
+  std::optional<storage::Doorbell::Subscription> events;
+  std::optional<storage::Doorbell::Subscription> event_feed;
 };
 
 Member::Member(const GroupContext& group, DatabaseEntry entry, std::size_t place)
@@ -169,11 +175,13 @@ void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
   housekeeper_ = housekeeper.get();
   services_->add(std::move(instance));
   services_->add(std::move(housekeeper));
-  bells_ = std::make_unique<Bells>(node.database(), [this] {
+  const auto ring = [this] {
     rung_ = true;
     group_.maintenance.wake_by(task_, now());
-  });
-  next_glance_ = now();  // while a connection is open
+  };
+  rung_ = !group_.subscriptions.close().empty();  // new subscriptions are created
+  bells_ = std::make_unique<Bells>(node.database(), rung_, ring);
+  next_glance_ = now();          // while a connection is open
   interval_ = first_interval;
 }
 
@@ -188,8 +196,10 @@ std::optional<MonoDuration> Member::glance(const std::stop_token& stop) {
       {.service = true, .stop = stop});
   if (group_.inbox_handlers.empty()) seen.inbox.reset();
   if (!node()->options().schedule.fire_timers) seen.timers.reset();
+  if (group_.subscriptions.close().empty()) seen.events.reset();
+  events_wait_ = seen.events.has_value();
   std::optional<MonoDuration> earliest;
-  for (const auto& due : {seen.outbox, seen.inbox, seen.timers, seen.jobs}) {
+  for (const auto& due : {seen.outbox, seen.inbox, seen.timers, seen.jobs, seen.events}) {
     if (!due) continue;
     const auto in = std::chrono::duration_cast<MonoDuration>(std::clamp<std::chrono::microseconds>(
         *due, std::chrono::microseconds{0}, std::chrono::hours{1}));
@@ -237,7 +247,7 @@ MonoTime Member::check_working_database(const std::stop_token& stop) {
   if (!work->is_idle() || now() - idle_since < patience) return now() + check_interval;
   const auto due = glance(stop);
   const bool comes_soon = due && *due > MonoDuration{} && *due < patience;
-  if (comes_soon || !work->try_pause()) return now() + check_interval;
+  if (comes_soon || events_wait_ || !work->try_pause()) return now() + check_interval;
   sleep();
   return rung_ ? now() : next_glance_;
 }

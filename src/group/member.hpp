@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "dovetail/group.hpp"
+#include "event/registrations.hpp"
 #include "group/agenda.hpp"
 #include "group/listeners.hpp"
 #include "group/step_list.hpp"
@@ -64,6 +65,7 @@ struct GroupContext {
   const std::shared_ptr<storage::ConnectionBudget> budget;
   const runtime::HandlerRegistry& outbox_handlers;
   const runtime::HandlerRegistry& inbox_handlers;
+  event::Registrations& subscriptions;
   const GroupFanout& fanout;
   Logger log;
   Metrics metrics;
@@ -180,6 +182,7 @@ class Member {
   Agenda::TaskPtr work_task_;
   MonoDuration interval_;
   MonoTime next_glance_{};
+  bool events_wait_ = false;  // for a subscription, at the last glance
   bool woken_by_glance_ = false;
 };
 

@@ -1,5 +1,6 @@
 // Opens the database of a member, and registers the group's handlers with it.
 #include "dovetail/error.hpp"
+#include "event/component.hpp"
 #include "fanout/component.hpp"
 #include "group/fanout_access.hpp"
 #include "group/member.hpp"
@@ -150,6 +151,9 @@ void Member::register_handlers(runtime::Node& node, const std::stop_token& stop)
     handlers_ = std::make_unique<runtime::NodeHandlers>(node);
     handlers_->add_all("outbox", group_.outbox_handlers);
     handlers_->add_all("inbox", group_.inbox_handlers);
+    for (const auto& each : group_.subscriptions.close()) {
+      node.get<event::Component>().events.subscribe(each->name, each->options, each->handler);
+    }
     for (const auto& component : node.components()) {
       component->accept_handlers(
           [this](std::string_view topic, HandlerFunction function, HandlerOptions options) {

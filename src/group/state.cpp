@@ -83,6 +83,7 @@ PlatformGroup::State::State(GroupOptions options)
                    options_.max_connections, reserved(options_.max_connections)),
                .outbox_handlers = outbox_handlers_,
                .inbox_handlers = inbox_handlers_,
+               .subscriptions = subscriptions_,
                .fanout = fanout_,
                .log = log_,
                .metrics = metrics_,
@@ -125,6 +126,13 @@ void PlatformGroup::State::add_fallback(bool inbox, HandlerFunction function,
   process_.require();
   const std::lock_guard lock(start_mutex_);
   registry(inbox).add_fallback(std::move(function), std::move(options));
+}
+
+void PlatformGroup::State::subscribe(event::Registration registration) {
+  process_.require();
+  const std::lock_guard lock(start_mutex_);
+  if (pool_) throw InvalidOperation("the group has been started: subscribe before");
+  subscriptions_.add(std::move(registration));
 }
 
 // --- start and stop

@@ -8,6 +8,7 @@
 
 #include "core/owner_process.hpp"
 #include "dovetail/group.hpp"
+#include "event/registrations.hpp"
 #include "group/discovery_calls.hpp"
 #include "group/roster.hpp"
 
@@ -37,6 +38,7 @@ class PlatformGroup::State {
   void add_handler(bool inbox, std::string_view topic, HandlerFunction function,
                    HandlerOptions options);
   void add_fallback(bool inbox, HandlerFunction function, HandlerOptions options);
+  void subscribe(event::Registration registration);
 
   void start();
   bool stop(std::optional<std::chrono::milliseconds> deadline);
@@ -78,6 +80,7 @@ class PlatformGroup::State {
   const core::OwnerProcess process_;
   runtime::HandlerRegistry outbox_handlers_;
   runtime::HandlerRegistry inbox_handlers_;
+  event::Registrations subscriptions_;
   GroupFanout fanout_;
   group::Agenda maintenance_;
   group::Agenda fetchers_;

@@ -50,6 +50,12 @@ namespace dovetail::json {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const Lease& lease);
 
+[[nodiscard]] nlohmann::ordered_json to_json(const Event& event);
+[[nodiscard]] nlohmann::ordered_json to_json(const EventStream& stream);
+[[nodiscard]] nlohmann::ordered_json to_json(const SubscriptionStatus& status);
+[[nodiscard]] nlohmann::ordered_json to_json(const SubscriptionPart& part);
+[[nodiscard]] nlohmann::ordered_json to_json(const ParkedEvent& parked);
+
 [[nodiscard]] nlohmann::ordered_json to_json(const InstanceInfo& instance);
 [[nodiscard]] nlohmann::ordered_json to_json(const UnhandledTopic& topic);
 

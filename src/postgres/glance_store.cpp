@@ -27,7 +27,7 @@ storage::Glance GlanceStore::look(storage::ReadSession& session,
   auto& core = ReadSession::of(session);
   const auto any = core.run_planned_anew(texts_, sql::glance_any, {});
   using Any = sql::columns::glance_any;
-  storage::Glance seen{.jobs = time_of(any, Any::jobs)};
+  storage::Glance seen{.jobs = time_of(any, Any::jobs), .events = time_of(any, Any::events)};
   if (any.is_null(0, Any::outbox) && any.is_null(0, Any::inbox) && any.is_null(0, Any::timers)) {
     return seen;
   }

@@ -1,5 +1,6 @@
 // The stores of a PostgreSQL database.
 #include "postgres/database.hpp"
+#include "postgres/event_store.hpp"
 #include "postgres/fanout_store.hpp"
 #include "postgres/glance_store.hpp"
 #include "postgres/inbox_store.hpp"
@@ -10,6 +11,7 @@
 #include "postgres/migration_store.hpp"
 #include "postgres/queue_store.hpp"
 #include "postgres/sql.hpp"
+#include "postgres/subscription_store.hpp"
 #include "postgres/timer_store.hpp"
 #include "storage/queue_names.hpp"
 
@@ -24,6 +26,8 @@ void Database::register_stores() {
   registry().add<storage::TimerStore, TimerStore>(texts_);
   registry().add<storage::JobStore, JobStore>(texts_);
   registry().add<storage::FanoutStore, FanoutStore>(texts_);
+  registry().add<storage::EventStore, EventStore>(texts_);
+  registry().add<storage::SubscriptionStore, SubscriptionStore>(texts_);
   registry().add<storage::JoinStore, JoinStore>(texts_);
   registry().add<storage::LeaseStore, LeaseStore>(texts_);
   registry().add<storage::InstanceStore, InstanceStore>(texts_);

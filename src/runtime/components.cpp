@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "event/component.hpp"
 #include "fanout/component.hpp"
 #include "inbox/component.hpp"
 #include "instance/component.hpp"
@@ -22,6 +23,7 @@ std::span<const component::Registration> registered_components() {
       {&lease::make_component, &lease::Component::connections},
       {&schedule::make_component, &schedule::Component::connections},
       {&fanout::make_component, &fanout::Component::connections},
+      {&event::make_component, &event::Component::connections},
       {&instance::make_component, &instance::Component::connections},
   });
   return components;

@@ -7,6 +7,7 @@
 
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
+#include "event/component.hpp"
 #include "instance/component.hpp"
 
 namespace dovetail {
@@ -76,12 +77,35 @@ CheckMessage check_streams(Node& node) {
   return std::to_string(blocked.size()) + " blocked streams: " + listed_names(blocked);
 }
 
+/// Why a subscription needs attention.
+CheckMessage complaint_about(const SubscriptionStatus& status, std::chrono::milliseconds max_lag) {
+  const auto name = core::printable(status.name);
+  if (status.stopped_at) return name + " is stopped: " + status.last_error.value_or("");
+  if (status.parked > 0) return name + " has " + std::to_string(status.parked) + " parked events";
+  if (status.paused_at || status.lag_time.value_or(std::chrono::microseconds{0}) <= max_lag)
+    return std::nullopt;
+  return name + " is " + std::to_string(status.lag) + " positions and " +
+         whole_seconds(*status.lag_time) + " behind";
+}
+
+CheckMessage check_subscriptions(Node& node) {
+  std::vector<std::string> complaints;
+  for (const auto& status : node.get<event::Component>().events.subscriptions().list()) {
+    if (auto complaint = complaint_about(status, node.options().events.max_lag))
+      complaints.push_back(*std::move(complaint));
+  }
+  if (complaints.empty()) return std::nullopt;
+  return "subscriptions: " + listed_names(complaints);
+}
+
 struct HealthCheck {
   const char* name;
   CheckMessage (*run)(Node& node);
 };
-constexpr std::array<HealthCheck, 3> health_checks{
-    {{"clock", check_clock}, {"topics", check_topics}, {"streams", check_streams}}};
+constexpr std::array<HealthCheck, 4> health_checks{{{"clock", check_clock},
+                                                    {"topics", check_topics},
+                                                    {"streams", check_streams},
+                                                    {"subscriptions", check_subscriptions}}};
 
 /// Returns the finding of a check, if it has one.
 std::optional<HealthFinding> finding_of(const HealthCheck& check, Node& node) {

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "dovetail/error.hpp"
+#include "event/component.hpp"
 #include "fanout/component.hpp"
 #include "inbox/component.hpp"
 #include "instance/component.hpp"
@@ -184,6 +185,9 @@ Jobs& Platform::jobs() {
 }
 Fanout& Platform::fanout() {
   return state_->node().get<fanout::Component>().fanout;
+}
+Events& Platform::events() {
+  return state_->node().get<event::Component>().events;
 }
 Instances& Platform::instances() {
   return state_->node().get<instance::Component>().instances;

@@ -45,6 +45,13 @@ void FileWatch::look_at_messages(std::vector<std::string_view>& queues) {
   }
 }
 
+void FileWatch::look_at_events(std::vector<std::string_view>& queues) {
+  auto cursor = connection_->run(texts_, sql::event_stamp);
+  cursor.step();
+  const auto last = cursor.integer(sql::columns::event_stamp::head);
+  if (std::exchange(last_event_, last) != last) queues.push_back(storage::queue_names::event_feed);
+}
+
 void FileWatch::look_at_times(std::vector<std::string_view>& queues) {
   auto cursor = connection_->run(texts_, sql::schedule_next_due_step_watch);
   cursor.bind(clock_.wall()).step();
@@ -56,7 +63,8 @@ void FileWatch::look_at_times(std::vector<std::string_view>& queues) {
 
 std::vector<std::string_view> FileWatch::look() {
   std::vector<std::string_view> queues;
-  for (const auto part : {&FileWatch::look_at_messages, &FileWatch::look_at_times}) {
+  for (const auto part :
+       {&FileWatch::look_at_messages, &FileWatch::look_at_events, &FileWatch::look_at_times}) {
     try {
       (this->*part)(queues);
     } catch (const Error&) {

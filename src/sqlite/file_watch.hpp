@@ -44,6 +44,7 @@ class FileWatch {
     std::optional<WallTime> due{};
   };
   void look_at_messages(std::vector<std::string_view>& queues);
+  void look_at_events(std::vector<std::string_view>& queues);
   void look_at_times(std::vector<std::string_view>& queues);
 
   const storage::StatementTexts& texts_;
@@ -52,6 +53,7 @@ class FileWatch {
   std::int64_t version_;
   std::vector<Messages> messages_;
   std::vector<Times> times_;
+  std::int64_t last_event_ = 0;
 };
 
 }  // namespace dovetail::sqlite

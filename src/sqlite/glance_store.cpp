@@ -31,6 +31,7 @@ storage::Glance GlanceStore::look(storage::ReadSession& session,
     auto any = ReadSession::of(session).run(texts_, sql::glance_any);
     any.bind(now).step();
     seen.jobs = time_of(any, Any::jobs);
+    seen.events = time_of(any, Any::events);
     if (any.is_null(Any::outbox) && any.is_null(Any::inbox) && any.is_null(Any::timers)) {
       return seen;
     }

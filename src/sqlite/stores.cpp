@@ -1,5 +1,6 @@
 // The stores of an SQLite file, and the stores that watch the ends of messages.
 #include "sqlite/database.hpp"
+#include "sqlite/event_store.hpp"
 #include "sqlite/fanout_store.hpp"
 #include "sqlite/glance_store.hpp"
 #include "sqlite/inbox_store.hpp"
@@ -10,6 +11,7 @@
 #include "sqlite/migration_store.hpp"
 #include "sqlite/queue_store.hpp"
 #include "sqlite/sql.hpp"
+#include "sqlite/subscription_store.hpp"
 #include "sqlite/timer_store.hpp"
 #include "storage/queue_names.hpp"
 
@@ -27,6 +29,8 @@ void Database::register_stores() {
   outbox.watch(registry().add<storage::JobStore, JobStore>(texts_, clock, bell(names::jobs)));
   registry().add<storage::TimerStore, TimerStore>(texts_, clock);
   registry().add<storage::FanoutStore, FanoutStore>(texts_, clock, outbox.roles().producer);
+  registry().add<storage::EventStore, EventStore>(texts_, clock);
+  registry().add<storage::SubscriptionStore, SubscriptionStore>(texts_, clock);
   registry().add<storage::LeaseStore, LeaseStore>(texts_, clock);
   registry().add<storage::InstanceStore, InstanceStore>(texts_, clock);
   registry().add<storage::GlanceStore, GlanceStore>(texts_, clock);

@@ -20,6 +20,8 @@ struct Glance {
   std::optional<std::chrono::microseconds> inbox{};
   std::optional<std::chrono::microseconds> timers{};  ///< Without timers in progress.
   std::optional<std::chrono::microseconds> jobs{};
+  /// Zero if a running subscription is behind, or if events have no positions yet.
+  std::optional<std::chrono::microseconds> events{};
 };
 
 /// The topics whose messages count. Absent: all topics.

@@ -67,6 +67,9 @@ TEST_F(PostgresGrants, AWorkersRightsAreEnoughForEverything) {
   const auto step = platform.outbox().enqueue({.topic = "t"});
   platform.joins().attach(join, step);
   EXPECT_TRUE(platform.leases().try_acquire("lease", "me", 10s).has_value());
+  platform.events().append("s", ExpectedVersion::any(), {{.type = "T"}}, {.publish = true});
+  EXPECT_EQ(platform.events().stamp(), 1);
+  EXPECT_EQ(platform.events().read_all().events.size(), 1U);
   platform.timers().schedule({.topic = "fired", .due_at = backend.now()});
   platform.jobs().create_or_update({.name = "job", .topic = "job", .cron = "0 0 1 1 *"});
   platform.jobs().trigger("job");
@@ -129,6 +132,25 @@ TEST_F(PostgresGrants, AProducerEnqueuesIntoStreams) {
       worker.outbox().claim_streams({.owner = OwnerToken::generate(), .batch_size = 1000});
   EXPECT_EQ(claimed.size(), 103U);
   EXPECT_EQ(kind_of([&] { (void)producer.outbox().find_stream("s"); }), ErrorKind::permission);
+}
+
+TEST_F(PostgresGrants, AProducerAppendsEventsAndCannotReadThem) {
+  grant(RolePurpose::producer);
+  auto producer = open_as_role();
+  auto& events = producer.events();
+  const auto id = EventId::generate();
+  const auto any = ExpectedVersion::any();
+  events.append("s", ExpectedVersion::no_stream(), {{.type = "T", .data = "secret", .id = id}});
+  EXPECT_FALSE(events.append("s", any, {{.type = "T", .id = id}}).stored);
+  EXPECT_THROW(events.append("s", ExpectedVersion::no_stream(), {{.type = "T"}}), VersionConflict);
+  const std::vector<StreamAppend> both{{.stream = "s", .events = {{.type = "T"}}},
+                                       {.stream = "t", .events = {{.type = "T"}}}};
+  events.append_many(both, {.publish = true});
+  EXPECT_EQ(kind_of([&] { (void)events.read("s"); }), ErrorKind::permission);
+  EXPECT_EQ(kind_of([&] { (void)events.read_all(); }), ErrorKind::permission);
+  EXPECT_EQ(kind_of([&] { events.stamp(); }), ErrorKind::permission);
+  EXPECT_EQ(kind_of([&] { events.close("s"); }), ErrorKind::permission);
+  EXPECT_EQ(kind_of([&] { events.remove("s"); }), ErrorKind::permission);
 }
 
 TEST_F(PostgresGrants, AWorkerMayUseWhatLaterMigrationsCreate) {

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using Steady = std::chrono::steady_clock;
 
 /// Longer than a loaded machine needs for calls with the time limits of options().
-constexpr auto soon = 5s;
+constexpr auto recovery_limit = 5s;
 
 class PostgresOutage : public ::testing::Test {
  protected:
@@ -57,7 +57,7 @@ TEST_F(PostgresOutage, OpeningAgainstAServerThatIsDownTellsTheReason) {
   const auto error = failure_to_open("postgresql://127.0.0.1:1/x", options());
   EXPECT_EQ(error.kind(), ErrorKind::connection_lost);
   EXPECT_THAT(error.what(), HasSubstr("Connection refused"));
-  EXPECT_LT(Steady::now() - begun, soon);
+  EXPECT_LT(Steady::now() - begun, recovery_limit);
 }
 
 TEST_F(PostgresOutage, OpeningAgainstAServerThatDoesNotAnswerSaysSo) {
@@ -91,7 +91,7 @@ TEST_F(PostgresOutage, AnUnknownHostIsNamed) {
   const auto error = failure_to_open("postgresql://no-such-host.invalid/x", options());
   EXPECT_EQ(error.statement(), "connect");
   EXPECT_THAT(error.what(), HasSubstr("cannot resolve host name \"no-such-host.invalid\""));
-  EXPECT_LT(Steady::now() - begun, soon);
+  EXPECT_LT(Steady::now() - begun, recovery_limit);
 }
 
 TEST_F(PostgresOutage, OneOfSeveralHostsIsEnough) {

@@ -131,6 +131,26 @@ void describe_streams(JsonForms& forms) {
   forms.ask({"streams", "skip", "order-1"});
 }
 
+void describe_events(JsonForms& forms) {
+  forms.ask({"events", "append", "order-1", "OrderPaid", "{}"});
+  forms.ask({"events", "read", "order-1"});
+  forms.ask({"events", "streams"});
+  auto platform = Platform::open(forms.url(), {.log_sink = null_log_sink()});
+  platform.events().subscribe(
+      "billing", {.on_failure = SubscriptionFailure::park_event, .max_attempts = 1},
+      [](std::span<const Event>, SubscriptionContext&) { throw PermanentFailure("broken"); });
+  platform.start();
+  EXPECT_TRUE(
+      eventually([&] { return !platform.events().subscriptions().parked("billing").empty(); }));
+  platform.stop();
+  forms.ask({"subscriptions", "list"});
+  forms.ask({"subscriptions", "show", "billing"});
+  forms.ask({"subscriptions", "resume", "billing", "--parked"});
+  forms.ask({"subscriptions", "pause", "billing"});
+  forms.ask({"subscriptions", "skip", "billing", "1"});
+  forms.ask({"subscriptions", "rebuild", "billing"});
+}
+
 void describe_inbox(JsonForms& forms, Platform& platform) {
   platform.inbox().mark_dead("bank", "1", "forged");
   forms.ask({"inbox", "status"});
@@ -233,6 +253,7 @@ TEST(Golden, FormOfTheDocumentsInJson) {
   forms.ask({"status"});
   describe_health(forms, platform);
   describe_rest(forms, platform);
+  describe_events(forms);
   describe_group(forms, platform);
   expect_golden("json.txt", forms.text());
 }

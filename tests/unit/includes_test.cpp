@@ -44,7 +44,7 @@ const std::vector<std::string> component_includes{"core", "storage", "queue", "c
 /// The runtime may also include all components.
 const Layer runtime_layer{"runtime", {"core", "storage", "queue", "component", "observe"}};
 const std::vector<Layer> layers_above{
-    {"group", {"core", "storage", "component", "fanout", "runtime"}},
+    {"group", {"core", "storage", "component", "fanout", "event", "runtime"}},
     {"json", {}},
     {"cli", {"core", "storage", "runtime", "json"}}};
 

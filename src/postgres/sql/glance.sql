@@ -4,7 +4,7 @@
 -- simple, and the second one is sent only if the first one finds work.
 
 -- name: glance_any
--- returns: outbox boolean, inbox boolean, timers boolean, jobs integer
+-- returns: outbox boolean, inbox boolean, timers boolean, jobs integer, events integer
 -- Whether there are messages and timers that are not finished (null: none), and how long until a
 -- job is due, in microseconds. The order by makes PostgreSQL use an index on large tables, also if
 -- most of their row versions are dead.
@@ -19,7 +19,13 @@ select coalesce((select true from {schema}.outbox where lane is not null
        (select true from {schema}.timers where lane is not null
          order by lane, ready_at, id limit 1) as timers,
        (extract(epoch from (select min(wake_at) from {schema}.job where wake_at is not null)
-                             - {schema}.clock()) * 1000000)::bigint as jobs;
+                             - {schema}.clock()) * 1000000)::bigint as jobs,
+       (select 0::bigint from {schema}.event_feed_state f, {schema}.event_no q
+         where exists (select from {schema}.event_subscription s
+                         join {schema}.event_subscription_part p on p.name = s.name
+                        where s.paused_at is null and p.stopped_at is null
+                          and (p.position < f.head or q.is_called and q.last_value > f.low)))
+         as events;
 
 -- name: glance
 -- returns: outbox integer, inbox integer, timers integer

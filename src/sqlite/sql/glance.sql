@@ -1,13 +1,18 @@
 -- Whether there is work in a database. Processes with many databases check it.
 
 -- name: glance_any
--- returns: outbox boolean, inbox boolean, timers boolean, jobs integer
+-- returns: outbox boolean, inbox boolean, timers boolean, jobs integer, events integer
 -- Whether there are messages and timers that are not finished (null: none), and how long until a
 -- job is due, in microseconds from now (?1).
 select (select 1 from {schema}_outbox where status = 0 limit 1) as outbox,
        (select 1 from {schema}_inbox where status = 0 limit 1) as inbox,
        (select 1 from {schema}_timers where status = 0 limit 1) as timers,
-       (select min(wake_at) from {schema}_job where wake_at is not null) - ?1 as jobs;
+       (select min(wake_at) from {schema}_job where wake_at is not null) - ?1 as jobs,
+       (select 0 from {schema}_event_subscription s
+          join {schema}_event_subscription_part p on p.name = s.name
+         where s.paused_at is null and p.stopped_at is null
+           and p.position < (select seq from sqlite_sequence where name = '{schema}_event')
+         limit 1) as events;
 
 -- name: glance
 -- returns: outbox integer, inbox integer, timers integer
