@@ -122,7 +122,7 @@ struct SchemaChange {
 };
 
 enum class RolePurpose {
-  worker,    ///< May do everything that a started Platform or a producer does.
+  worker,  ///< May do everything that a started Platform or a producer does.
   /// May enqueue into the outbox, schedule timers and append events; cannot read them.
   producer,
 };

@@ -181,7 +181,7 @@ void Member::begin_services(runtime::Node& node, const std::stop_token& stop) {
   };
   rung_ = !group_.subscriptions.close().empty();  // new subscriptions are created
   bells_ = std::make_unique<Bells>(node.database(), rung_, ring);
-  next_glance_ = now();          // while a connection is open
+  next_glance_ = now();  // while a connection is open
   interval_ = first_interval;
 }
 
