@@ -163,6 +163,7 @@ void list_event_streams(const Globals& globals, const EventStreamArguments& argu
     return;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(streams.size());
   for (const auto& each : streams) {
     rows.push_back({each.key, std::to_string(each.version), std::to_string(each.first_version),
                     to_string(each.created_at), or_dash(each.closed_at)});

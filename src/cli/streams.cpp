@@ -75,7 +75,7 @@ void list(const Globals& globals, const StreamArguments& arguments) {
   }
 }
 
-void show(const Globals& globals, const StreamArguments& arguments) {
+void show_stream(const Globals& globals, const StreamArguments& arguments) {
   auto platform = globals.open();
   const auto found = queue_named(platform, arguments.queue).find_stream(arguments.stream);
   if (!found) {
@@ -146,7 +146,7 @@ void add_streams(CLI::App& app, Globals& globals) {
     add_queue_option(command, arguments->queue);
     command.add_flag("--json", globals.json, "Answer in JSON");
   };
-  add("show", "Show a stream and its first message", show);
+  add("show", "Show a stream and its first message", show_stream);
   add("resume", "Let a blocked stream retry its first message",
       [](const Globals& to, const StreamArguments& arguments) {
         change(to, arguments, "resumed", &WorkQueue::resume_stream);

@@ -37,6 +37,7 @@ void list_subscriptions(const Globals& globals) {
     return;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(all.size());
   for (const auto& each : all) {
     rows.push_back({each.name, subscription_state(each), std::to_string(each.position),
                     std::to_string(each.lag), lag_time_of(each),
@@ -67,6 +68,7 @@ void show_subscription(const Globals& globals, const std::string& name) {
     return;
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(parts.size());
   for (const auto& each : parts) {
     rows.push_back({std::to_string(each.part), std::to_string(each.position),
                     std::to_string(each.attempts), or_dash(each.lease_until),

@@ -108,7 +108,7 @@ Event read_feed_event(const Result& result, int row) {
           .causation_id = result.text_or_null(row, Column::causation_id)};
 }
 
-Params stream_params(std::string_view stream) {
+Params key_params(std::string_view stream) {
   Params params;
   params.add(stream);
   return params;
@@ -221,7 +221,7 @@ storage::Stamped EventStore::stamp(storage::WriteSession& session, bool wait, bo
 
 std::optional<std::int64_t> EventStore::position(storage::ReadSession& session,
                                                  std::string_view stream, std::int64_t version) {
-  auto params = stream_params(stream);
+  auto params = key_params(stream);
   params.add(version);
   const auto result = ReadSession::of(session).run(texts_, sql::event_position, params);
   return result.is_null(0, 0) ? std::nullopt : std::optional{result.integer(0, 0)};
@@ -264,29 +264,25 @@ std::optional<EventStream> EventStore::find(storage::ReadSession& session,
 }
 
 bool EventStore::close(storage::WriteSession& session, std::string_view stream) {
-  return WriteSession::of(session)
-      .run(texts_, sql::event_close, stream_params(stream))
-      .boolean(0, 0);
+  return WriteSession::of(session).run(texts_, sql::event_close, key_params(stream)).boolean(0, 0);
 }
 
 std::size_t EventStore::truncate(storage::WriteSession& session, std::string_view stream,
                                  std::int64_t before) {
-  auto params = stream_params(stream);
+  auto params = key_params(stream);
   params.add(before);
   return static_cast<std::size_t>(
       WriteSession::of(session).run(texts_, sql::event_truncate, params).integer(0, 0));
 }
 
 bool EventStore::remove(storage::WriteSession& session, std::string_view stream) {
-  return WriteSession::of(session)
-      .run(texts_, sql::event_remove, stream_params(stream))
-      .boolean(0, 0);
+  return WriteSession::of(session).run(texts_, sql::event_remove, key_params(stream)).boolean(0, 0);
 }
 
 // --- snapshots
 
 bool EventStore::store_snapshot(storage::WriteSession& session, const EventSnapshot& snapshot) {
-  auto params = stream_params(snapshot.stream);
+  auto params = key_params(snapshot.stream);
   params.add(std::string_view{snapshot.name})
       .add(snapshot.version)
       .add(std::int32_t{snapshot.schema})
@@ -298,7 +294,7 @@ std::optional<EventSnapshot> EventStore::find_snapshot(storage::ReadSession& ses
                                                        std::string_view stream,
                                                        std::string_view name, int schema) {
   using Column = sql::columns::event_snapshot_find;
-  auto params = stream_params(stream);
+  auto params = key_params(stream);
   params.add(name).add(std::int32_t{schema});
   const auto result = ReadSession::of(session).run(texts_, sql::event_snapshot_find, params);
   if (result.rows() == 0) return std::nullopt;

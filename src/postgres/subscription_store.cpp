@@ -90,6 +90,14 @@ ParkedEvent read_parked(const Result& result, int row) {
           .resumed_at = result.time_or_null(row, Column::resumed_at)};
 }
 
+template <typename Read>
+auto read_rows(const Result& result, Read read) {
+  std::vector<decltype(read(result, 0))> all;
+  all.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) all.push_back(read(result, row));
+  return all;
+}
+
 }  // namespace
 
 bool SubscriptionStore::create(storage::WriteSession& session,
@@ -184,9 +192,7 @@ std::vector<ParkedEvent> SubscriptionStore::parked(storage::ReadSession& session
   auto params = name_params(name);
   params.add(std::int32_t{parts}).add(std::int32_t{part});
   const auto result = ReadSession::of(session).run(texts_, sql::subscription_parked, params);
-  std::vector<ParkedEvent> parked;
-  for (int row = 0; row < result.rows(); ++row) parked.push_back(read_parked(result, row));
-  return parked;
+  return read_rows(result, read_parked);
 }
 
 std::vector<SubscriptionStatus> SubscriptionStore::list(storage::ReadSession& session,
@@ -194,18 +200,14 @@ std::vector<SubscriptionStatus> SubscriptionStore::list(storage::ReadSession& se
   Params params;
   params.add(name);
   const auto result = ReadSession::of(session).run(texts_, sql::subscription_list, params);
-  std::vector<SubscriptionStatus> all;
-  for (int row = 0; row < result.rows(); ++row) all.push_back(read_status(result, row));
-  return all;
+  return read_rows(result, read_status);
 }
 
 std::vector<SubscriptionPart> SubscriptionStore::parts(storage::ReadSession& session,
                                                        std::string_view name) {
   const auto result =
       ReadSession::of(session).run(texts_, sql::subscription_parts, name_params(name));
-  std::vector<SubscriptionPart> parts;
-  for (int row = 0; row < result.rows(); ++row) parts.push_back(read_part(result, row));
-  return parts;
+  return read_rows(result, read_part);
 }
 
 bool SubscriptionStore::pause(storage::WriteSession& session, std::string_view name) {
