@@ -16,6 +16,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,21 +63,16 @@ class Aggregates {
     if (rules_.max_attempts < 1) throw std::out_of_range("max_attempts must be 1 or more");
   }
 
+  /// Throws InvalidOperation if events that the state needs were truncated: the stream has no
+  /// snapshot of this schema that is new enough.
   [[nodiscard]] Loaded<State> load(std::string_view stream) const {
-    Loaded<State> loaded{.state = rules_.initial};
-    if (rules_.load) {
-      if (const auto snapshot =
-              events_->find_snapshot(stream, rules_.snapshot_name, rules_.schema)) {
-        loaded.state = rules_.load(snapshot->data);
-        loaded.version = loaded.snapshot_version = snapshot->version;
-      }
+    // The stream may be truncated between the reads. Then there is a newer snapshot.
+    for (int attempt = 1; attempt <= 2; ++attempt) {
+      if (auto loaded = try_load(stream)) return *std::move(loaded);
     }
-    for (;;) {
-      const EventPage page{.from = loaded.version + 1};
-      const auto events = events_->read(stream, page);
-      for (const auto& event : events) apply(loaded, event);
-      if (events.size() < static_cast<std::size_t>(page.size)) return loaded;
-    }
+    throw InvalidOperation("stream \"" + std::string{stream} +
+                           "\" was truncated, and there is no snapshot of schema " +
+                           std::to_string(rules_.schema) + " that replaces the deleted events");
   }
 
   /// Calls `decide(state)`, which returns the events to append, until they are appended at the
@@ -106,6 +102,24 @@ class Aggregates {
   }
 
  private:
+  /// Absent: events between the snapshot and the first stored event are missing.
+  [[nodiscard]] std::optional<Loaded<State>> try_load(std::string_view stream) const {
+    Loaded<State> loaded{.state = rules_.initial};
+    if (rules_.load) {
+      if (const auto snapshot =
+              events_->find_snapshot(stream, rules_.snapshot_name, rules_.schema)) {
+        loaded.state = rules_.load(snapshot->data);
+        loaded.version = loaded.snapshot_version = snapshot->version;
+      }
+    }
+    for (;;) {
+      const EventPage page{.from = loaded.version + 1};
+      const auto events = events_->read(stream, page);
+      if (!events.empty() && events.front().version != loaded.version + 1) return std::nullopt;
+      for (const auto& event : events) apply(loaded, event);
+      if (events.size() < static_cast<std::size_t>(page.size)) return loaded;
+    }
+  }
   void apply(Loaded<State>& loaded, const Event& event) const {
     rules_.apply(loaded.state, event);
     loaded.version = event.version;

@@ -22,7 +22,8 @@
 //   * A key of a stream is never used again after the stream was deleted.
 // Not guaranteed
 //   * That an event has its position when its transaction has committed. On PostgreSQL a started
-//     Platform gives positions some milliseconds later, and stamp() gives them now.
+//     Platform with a subscription gives positions some milliseconds later, and stamp() gives them
+//     now.
 //   * On PostgreSQL, that a position of the last second is the same after a crash of the server,
 //     unless EventOptions::durable_positions is set. Progress that is stored in the same database
 //     is safe: the crash takes both back.
@@ -303,7 +304,7 @@ class Events {
   using Orders = std::span<const storage::EventAppend>;
   using Outcomes = std::vector<storage::EventOutcome>;
   /// Throws std::invalid_argument if the events cannot be messages.
-  void require_publishable(Orders orders, const AppendOptions& options) const;
+  void require_appendable(Orders orders, const AppendOptions& options) const;
   Outcomes store_events(storage::WriteSession& session, Orders orders,
                         const AppendOptions& options);
   Outcomes append_alone(std::vector<storage::EventAppend>& orders, const AppendOptions& options);

@@ -16,7 +16,7 @@
 //   * it throws                  the events are handled one at a time; the event that fails is
 //                                retried after a backoff, and then by
 //                                SubscriptionOptions::on_failure
-//   * it throws PermanentFailure as before, without retries
+//   * it throws PermanentFailure as after the last attempt; `retry` retries it like other failures
 //   * its process dies           another process continues when the lease expires
 //
 // Guarantees
@@ -220,6 +220,8 @@ class Subscriptions {
   /// The subscription handles all events after `position` again. Calls that run have no effect.
   /// Parked events are forgotten. Returns whether the subscription exists.
   bool rebuild(std::string_view name, std::int64_t position = 0);
+  /// The same in a transaction: empty your tables in it, and they are built again exactly once.
+  bool rebuild(Transaction& transaction, std::string_view name, std::int64_t position = 0);
   /// Deletes a subscription. Returns whether it existed.
   bool remove(std::string_view name);
 

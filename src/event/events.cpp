@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "core/require.hpp"
 #include "dovetail/event.hpp"
@@ -75,13 +76,25 @@ bool is_stored(const EventOutcome& outcome) {
 
 }  // namespace
 
-void Events::require_publishable(Orders orders, const AppendOptions& options) const {
+void Events::require_appendable(Orders orders, const AppendOptions& options) const {
+  std::set<Uuid> ids;
+  for (const auto& order : orders) {
+    for (const auto& event : order.events) {
+      if (!order.fresh && !ids.insert(event.id).second)
+        throw std::invalid_argument("two events of an append have the same id");
+    }
+  }
   if (!options.publish) return;
   for (const auto& order : orders) event::PublishedMessages(order, 0, outbox_->options());
 }
 
 void Events::require_appended(Orders orders, const Outcomes& outcomes) const {
   for (std::size_t i = 0; i < orders.size(); ++i) {
+    if (outcomes[i].outcome == AppendOutcome::duplicate) {
+      throw InvalidOperation("nothing was appended to stream \"" + std::string{orders[i].stream} +
+                             "\": some of the ids belong to events that were appended before; "
+                             "repeat an append with all of its events, or give new events new ids");
+    }
     if (outcomes[i].outcome == AppendOutcome::closed)
       throw StreamClosed(std::string{orders[i].stream});
     if (outcomes[i].outcome == AppendOutcome::conflict) {
@@ -106,7 +119,7 @@ Events::Outcomes Events::store_events(storage::WriteSession& session, Orders ord
 /// Events that an earlier attempt of the same call has stored count as stored.
 Events::Outcomes Events::append_alone(std::vector<EventAppend>& orders,
                                       const AppendOptions& options) {
-  require_publishable(orders, options);
+  require_appendable(orders, options);
   Outcomes outcomes;
   const bool fresh = std::ranges::all_of(orders, &EventAppend::fresh);
   const bool single = orders.size() == 1 && !options.publish;
@@ -129,7 +142,7 @@ Events::Outcomes Events::append_alone(std::vector<EventAppend>& orders,
 
 Events::Outcomes Events::append_in(Transaction& transaction, Orders orders,
                                    const AppendOptions& options) {
-  require_publishable(orders, options);
+  require_appendable(orders, options);
   auto outcomes = store_events(session_of(transaction), orders, options);
   require_appended(orders, outcomes);
   after_commit(transaction, [this, count = count_events(orders), stored = is_stored(outcomes[0])] {

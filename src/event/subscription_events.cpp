@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/random.hpp"
+#include "core/text.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/handler.hpp"
 #include "event/subscription_context.hpp"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::int64_t scan_size = 20'000;  // positions that one page examines
 constexpr int scan_of_resumed = 10'000;
+constexpr std::chrono::milliseconds longest_retry_delay = std::chrono::hours{24 * 365};
 
 }  // namespace
 
@@ -59,6 +61,7 @@ bool SubscriptionRunner::handle_page(const std::stop_token& stop) {
       forget();
     } else {
       position_ = feed.upto;
+      failed_attempts_ = 0;
     }
     return true;
   }
@@ -72,6 +75,10 @@ bool SubscriptionRunner::handle_page(const std::stop_token& stop) {
       break;
     case Called::failed:
       if (stop.stop_requested()) return true;
+      if (holding_->is_lost()) {  // its stop token has fired: no failure of the event
+        forget();
+        return true;
+      }
       note_failure(feed.events.front(), feed.events.size());
       if (feed.events.size() > 1) {
         single_until_ = feed.events.back().position;  // one of them fails
@@ -103,13 +110,13 @@ SubscriptionRunner::Called SubscriptionRunner::call(std::span<const Event> event
     called = commit(context.begun(), moves) ? Called::done : Called::lost;
     last_failure_.clear();
   } catch (const PermanentFailure& error) {
-    last_failure_ = error.what();
+    last_failure_ = core::printable(error.what());
     is_permanent_ = true;
   } catch (const Error& error) {
-    last_failure_ = error.what();
+    last_failure_ = core::printable(error.what());
     if (error.is_transient() || error.is_in_doubt()) transient = std::current_exception();
   } catch (const std::exception& error) {
-    last_failure_ = error.what();
+    last_failure_ = core::printable(error.what());
   } catch (...) {
     last_failure_ = "an exception that is no std::exception";
   }
@@ -164,8 +171,8 @@ std::chrono::milliseconds SubscriptionRunner::retry_delay(int attempts) const {
   const auto& backoff = registration_.options.backoff;
   if (backoff) {
     try {
-      return std::max(backoff(attempts), std::chrono::milliseconds{0});
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the default applies
+      return std::clamp(backoff(attempts), std::chrono::milliseconds{0}, longest_retry_delay);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the default applies
     }
   }
   return ExponentialBackoff{}.delay(attempts - 1, core::random_unit());
@@ -221,6 +228,7 @@ bool SubscriptionRunner::handle_resumed(const std::stop_token& stop) {
   if (found == parked_.end()) return false;
   const auto parked = *found;
   const bool done = handle_resumed(parked, stop);
+  if (holding_ && holding_->is_lost()) forget();
   if (!holding_) return true;
   if (!done && !stop.stop_requested()) {
     write([&](storage::WriteSession& session) {

@@ -61,6 +61,7 @@ SubscriptionRunner::SubscriptionRunner(std::shared_ptr<Scope> scope,
       holdings_(std::move(holdings)),
       creator_(std::move(creator)),
       registration_(creator_->registration()),
+      home_(part),
       part_(part) {}
 
 SubscriptionRunner::~SubscriptionRunner() {
@@ -68,7 +69,7 @@ SubscriptionRunner::~SubscriptionRunner() {
 }
 
 std::string SubscriptionRunner::name() const {
-  return "subscription " + registration_.name + "/" + std::to_string(part_);
+  return "subscription " + registration_.name + "/" + std::to_string(home_);
 }
 
 component::ServiceHealth SubscriptionRunner::health() const {
@@ -133,9 +134,11 @@ MonoTime SubscriptionRunner::work(const std::stop_token& stop) {
   creator_->create_once(stop);
   if (holding_ && holding_->is_lost()) forget();
   if (holding_ && holding_->is_wanted_back()) release();
-  if (!holding_ && !acquire(stop)) return clock().mono() + scope_->worker.poll_interval;
+  if (!holding_ && !acquire_next(stop)) return clock().mono() + scope_->worker.poll_interval;
   const auto& lease = holding_->lease();
   if (lease.drain_to && position_ >= *lease.drain_to) {
+    const auto next = part_ + registration_.options.parts;
+    part_ = next < lease.parts ? next : home_;
     release();  // the last part to arrive replaces the parts
     return clock().mono() + drain_pause;
   }
@@ -177,6 +180,16 @@ bool SubscriptionRunner::acquire(const std::stop_token& stop) {
   holdings_->add(holding_);
   load_parked(stop);
   return true;
+}
+
+/// If the number of parts becomes smaller, the parts beyond the new number have no runner. The
+/// others lease them when their own parts have drained.
+bool SubscriptionRunner::acquire_next(const std::stop_token& stop) {
+  if (acquire(stop) && (part_ == home_ || holding_->lease().drain_to)) return true;
+  if (part_ == home_) return false;
+  release();
+  part_ = home_;
+  return acquire(stop);
 }
 
 void SubscriptionRunner::forget() {

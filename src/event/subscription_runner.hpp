@@ -57,6 +57,8 @@ class SubscriptionRunner final : public component::SteppedService {
   MonoTime work(const std::stop_token& stop);
   MonoTime wait_for_retry(const std::stop_token& stop);
   bool acquire(const std::stop_token& stop);
+  /// Leases its part, or a surplus part that drains.
+  bool acquire_next(const std::stop_token& stop);
   void release();
   void forget();
   void load_parked(const std::stop_token& stop);
@@ -88,9 +90,10 @@ class SubscriptionRunner final : public component::SteppedService {
   const std::shared_ptr<Holdings> holdings_;
   const std::shared_ptr<SubscriptionCreator> creator_;
   const Registration& registration_;
-  const int part_;
+  const int home_;  ///< The part of this runner.
 
   // Of the thread that makes the steps.
+  int part_;  ///< The part it works on: another one while surplus parts drain.
   std::shared_ptr<Holding> holding_;
   std::int64_t position_ = 0;
   std::int64_t single_until_ = 0;  ///< Up to it, events are handled one at a time.

@@ -9,6 +9,7 @@
 #include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/subscription_store.hpp"
+#include "storage/transaction_access.hpp"
 
 namespace dovetail {
 
@@ -131,17 +132,28 @@ std::size_t Subscriptions::resume_parked(std::string_view name,
 bool Subscriptions::skip(std::string_view name, std::int64_t position) {
   require_subscription_name(name);
   if (position < 1) throw std::out_of_range("position must be 1 or more");
-  return storage::confirmed_write(*database_, {}, [&](storage::WriteSession& session) {
-    return store_->skip(session, name, position);
-  });
+  bool done = false;
+  // Not repeated after a commit in doubt: a second run would have another effect.
+  database_->write(
+      {}, [&](storage::WriteSession& session) { done = store_->skip(session, name, position); });
+  return done;
 }
 
 bool Subscriptions::rebuild(std::string_view name, std::int64_t position) {
   require_subscription_name(name);
   if (position < 0) throw std::out_of_range("position must not be negative");
-  return storage::confirmed_write(*database_, {}, [&](storage::WriteSession& session) {
-    return store_->rebuild(session, name, position);
-  });
+  bool done = false;
+  // Not repeated after a commit in doubt: a second run would have another effect.
+  database_->write(
+      {}, [&](storage::WriteSession& session) { done = store_->rebuild(session, name, position); });
+  return done;
+}
+
+bool Subscriptions::rebuild(Transaction& transaction, std::string_view name,
+                            std::int64_t position) {
+  require_subscription_name(name);
+  if (position < 0) throw std::out_of_range("position must not be negative");
+  return store_->rebuild(storage::session_of(transaction), name, position);
 }
 
 bool Subscriptions::remove(std::string_view name) {

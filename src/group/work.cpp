@@ -75,7 +75,12 @@ MonoTime Work::step(const std::stop_token& stop) {
   const bool claims = threads_.turns.take(turn_);
   if (claims || seen.needs.settles) {
     std::size_t claimed = 0;
-    for (const auto& dispatcher : dispatchers_) claimed += dispatcher->visit(claims, stop);
+    bool lacked_room = false;
+    for (const auto& dispatcher : dispatchers_) {
+      const auto visit = dispatcher->visit(claims, stop);
+      claimed += visit.claimed;
+      lacked_room = lacked_room || visit.lacked_room;
+    }
     if (claimed > 0) {
       last_claim_ = clock_.mono();
       has_claimed_ = true;
@@ -83,6 +88,8 @@ MonoTime Work::step(const std::stop_token& stop) {
     seen = assess();
     if (claims) {
       has_looked_ = true;
+      // A queue that was not asked for lack of room is not empty.
+      if (lacked_room) claimed = std::max<std::size_t>(claimed, 1);
       threads_.turns.end(turn_, claimed, {seen.needs.is_due, seen.needs.has_room});
     } else {
       threads_.turns.update(turn_, {seen.needs.is_due, seen.needs.has_room});

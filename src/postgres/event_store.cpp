@@ -59,6 +59,7 @@ storage::AppendOutcome append_outcome_of(std::string_view word) {
   if (word == "appended") return AppendOutcome::appended;
   if (word == "repeated") return AppendOutcome::repeated;
   if (word == "closed") return AppendOutcome::closed;
+  if (word == "duplicate") return AppendOutcome::duplicate;
   DOVETAIL_ASSERT(word == "conflict");
   return AppendOutcome::conflict;
 }

@@ -49,10 +49,12 @@ TripNeeds ClaimPlanner::needs(const Load& load, MonoTime now) const {
       load.resets_lost_leases || load.retry_aside <= now ||
       (load.finished > 0 && (startable() == 0 || load.finished >= batch_ || load.stopping ||
                              now >= load.first_finished + settle_delay));
-  needs.is_due = !load.stopping && std::ranges::any_of(subscriptions_, [&](const auto& each) {
-    return each.room(batch_) > 0 && each.is_due(now);
-  });
-  needs.has_room = window_left(load) > 0;
+  for (const auto& each : subscriptions_) {
+    if (load.stopping || !each.is_due(now)) continue;
+    needs.is_due = true;
+    needs.has_room = needs.has_room || each.room(batch_) > 0;
+  }
+  needs.has_room = needs.has_room && window_left(load) > 0;
   return needs;
 }
 

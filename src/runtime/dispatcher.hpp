@@ -77,8 +77,12 @@ class Dispatcher final : public component::Service,
     bool is_drained = true;  ///< No handler is under way.
   };
   [[nodiscard]] Assessment assess();
-  /// Makes a round trip if one is due. Returns the number of messages that it has claimed.
-  std::size_t visit(bool may_claim, const std::stop_token& stop);
+  struct Visit {
+    std::size_t claimed = 0;
+    bool lacked_room = false;  ///< A claim was due, but had to wait until handlers end.
+  };
+  /// Makes a round trip if one is due.
+  Visit visit(bool may_claim, const std::stop_token& stop);
   MonoTime renew_leases(const std::stop_token& stop) { return keeper_.renew(stop); }
   MonoTime keep_time() { return keeper_.keep_time(); }
 

@@ -100,7 +100,8 @@ Dispatcher::Assessment Dispatcher::assess() {
   return assessment;
 }
 
-std::size_t Dispatcher::visit(bool may_claim, const std::stop_token& stop) {
+Dispatcher::Visit Dispatcher::visit(bool may_claim, const std::stop_token& stop) {
+  Visit visit;
   std::optional<Trip> trip;
   {
     const std::lock_guard lock(shared_.ledger.mutex);
@@ -109,11 +110,13 @@ std::size_t Dispatcher::visit(bool may_claim, const std::stop_token& stop) {
     shared_.planner.grow(load, now);
     auto needs = shared_.planner.needs(load, now);
     needs.is_due = needs.is_due && may_claim;
+    visit.lacked_room = needs.is_due && !needs.has_room;
     trip = trip_for(load, needs, now);
   }
-  if (!trip) return 0;
+  if (!trip) return visit;
   trip->stop = stop;
-  return make(std::move(*trip));
+  visit.claimed = make(std::move(*trip));
+  return visit;
 }
 
 /// Makes one round trip. Settlements that it could not store are kept for the next one.

@@ -37,17 +37,25 @@ bool is_at(const StreamRow& row, ExpectedVersion expected) {
   return row.version == expected.value();
 }
 
-/// Returns the version of the last event if all of them were appended before.
-std::optional<std::int64_t> repeated_version(Connection& connection,
-                                             const storage::StatementTexts& texts,
-                                             const storage::EventAppend& order) {
+/// The outcome for ids that exist. Absent: none of them does.
+std::optional<storage::EventOutcome> known_outcome(Connection& connection,
+                                                   const storage::StatementTexts& texts,
+                                                   const storage::EventAppend& order) {
+  using Column = sql::columns::event_append_step_known;
+  std::size_t here = 0;
+  bool elsewhere = false;
   std::int64_t last = 0;
   for (const auto& event : order.events) {
     auto cursor = connection.run(texts, sql::event_append_step_known);
-    if (!cursor.bind(event.id).bind(order.stream).step()) return std::nullopt;
-    last = std::max(last, cursor.integer(0));
+    if (!cursor.bind(event.id).bind(order.stream).step()) continue;
+    const bool is_here = cursor.integer(Column::is_here) != 0;
+    here += is_here ? 1 : 0;
+    elsewhere = elsewhere || !is_here;
+    last = std::max(last, cursor.integer(Column::version));
   }
-  return last;
+  if (here == order.events.size()) return storage::EventOutcome{AppendOutcome::repeated, last};
+  if (here > 0 || elsewhere) return storage::EventOutcome{AppendOutcome::duplicate, 0};
+  return std::nullopt;
 }
 
 std::optional<std::string> json_array(const std::vector<std::string>& texts) {
@@ -100,9 +108,8 @@ Event read_feed_event(const Cursor& cursor) {
 storage::EventOutcome EventStore::check(Connection& connection, const storage::EventAppend& order) {
   const auto row = find_stream_row(connection, texts_, order.stream);
   const bool fits = is_at(row, order.expected);
-  if (row.no && !order.fresh) {
-    if (const auto last = repeated_version(connection, texts_, order))
-      return {AppendOutcome::repeated, *last};
+  if (!order.fresh) {
+    if (const auto known = known_outcome(connection, texts_, order)) return *known;
   }
   if (row.closed) return {AppendOutcome::closed, row.version};
   return {fits ? AppendOutcome::appended : AppendOutcome::conflict, row.version};
@@ -146,10 +153,16 @@ std::vector<storage::EventOutcome> EventStore::append_many(
   std::vector<storage::EventOutcome> outcomes;
   outcomes.reserve(orders.size());
   for (const auto& order : orders) outcomes.push_back(check(connection, order));
-  const auto is_new = [](const storage::EventOutcome& each) {
-    return each.outcome == AppendOutcome::appended;
+  const auto count = [&](AppendOutcome outcome) {
+    return static_cast<std::size_t>(
+        std::ranges::count(outcomes, outcome, &storage::EventOutcome::outcome));
   };
-  if (!std::ranges::all_of(outcomes, is_new)) return outcomes;
+  const auto repeated = count(AppendOutcome::repeated);
+  if (repeated > 0 && repeated + count(AppendOutcome::appended) == orders.size() &&
+      repeated < orders.size()) {
+    std::ranges::fill(outcomes, storage::EventOutcome{AppendOutcome::duplicate, 0});
+  }
+  if (count(AppendOutcome::appended) < orders.size()) return outcomes;
   outcomes.clear();
   for (const auto& order : orders) outcomes.push_back(insert(connection, order));
   session.wakes(storage::queue_names::events);

@@ -324,7 +324,10 @@ bool SubscriptionStore::skip(storage::WriteSession& session, std::string_view na
   const bool skipped = try_to(sql::subscription_skip_step_stream, true) ||
                        try_to(sql::subscription_skip_step_event, false) ||
                        try_to(sql::subscription_skip, true);
-  if (skipped) resume(session, name);
+  if (skipped) {
+    run(session, sql::subscription_resume_step_parts, name);
+    session.wakes(storage::queue_names::event_feed);
+  }
   return skipped;
 }
 

@@ -30,7 +30,13 @@ struct EventAppend {
   bool fresh = true;  ///< The ids were generated for this run: no stored event can have them.
 };
 
-enum class AppendOutcome : std::uint8_t { appended, repeated, conflict, closed };
+enum class AppendOutcome : std::uint8_t {
+  appended,
+  repeated,  ///< All of the events were appended before, by the same call.
+  conflict,
+  closed,
+  duplicate,  ///< Some of the ids belong to events that were appended before.
+};
 
 struct EventOutcome {
   AppendOutcome outcome = AppendOutcome::appended;

@@ -51,11 +51,13 @@ TEST_P(AggregateContract, ASnapshotSavesReadingTheEventsBeforeIt) {
   EXPECT_EQ(loaded.version, 25);
   EXPECT_EQ(loaded.snapshot_version, 20);
   EXPECT_EQ(loaded.state.applied, 5);
-  events.truncate("a", 21);
-  EXPECT_EQ(accounts.load("a").state.balance, 25) << "the events before it are not needed";
   auto other = rules();
   other.schema = 2;
   EXPECT_EQ(events.aggregate<Account>(other).load("a").snapshot_version, 0);
+  events.truncate("a", 21);
+  EXPECT_EQ(accounts.load("a").state.balance, 25) << "the events before it are not needed";
+  EXPECT_THROW((void)events.aggregate<Account>(other).load("a"), InvalidOperation)
+      << "without the snapshot, they are";
 }
 
 TEST_P(AggregateContract, AnUpdateStartsAgainAfterAConflict) {

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "storage/migrator.hpp"
 #include "support/cli_test.hpp"
 #include "support/eventually.hpp"
 
@@ -18,6 +19,13 @@ using ::testing::StartsWith;
 class CliGroupsContract : public CliTest {
  protected:
   CliGroupsContract() : CliTest(Tables::none) { write_file(three()); }
+
+  /// "9 migrations ", with the number that this version has.
+  [[nodiscard]] std::string all_migrations() const {
+    const auto database = backend.open_database();
+    return std::to_string(database->store<storage::MigrationStore>().known().size()) +
+           " migrations ";
+  }
 
   [[nodiscard]] static std::string line(const std::string& key, const std::string& url,
                                         const std::string& schema = "infra") {
@@ -95,21 +103,22 @@ DOVETAIL_CONTRACT(CliGroupsContract);
 // --- migrate
 
 TEST_P(CliGroupsContract, MigrateGoesOnAfterAFailureAndARepeatedCallResumes) {
+  const auto applied = all_migrations() + "applied\n";
   write_file(line("a", backend) + line("down", down()) + line("wrong", "mysql://x"));
   const auto first = on_group({"migrate"});
   EXPECT_EQ(first.code, 1);
   EXPECT_THAT(first.out,
-              AllOf(HasSubstr("a      8 migrations applied\n"), HasSubstr("down   FAILED: "),
+              AllOf(HasSubstr("a      " + applied), HasSubstr("down   FAILED: "),
                     HasSubstr("wrong  FAILED: the database \"wrong\": a database URL starts with"),
                     HasSubstr("\n3 databases: 1 migrated, 0 up to date, 2 failed\n")));
   EXPECT_THAT(first.err, HasSubstr("Run the same command again"));
   write_file(three());
   const auto second_call = on_group({"migrate"});
   EXPECT_EQ(second_call.code, 0) << second_call.out;
-  EXPECT_THAT(second_call.out,
-              AllOf(HasSubstr("a  up to date\n"), HasSubstr("b  8 migrations applied\n"),
-                    HasSubstr("c  8 migrations applied\n"),
-                    HasSubstr("\n3 databases: 2 migrated, 1 up to date, 0 failed\n")));
+  EXPECT_THAT(
+      second_call.out,
+      AllOf(HasSubstr("a  up to date\n"), HasSubstr("b  " + applied), HasSubstr("c  " + applied),
+            HasSubstr("\n3 databases: 2 migrated, 1 up to date, 0 failed\n")));
 }
 
 TEST_P(CliGroupsContract, MigrateTellsInJsonWhatItApplied) {
@@ -126,8 +135,9 @@ TEST_P(CliGroupsContract, CheckAndDryRunOfMigrateChangeNothing) {
   EXPECT_EQ(on_group({"migrate", "--only", "a"}).code, 0);
   const auto check = on_group({"migrate", "--check"});
   EXPECT_EQ(check.code, 1);
-  EXPECT_THAT(check.out, AllOf(HasSubstr("a  up to date\n"), HasSubstr("b  8 migrations pending\n"),
-                               HasSubstr("2 not up to date, 1 up to date, 0 failed")));
+  EXPECT_THAT(check.out,
+              AllOf(HasSubstr("a  up to date\n"), HasSubstr("b  " + all_migrations() + "pending\n"),
+                    HasSubstr("2 not up to date, 1 up to date, 0 failed")));
   const auto dry = on_group({"migrate", "--dry-run"});
   EXPECT_EQ(dry.code, 0) << dry.err;
   EXPECT_THAT(dry.out, AllOf(HasSubstr("-- database b\nbegin;\n"), HasSubstr("-- database c\n"),
@@ -362,7 +372,7 @@ TEST_P(CliGroupsContract, ABadEntryIsReportedAndTheOthersAreUsed) {
   write();
   const auto migrated = on_group({"migrate"});
   EXPECT_EQ(migrated.code, 1);
-  EXPECT_THAT(migrated.out, AllOf(HasSubstr("a  8 migrations applied\n"),
+  EXPECT_THAT(migrated.out, AllOf(HasSubstr("a  " + all_migrations() + "applied\n"),
                                   HasSubstr(":3: x must be a URL"), HasSubstr(":4: y has no url")));
   const auto status = on_group({"status"});
   EXPECT_EQ(status.code, 1);

@@ -154,16 +154,32 @@ TEST_P(EventContract, ARepeatedAppendStoresNothingAndReturnsTheSameVersions) {
   EXPECT_FALSE(events.append("s", no_stream, first).stored) << "also after the end of the stream";
 }
 
-TEST_P(EventContract, AnIdOfAnotherEventIsRefused) {
+TEST_P(EventContract, AnIdOfAnotherEventIsRefusedAndNothingIsWritten) {
   const auto id = EventId::generate();
-  events.append("s", no_stream, {{.type = "A", .id = id}});
-  try {
-    events.append("other", no_stream, {{.type = "A", .id = id}});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::constraint);
-  }
-  EXPECT_FALSE(events.find("other"));
+  events.append("a", any, {{.type = "T", .id = id}});
+  const std::vector<NewEvent> some_known{{.type = "T", .id = EventId::generate()},
+                                         {.type = "T", .id = id}};
+  EXPECT_THROW(events.append("b", any, {{.type = "T", .id = id}}), InvalidOperation);
+  auto transaction = platform.begin();
+  EXPECT_THROW(events.append(transaction, "a", any, some_known), InvalidOperation);
+  EXPECT_THROW(events.append(transaction, "b", any, some_known), InvalidOperation);
+  EXPECT_EQ(events.append(transaction, "b", any, {{.type = "T"}}).version, 1)
+      << "the transaction can still be used";
+  transaction.commit();
+  EXPECT_THAT(events.read("a"), SizeIs(1));
+  EXPECT_THAT(events.read("b"), SizeIs(1));
+  EXPECT_THROW(events.append("c", any, {{.type = "T", .id = id}, {.type = "T", .id = id}}),
+               std::invalid_argument);
+}
+
+TEST_P(EventContract, AppendManyWithSomeKnownEventsIsRefused) {
+  const auto id = EventId::generate();
+  events.append("a", any, {{.type = "T", .id = id}});
+  const std::vector<StreamAppend> mixed{
+      {.stream = "a", .expected = any, .events = {{.type = "T", .id = id}}},
+      {.stream = "b", .expected = any, .events = {{.type = "T", .id = EventId::generate()}}}};
+  EXPECT_THROW(events.append_many(mixed), InvalidOperation);
+  EXPECT_THAT(events.read("b"), SizeIs(0)) << "nothing is lost silently";
 }
 
 TEST_P(EventContract, OneOfManyWritersAppendsAtAVersion) {

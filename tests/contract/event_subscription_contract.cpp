@@ -237,6 +237,35 @@ TEST_P(EventSubscriptionContract, PartsKeepTheOrderOfEachStream) {
   EXPECT_THAT(subscriptions.parts("s"), SizeIs(4));
 }
 
+TEST_P(EventSubscriptionContract, PartsThatAreBehindAreFinishedWhenThereAreFewerParts) {
+  for (int stream = 0; stream < 12; ++stream) append("s" + std::to_string(stream), 2);
+  set_bad({"s3", "s7", "s11"});
+  {
+    auto first = backend.open();
+    first.events().subscribe("s", {.parts = 5, .backoff = [](int) { return 1ms; }},
+                             record_or_fail());
+    first.start();
+    EXPECT_TRUE(eventually([&] { return failures > 3 && seen.size() >= 4; }));
+    first.stop();
+  }
+  set_bad({});
+  append("s0");
+  auto second = backend.open();
+  second.events().subscribe("s", {.parts = 2}, record_or_fail());
+  second.start();
+  EXPECT_TRUE(eventually([&] {
+    const auto status = subscriptions.find("s");
+    return status && status->parts == 2 && !status->next_parts;
+  }));
+  EXPECT_TRUE(caught_up());
+  std::map<std::string, int> last;
+  for (const auto& name : seen.all()) {
+    const auto slash = name.find('/');
+    EXPECT_EQ(std::stoi(name.substr(slash + 1)), ++last[name.substr(0, slash)]) << name;
+  }
+  EXPECT_THAT(seen.all(), SizeIs(25)) << "each event once";
+}
+
 TEST_P(EventSubscriptionContract, TheNumberOfPartsCanBeChanged) {
   const auto run_with = [&](int parts) {
     auto other = backend.open();
@@ -554,6 +583,52 @@ TEST_P(EventSubscriptionContract, AGroupSubscribesToAllItsDatabases) {
   group.stop();
   EXPECT_THAT(databases, UnorderedElementsAre("one", "two"));
   EXPECT_THAT(seen.all(), UnorderedElementsAre("a/1", "a/2", "a/3", "b/1"));
+}
+
+TEST_P(EventSubscriptionContract, ARebuildInATransactionTakesEffectWithIt) {
+  append("a", 2);
+  events.subscribe("s", {}, record());
+  platform.start();
+  EXPECT_TRUE(caught_up());
+  {
+    auto transaction = platform.begin();
+    EXPECT_TRUE(subscriptions.rebuild(transaction, "s"));
+    transaction.rollback();
+  }
+  append("a");
+  EXPECT_TRUE(caught_up());
+  EXPECT_THAT(seen.all(), ElementsAre("a/1", "a/2", "a/3"));
+  auto transaction = platform.begin();
+  EXPECT_TRUE(subscriptions.rebuild(transaction, "s"));
+  EXPECT_FALSE(subscriptions.rebuild(transaction, "other"));
+  transaction.commit();
+  EXPECT_TRUE(eventually([&] { return seen.size() == 6; }));
+}
+
+TEST_P(EventSubscriptionContract, ASkipDoesNotResumeAPausedSubscription) {
+  append("a", 2);
+  events.subscribe("s", {}, record());
+  platform.start();
+  EXPECT_TRUE(caught_up());
+  EXPECT_TRUE(subscriptions.pause("s"));
+  append("a", 2);
+  const auto head = events.stamp();
+  EXPECT_TRUE(subscriptions.skip("s", head));
+  EXPECT_TRUE(subscriptions.find("s")->paused_at);
+  EXPECT_TRUE(subscriptions.resume("s"));
+}
+
+/// PostgreSQL refuses text that is not UTF-8.
+TEST_P(EventSubscriptionContract, AnErrorTextThatIsNotUtf8IsStored) {
+  append("a");
+  events.subscribe(
+      "s",
+      {.on_failure = SubscriptionFailure::park_event,
+       .max_attempts = 1,
+       .backoff = [](int) -> std::chrono::milliseconds { throw 1; }},
+      [](std::span<const Event>, SubscriptionContext&) { throw std::runtime_error("cut \xc3"); });
+  platform.start();
+  EXPECT_TRUE(eventually([&] { return subscriptions.find("s")->parked == 1; }));
 }
 
 }  // namespace

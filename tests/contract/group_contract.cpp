@@ -219,7 +219,7 @@ DOVETAIL_CONTRACT(DrainFirstContract);
 /// order.
 TEST_P(DrainFirstContract, OBX_069_DrainFirstEmptiesADatabaseBeforeItTurnsToTheNext) {
   std::vector<std::string> order;
-  for (int round = 0; round < 10 && order.size() != 3; ++round) order = order_of_claims();
+  for (int round = 0; round < 3 && order.size() != 3; ++round) order = order_of_claims();
   EXPECT_EQ(order.size(), 3U) << ::testing::PrintToString(order);
 }
 

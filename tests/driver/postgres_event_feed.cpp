@@ -163,6 +163,22 @@ TEST_F(PostgresEventFeed, PositionsAreReadInEveryIsolationLevel) {
   EXPECT_EQ(reader.run(count), "2");
 }
 
+/// A transaction that has its id before it stamps. An open transaction with a higher id has drawn a
+/// number that the last stamp has seen.
+TEST_F(PostgresEventFeed, AStampInATransactionThatHasAnIdLosesNothing) {
+  Session old(backend);
+  old.run("select pg_current_xact_id()");
+  Session late(backend);
+  late.run(append("late"));
+  platform.events().stamp();
+  old.run("select head from " + infra + ".event_stamp()");
+  old.run("commit");
+  EXPECT_THAT(by_position(), IsEmpty());
+  EXPECT_THAT(by_position(), IsEmpty());
+  late.run("commit");
+  EXPECT_THAT(by_position(), ElementsAre("late"));
+}
+
 TEST_F(PostgresEventFeed, HolesOfRolledBackAppendsAreClosed) {
   for (int i = 0; i < 5; ++i) {
     Session session(backend);

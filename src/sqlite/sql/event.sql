@@ -12,9 +12,9 @@ values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 select no, version, closed_at from {schema}_event_stream where key = ?1;
 
 -- name: event_append_step_known
--- returns here: version integer
--- An event of an earlier run of this append.
-select version from {schema}_event where id = ?1 and key = ?2;
+-- returns here: version integer, is_here boolean
+-- An event with the same id. It was appended by an earlier run, or it is another event.
+select version, key = ?2 as is_here from {schema}_event where id = ?1;
 
 -- name: event_append_step_create
 insert into {schema}_event_stream (key, version, first_version, created_at) values (?1, 0, 1, ?2)

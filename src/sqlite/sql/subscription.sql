@@ -58,9 +58,7 @@ update {schema}_event_subscription set parts = next_parts, next_parts = null, dr
 
 -- name: subscription_renew
 update {schema}_event_subscription_part set lease_until = max(lease_until, ?4)
- where name = ?1 and part = ?2 and epoch = ?3 and owner_token is not null
-   and exists (select 1 from {schema}_event_subscription s
-                where s.name = ?1 and s.paused_at is null);
+ where name = ?1 and part = ?2 and epoch = ?3 and owner_token is not null;
 
 -- name: subscription_release
 update {schema}_event_subscription_part set owner_token = null, lease_until = null

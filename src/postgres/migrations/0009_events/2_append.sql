@@ -45,8 +45,9 @@ $function$;
 --
 -- expected: n >= 1: the stream is at version n; 0: it has no events; -1: any version; -2: it
 -- exists. outcome: 'appended'; 'repeated', if these ids were appended before (an append in doubt);
--- 'conflict', if the stream is at another version; 'closed'. version: of the last event of this
--- append, or the version of the stream. 'conflict' and 'closed' have written nothing.
+-- 'conflict', if the stream is at another version; 'closed'; 'duplicate', if some of the ids belong
+-- to other events. version: of the last event of this append, or the version of the stream. Only
+-- 'appended' has written something.
 --
 -- fresh: the ids are new, so that the search for them is left out. notify: wakes subscriptions when
 -- the transaction commits; NOTIFY makes concurrent commits wait for each other.
@@ -76,7 +77,10 @@ declare
   v_closed timestamptz;
   v_last bigint;
 begin
-  if v_count <> 1 or cardinality(data) <> 1 then
+  if v_count is distinct from 1 or cardinality(data) is distinct from 1
+     or coalesce(cardinality(metadata), 1) <> 1 or coalesce(cardinality(ids), 1) <> 1
+     or coalesce(cardinality(correlation_ids), 1) <> 1
+     or coalesce(cardinality(causation_ids), 1) <> 1 then
     perform {schema}._event_check(types, data, metadata, ids, correlation_ids, causation_ids);
   end if;
   if expected is null or expected < -2 then
@@ -89,6 +93,10 @@ begin
     if v_last is not null then
       outcome := 'repeated';
       version := v_last;
+      return;
+    elsif exists (select from {schema}.event e where e.id = any (ids)) then
+      outcome := 'duplicate';
+      version := 0;
       return;
     end if;
   end if;
@@ -157,7 +165,10 @@ begin
   select * into v_done
     from {schema}.event_try_append(stream, expected, types, data, metadata, ids, correlation_ids,
                                    causation_ids, false, notify);
-  if v_done.outcome in ('conflict', 'closed') then
+  if v_done.outcome = 'duplicate' then
+    raise exception 'some of the ids belong to events that were appended before'
+      using errcode = 'unique_violation';
+  elsif v_done.outcome in ('conflict', 'closed') then
     raise exception 'stream "%" %: expected version %, actual version %', stream,
       case v_done.outcome when 'closed' then 'is closed' else 'has another version' end,
       expected, v_done.version
@@ -170,8 +181,8 @@ comment on function {schema}.event_append is
   'Appends events to a stream; raises DT409 if it is not at the expected version, or closed.';
 
 -- Appends to several streams, all or none. Event i belongs to the stream streams[of[i]]. Returns a
--- row for each stream. If one of them has the outcome 'conflict' or 'closed', nothing was written,
--- and only such streams are returned.
+-- row for each stream. If one of them is a 'conflict', 'closed' or 'duplicate', nothing was
+-- written, and only such streams are returned.
 create function {schema}.event_try_append_many(
   streams         text[],
   expected        bigint[],
@@ -220,6 +231,12 @@ begin
        and (select count(*) from {schema}.event o
              where o.id = any (ids) and o.key = any (streams)) = v_count
      group by e.key order by e.key;
+    if found then
+      return;
+    end if;
+    return query
+    select k, 'duplicate', 0::bigint from unnest(streams) k
+     where exists (select from {schema}.event o where o.id = any (ids));
     if found then
       return;
     end if;

@@ -12,9 +12,10 @@
 --    drew numbers up to `seen`, read in the last round, have lower ids than this round (mark_xid).
 --    Whether all of them have ended is asked before the search for events: the snapshot of the
 --    search then shows all of their events.
+--    A transaction that had its id before this call sets no mark: transactions with higher ids may
+--    have drawn numbers up to `seen`.
 -- 4. The value of the sequence is read before the search, in READ COMMITTED. With the snapshot of
--- an
---    older statement, committed events would look like holes.
+--    an older statement, committed events would look like holes.
 --
 -- most: positions to give at most. wait: waits for another stamper; otherwise head is null if one
 -- works. durable: false lets the commit return before it is on disk. After a crash, positions of
@@ -34,6 +35,7 @@ create function {schema}.event_stamp(
 as $function$
 #variable_conflict use_variable
 declare
+  v_has_id boolean := pg_current_xact_id_if_assigned() is not null;
   v_state {schema}.event_feed_state;
   v_last bigint;
   v_cache bigint;
@@ -114,7 +116,7 @@ begin
     v_state.low := v_top;
     v_state.done := v_state.done - int8multirange(int8range(null, v_top + 1));
   end if;
-  if v_state.mark_xid is null and v_state.seen > v_state.low then
+  if v_state.mark_xid is null and v_state.seen > v_state.low and not v_has_id then
     v_state.mark_xid := pg_current_xact_id();
     v_state.mark_no := v_state.seen;
   end if;

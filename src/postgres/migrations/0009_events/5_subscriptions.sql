@@ -181,8 +181,8 @@ $function$;
 comment on function {schema}.event_subscription_acquire is
   'Leases a part of a subscription; returns its epoch and position, or no row.';
 
--- Renews the lease of a part. Returns false if another owner has taken it, or if it was paused,
--- rebuilt or replaced.
+-- Renews the lease of a part. Returns false if another owner has taken it, or if it was rebuilt or
+-- replaced. A call that runs when the subscription is paused ends first.
 create function {schema}.event_subscription_renew(name text, part integer, epoch bigint,
                                                   lease interval) returns boolean
   language plpgsql volatile
@@ -192,10 +192,8 @@ as $function$
 begin
   update {schema}.event_subscription_part p
      set lease_until = greatest(p.lease_until, {schema}.clock() + event_subscription_renew.lease)
-    from {schema}.event_subscription s
    where p.name = event_subscription_renew.name and p.part = event_subscription_renew.part
-     and p.epoch = event_subscription_renew.epoch and p.owner_token is not null
-     and s.name = p.name and s.paused_at is null;
+     and p.epoch = event_subscription_renew.epoch and p.owner_token is not null;
   return found;
 end
 $function$;

@@ -197,7 +197,9 @@ begin
     on conflict on constraint event_parked_pkey do nothing;
   end if;
   if found then
-    perform {schema}.event_subscription_resume(event_subscription_skip.name);
+    update {schema}.event_subscription_part p set stopped_at = null, retry_at = null
+     where p.name = event_subscription_skip.name
+       and (p.stopped_at is not null or p.retry_at is not null);
     perform {schema}._wake('event_feed');
     return true;
   end if;
