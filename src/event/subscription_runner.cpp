@@ -115,8 +115,8 @@ MonoTime SubscriptionRunner::step(const std::stop_token& stop) {
     if (last_failure_.empty()) health_ = {.running = true};
     return next;
   } catch (const std::exception& error) {
-    forget();  // the next lease tells the position
-    if (stop.stop_requested()) return MonoTime::max();
+    if (stop.stop_requested()) return MonoTime::max();  // unsubscribe() releases the lease
+    forget();                                           // the next lease tells the position
     scope_->log.write(LogLevel::error, "subscription.failed",
                       {{"store", scope_->database.name()},
                        {"subscription", registration_.name},
