@@ -70,13 +70,14 @@ class EventSubscriptionContract : public BackendTest {
     return {.on_failure = policy, .max_attempts = 2, .backoff = [](int) { return 1ms; }};
   }
 
-  Platform platform = backend.open();
-  Events& events = platform.events();
-  Subscriptions& subscriptions = events.subscriptions();
+  // Handlers use these. They are destroyed after the platform.
   SeenEvents seen;
   std::mutex bad_mutex;
   std::set<std::string> bad;
   std::atomic<int> failures{0};
+  Platform platform = backend.open();
+  Events& events = platform.events();
+  Subscriptions& subscriptions = events.subscriptions();
 };
 DOVETAIL_CONTRACT(EventSubscriptionContract);
 
@@ -610,12 +611,11 @@ TEST_P(EventSubscriptionContract, ASkipDoesNotResumeAPausedSubscription) {
   events.subscribe("s", {}, record());
   platform.start();
   EXPECT_TRUE(caught_up());
+  EXPECT_TRUE(platform.stop());  // it may handle events for a moment after a pause
   EXPECT_TRUE(subscriptions.pause("s"));
   append("a", 2);
-  const auto head = events.stamp();
-  EXPECT_TRUE(subscriptions.skip("s", head));
+  EXPECT_TRUE(subscriptions.skip("s", events.stamp()));
   EXPECT_TRUE(subscriptions.find("s")->paused_at);
-  EXPECT_TRUE(subscriptions.resume("s"));
 }
 
 /// PostgreSQL refuses text that is not UTF-8.
@@ -628,7 +628,10 @@ TEST_P(EventSubscriptionContract, AnErrorTextThatIsNotUtf8IsStored) {
        .backoff = [](int) -> std::chrono::milliseconds { throw 1; }},
       [](std::span<const Event>, SubscriptionContext&) { throw std::runtime_error("cut \xc3"); });
   platform.start();
-  EXPECT_TRUE(eventually([&] { return subscriptions.find("s")->parked == 1; }));
+  EXPECT_TRUE(eventually([&] {
+    const auto status = subscriptions.find("s");
+    return status && status->parked == 1;
+  }));
 }
 
 }  // namespace
