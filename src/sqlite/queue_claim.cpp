@@ -21,6 +21,8 @@ constexpr std::int64_t scheduled_looked_at = 100;
 /// many of them with one statement.
 constexpr std::size_t nearby = 200;
 constexpr std::int64_t leap_rows = 50'000;
+/// claim_step_leap has this many parameters for topics.
+constexpr std::size_t leap_topics = 8;
 constexpr std::string_view expired_error = "expired before it was handled";
 
 /// The number of leading rows that follow one another without a gap.
@@ -38,6 +40,16 @@ std::size_t index_of(std::int64_t lane) {
 std::optional<std::string_view> one_topic(const storage::TopicFilter* topics) {
   if (topics == nullptr) return std::nullopt;
   return topics->except || topics->topics.empty() ? "" : std::string_view{*topics->topics.begin()};
+}
+
+/// Repeats the last topic, so that all parameters have a value.
+template <typename Topics>
+void bind_topics(Cursor& cursor, const Topics& topics) {
+  auto topic = topics.begin();
+  for (std::size_t bound = 0; bound < leap_topics; ++bound) {
+    cursor.bind(std::string_view{*topic});
+    if (std::next(topic) != topics.end()) ++topic;
+  }
 }
 
 }  // namespace
@@ -179,10 +191,24 @@ std::vector<QueueClaim::DueRow> QueueClaim::due_rows(Place& place, std::size_t m
 std::optional<storage::QueueMark> QueueClaim::leap_bound(const Place& place) {
   using Column = sql::columns::claim_step_bound;
   const auto rows = order_.scan_limit > 0 ? std::int64_t{order_.scan_limit} : leap_rows;
+  if (const auto near = near_bound(place, rows)) return near;
   auto cursor = context_.run(connection_, context_.sql.claim_step_bound);
   cursor.bind(place.lane).bind(now_).bind(place.from.ready_at).bind(place.from.row).bind(rows);
   if (!cursor.step()) return std::nullopt;
   return storage::QueueMark{cursor.time(Column::ready_at), {}, cursor.integer(Column::row_at)};
+}
+
+/// Messages usually wait in the order of their rows. Then the time of a later row is a bound that
+/// takes no search.
+std::optional<storage::QueueMark> QueueClaim::near_bound(const Place& place, std::int64_t rows) {
+  if (place.from.row == 0) return std::nullopt;
+  const auto row = place.from.row + rows;
+  auto cursor = context_.run(connection_, context_.sql.claim_step_bound_of_row);
+  cursor.bind(row).bind(place.lane);
+  if (!cursor.step()) return std::nullopt;
+  const auto ready_at = cursor.time(0);
+  if (ready_at <= place.from.ready_at || ready_at > now_) return std::nullopt;
+  return storage::QueueMark{ready_at, {}, row};
 }
 
 std::vector<QueueClaim::LeapRow> QueueClaim::leap(const Place& place,
@@ -191,17 +217,19 @@ std::vector<QueueClaim::LeapRow> QueueClaim::leap(const Place& place,
   using Column = sql::columns::claim_step_leap;
   const auto end = bound.value_or(storage::QueueMark{
       .ready_at = now_, .id = {}, .row = std::numeric_limits<std::int64_t>::max()});
-  const auto& filter = *order_.topics;
-  const auto topics = core::to_json(filter.topics);
   std::vector<LeapRow> found;
-  auto cursor = context_.run(connection_, context_.sql.claim_step_leap);
-  cursor.bind(place.lane)
-      .bind(end.ready_at)
-      .bind(place.from.ready_at)
-      .bind(place.from.row)
-      .bind(end.row);
-  cursor.bind(now_).bind(std::string_view{topics}).bind(std::int64_t{filter.except ? 1 : 0});
-  cursor.bind(static_cast<std::int64_t>(most));
+  const auto& filter = *order_.topics;
+  const bool few = !filter.except && !filter.topics.empty() && filter.topics.size() <= leap_topics;
+  auto cursor = context_.run(
+      connection_, few ? context_.sql.claim_step_leap : context_.sql.claim_step_leap_by_list);
+  cursor.bind(place.lane).bind(end.ready_at).bind(place.from.ready_at).bind(place.from.row);
+  cursor.bind(end.row).bind(now_).bind(static_cast<std::int64_t>(most));
+  const auto list = few ? std::string{} : core::to_json(filter.topics);
+  if (few) {
+    bind_topics(cursor, filter.topics);
+  } else {
+    cursor.bind(std::string_view{list}).bind(std::int64_t{filter.except ? 1 : 0});
+  }
   while (cursor.step())
     found.push_back({cursor.integer(Column::row_at), cursor.time(Column::ready_at)});
   return found;

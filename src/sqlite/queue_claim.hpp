@@ -55,6 +55,7 @@ class QueueClaim {
   std::vector<DueRow> due_rows_after_foreign(Place& place, std::size_t most);
   /// The end of the rows that leap() examines; absent when fewer rows are left.
   std::optional<storage::QueueMark> leap_bound(const Place& place);
+  std::optional<storage::QueueMark> near_bound(const Place& place, std::int64_t rows);
   /// The rows that the claim may take, up to the bound.
   std::vector<LeapRow> leap(const Place& place, const std::optional<storage::QueueMark>& bound,
                             std::size_t most);

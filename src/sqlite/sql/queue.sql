@@ -76,16 +76,30 @@ select ready_at, seq as row_at from {schema}_{queue}
    and (ready_at > ?3 or seq > ?4)
  order by ready_at, seq limit 1 offset ?5;
 
+-- name: {queue}_claim_step_bound_of_row
+select ready_at from {schema}_{queue} where seq = ?1 and lane = ?2 and status = 0;
+
 -- name: {queue}_claim_step_leap
 -- returns: row_at integer, ready_at time
--- Searches many messages, up to the bound ?2, ?5. ?7 has the topics as a JSON array; with ?8, all
--- topics except those.
+-- Searches many messages, up to the bound ?2, ?5. ?8 to ?15 are the topics. The lease is tested
+-- last: it is not in the index.
 select seq as row_at, ready_at from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3
-   and (ready_at > ?3 or seq > ?4)
-   and (ready_at < ?2 or seq <= ?5) and (topic in (select value from json_each(?7))) <> ?8
+   and topic in (?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+   and (ready_at > ?3 or seq > ?4) and (ready_at < ?2 or seq <= ?5)
    and lease_until <= ?6
- order by ready_at, seq limit ?9;
+ order by ready_at, seq limit ?7;
+
+-- name: {queue}_claim_step_leap_by_list
+-- returns: as {queue}_claim_step_leap
+-- The same for any number of topics, which takes twice as long. ?8 has them as a JSON array; with
+-- ?9, all topics except those.
+select seq as row_at, ready_at from {schema}_{queue}
+ where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3
+   and (topic in (select value from json_each(?8))) <> ?9
+   and (ready_at > ?3 or seq > ?4) and (ready_at < ?2 or seq <= ?5)
+   and lease_until <= ?6
+ order by ready_at, seq limit ?7;
 
 -- name: {queue}_claim_step_rows
 -- returns: as {queue}_claim

@@ -40,7 +40,9 @@ create table {schema}_{queue} (
                                   else lane in (priority + 20, -101, -102) end))
 ) strict;
 
-create index {schema}_{queue}_queue  on {schema}_{queue} (lane, ready_at) where status = 0;
+-- With the topic, a claim passes messages of other topics without reading their rows.
+create index {schema}_{queue}_queue  on {schema}_{queue} (lane, ready_at, seq, topic)
+  where status = 0;
 create index {schema}_{queue}_done   on {schema}_{queue} (processed_at) where status = 1;
 create index {schema}_{queue}_failed on {schema}_{queue} (id) where status = 3;
 create unique index {schema}_{queue}_unique_key on {schema}_{queue} (unique_key)
