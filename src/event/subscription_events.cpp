@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::int64_t scan_size = 20'000;  // positions that one page examines
 constexpr int scan_of_resumed = 10'000;
+/// A page with this many events is full, also if it could be larger.
+constexpr int full_page = 1'000;
 constexpr std::chrono::milliseconds longest_retry_delay = std::chrono::hours{24 * 365};
 
 }  // namespace
@@ -32,10 +34,12 @@ Feed SubscriptionRunner::read_page(const std::stop_token& stop) {
   Feed feed;
   scope_->database.read(
       [&](storage::ReadSession& session) {
-        feed = scope_->events.read_all(session,
-                                       {.page = page, .parts = lease.parts, .part = lease.part});
+        feed = scope_->events.read_all(
+            session,
+            {.page = page, .parts = lease.parts, .part = lease.part, .catches_up = catches_up_});
       },
       {.stop = stop});
+  catches_up_ = feed.events.size() >= static_cast<std::size_t>(std::min(page.size, full_page));
   return feed;
 }
 
@@ -226,30 +230,42 @@ bool SubscriptionRunner::handle_resumed(const std::stop_token& stop) {
   const auto found = std::ranges::find_if(
       parked_, [](const ParkedEvent& each) { return each.resumed_at.has_value(); });
   if (found == parked_.end()) return false;
-  const auto parked = *found;
-  const bool done = handle_resumed(parked, stop);
-  if (holding_ && holding_->is_lost()) forget();
-  if (!holding_) return true;
-  if (!done && !stop.stop_requested()) {
-    write([&](storage::WriteSession& session) {
-      return scope_->store.fail_parked(session, registration_.name, parked.position, last_failure_);
+  const auto position = found->position;
+  auto parked = *found;
+  const auto resumed = handle_resumed(parked, stop);
+  if (resumed == Resumed::interrupted || holding_->is_lost()) {
+    forget();
+    return true;
+  }
+  if (resumed == Resumed::failed && !stop.stop_requested()) {
+    const bool held = write([&](storage::WriteSession& session) {
+      return scope_->store.fail_parked(session, holding_->lease(), position, parked.position,
+                                       last_failure_);
     });
     last_failure_.clear();  // it is parked again
+    if (!held) forget();
   }
-  load_parked(stop);
+  if (holding_) load_parked(stop);
   return true;
 }
 
+bool SubscriptionRunner::is_skipped(const Event& event) const {
+  return std::ranges::any_of(parked_, [&](const ParkedEvent& parked) {
+    return parked.kind == ParkedKind::skipped && parked.position == event.position;
+  });
+}
+
 /// Handles the events of a parked stream up to the position of the part, one at a time, or one
-/// parked event. Returns false if one of them has failed.
-bool SubscriptionRunner::handle_resumed(const ParkedEvent& parked, const std::stop_token& stop) {
-  const auto& options = registration_.options;
+/// parked event. If one of them fails, `parked` has its position.
+SubscriptionRunner::Resumed SubscriptionRunner::handle_resumed(ParkedEvent& parked,
+                                                               const std::stop_token& stop) {
   const auto& lease = holding_->lease();
-  const auto last = parked.kind == ParkedKind::stream ? position_ : parked.position;
-  FeedPage page{.after = parked.position - 1,
-                .size = options.batch_size,
+  const auto first = parked.position;
+  const auto last = parked.kind == ParkedKind::stream ? position_ : first;
+  FeedPage page{.after = first - 1,
+                .size = registration_.options.batch_size,
                 .scan = scan_of_resumed,
-                .types = options.types,
+                .types = registration_.options.types,
                 .prefixes = {parked.stream}};
   while (page.after < last) {
     Feed feed;
@@ -261,23 +277,24 @@ bool SubscriptionRunner::handle_resumed(const ParkedEvent& parked, const std::st
         },
         {.stop = stop});
     for (const auto& event : feed.events) {
-      if (event.stream != parked.stream || event.version < parked.version) continue;
+      if (event.stream != parked.stream || event.version < parked.version || is_skipped(event))
+        continue;
       const auto move = [&](storage::WriteSession& session) {
-        return scope_->store.move_parked(session, lease, parked.position, event.version);
+        return scope_->store.move_parked(session, lease, first, event.version);
       };
       const auto called = call(std::span{&event, 1}, stop, {move, move});
-      if (called == Called::lost) forget();
+      if (called == Called::done) continue;
+      parked.position = event.position;
       if (called == Called::failed) note_failure(event, 1);
-      if (called != Called::done) return false;
+      return called == Called::failed ? Resumed::failed : Resumed::interrupted;
     }
     if (feed.upto <= page.after) break;
     page.after = feed.upto;
   }
   const bool removed = write([&](storage::WriteSession& session) {
-    return scope_->store.move_parked(session, lease, parked.position, std::nullopt);
+    return scope_->store.move_parked(session, lease, first, std::nullopt);
   });
-  if (!removed) forget();
-  return removed;
+  return removed ? Resumed::done : Resumed::interrupted;
 }
 
 }  // namespace dovetail::event

@@ -70,10 +70,19 @@ void SubscriptionKeeper::lose_expired() {
 
 void SubscriptionKeeper::look_at_subscriptions(const std::stop_token& stop) {
   std::vector<SubscriptionStatus> all;
+  std::vector<storage::SubscriptionChanges> changes;
   scope_->database.read(
-      [&](storage::ReadSession& session) { all = scope_->store.list(session, std::nullopt); },
+      [&](storage::ReadSession& session) {
+        all = scope_->store.list(session, std::nullopt);
+        changes = scope_->store.changes(session);
+      },
       {.service = true, .stop = stop});
   const auto holdings = holdings_->all();
+  for (const auto& [name, count] : changes) {
+    for (const auto& holding : holdings) {
+      if (holding->lease().name == name && holding->lease().changes < count) holding->give_back();
+    }
+  }
   for (const auto& status : all) {
     for (const auto& holding : holdings) {
       if (status.paused_at && holding->lease().name == status.name) holding->give_back();

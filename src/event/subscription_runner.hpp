@@ -68,7 +68,10 @@ class SubscriptionRunner final : public component::SteppedService {
   [[nodiscard]] bool is_parked(const Event& event) const;
   /// Handles the events that an operator has resumed. Returns whether there were any.
   bool handle_resumed(const std::stop_token& stop);
-  bool handle_resumed(const ParkedEvent& parked, const std::stop_token& stop);
+  enum class Resumed { done, failed, interrupted };
+  Resumed handle_resumed(ParkedEvent& parked, const std::stop_token& stop);
+  /// An operator has skipped it.
+  [[nodiscard]] bool is_skipped(const Event& event) const;
 
   enum class Called { done, failed, lost };
   /// Moves the stored state, in the transaction of the handler or in its own. Returns false if the
@@ -96,6 +99,7 @@ class SubscriptionRunner final : public component::SteppedService {
   int part_;  ///< The part it works on: another one while surplus parts drain.
   std::shared_ptr<Holding> holding_;
   std::int64_t position_ = 0;
+  bool catches_up_ = false;        ///< The last page was full.
   std::int64_t single_until_ = 0;  ///< Up to it, events are handled one at a time.
   MonoTime leased_at_ = MonoTime::min();
   MonoTime retry_at_ = MonoTime::min();

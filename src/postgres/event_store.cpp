@@ -11,6 +11,9 @@
 namespace dovetail::postgres {
 namespace {
 
+/// The limit in event_read_all_step_run.
+constexpr int largest_run_page = 1'000;
+
 using Text = std::optional<std::string_view>;
 using EventPointers = std::vector<const storage::StoredEvent*>;
 
@@ -109,6 +112,18 @@ Event read_feed_event(const Result& result, int row) {
           .causation_id = result.text_or_null(row, Column::causation_id)};
 }
 
+Feed feed_of(const Result& result, std::int64_t after) {
+  using Column = sql::columns::event_read_all;
+  Feed feed{.upto = after};
+  feed.events.reserve(static_cast<std::size_t>(result.rows()));
+  for (int row = 0; row < result.rows(); ++row) {
+    feed.upto = result.integer(row, Column::upto);
+    if (!result.is_null(row, Column::position)) feed.events.push_back(read_feed_event(result, row));
+  }
+  DOVETAIL_ASSERT(std::ranges::is_sorted(feed.events, {}, &Event::position));
+  return feed;
+}
+
 Params key_params(std::string_view stream) {
   Params params;
   params.add(stream);
@@ -190,21 +205,22 @@ std::vector<Event> EventStore::read_stream(storage::WriteSession& session, std::
 }
 
 Feed EventStore::read_all(storage::ReadSession& session, const storage::FeedQuery& query) {
-  using Column = sql::columns::event_read_all;
   const auto& page = query.page;
+  const bool in_run = query.catches_up && page.types.empty() && page.prefixes.empty();
   Params params;
   params.add(page.after).add(std::int32_t{page.size}).add(std::int32_t{page.scan});
-  add_texts(params, page.types);
-  add_texts(params, page.prefixes);
+  if (!in_run) {
+    add_texts(params, page.types);
+    add_texts(params, page.prefixes);
+  }
   params.add(query.parts > 1 ? std::optional{std::int32_t{query.parts}} : std::nullopt)
       .add(std::int32_t{query.part});
-  const auto result = ReadSession::of(session).run(texts_, sql::event_read_all, params);
-  Feed feed{.upto = page.after};
-  feed.events.reserve(static_cast<std::size_t>(result.rows()));
-  for (int row = 0; row < result.rows(); ++row) {
-    feed.upto = result.integer(row, Column::upto);
-    if (!result.is_null(row, Column::position)) feed.events.push_back(read_feed_event(result, row));
-  }
+  auto feed =
+      feed_of(ReadSession::of(session).run(
+                  texts_, in_run ? sql::event_read_all_step_run : sql::event_read_all, params),
+              page.after);
+  const auto full = static_cast<std::size_t>(std::min(page.size, largest_run_page));
+  if (in_run && feed.events.size() == full) feed.upto = feed.events.back().position;
   return feed;
 }
 

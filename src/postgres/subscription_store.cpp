@@ -125,7 +125,8 @@ std::optional<storage::PartLease> SubscriptionStore::acquire(storage::WriteSessi
                           .epoch = result.integer(0, Column::epoch),
                           .position = result.integer(0, Column::position),
                           .parts = static_cast<int>(result.integer(0, Column::parts)),
-                          .attempts = static_cast<int>(result.integer(0, Column::attempts))};
+                          .attempts = static_cast<int>(result.integer(0, Column::attempts)),
+                          .changes = result.integer(0, Column::changes)};
   if (!result.is_null(0, Column::drain_to)) held.drain_to = result.integer(0, Column::drain_to);
   if (!result.is_null(0, Column::retry_in))
     held.retry_in = microseconds{result.integer(0, Column::retry_in)};
@@ -178,11 +179,22 @@ bool SubscriptionStore::move_parked(storage::WriteSession& session, const storag
   return WriteSession::of(session).run(texts_, sql::subscription_move_parked, params).boolean(0, 0);
 }
 
-bool SubscriptionStore::fail_parked(storage::WriteSession& session, std::string_view name,
-                                    std::int64_t position, std::string_view error) {
-  auto params = name_params(name);
-  params.add(position).add(error);
+bool SubscriptionStore::fail_parked(storage::WriteSession& session, const storage::PartLease& part,
+                                    std::int64_t position, std::int64_t failed,
+                                    std::string_view error) {
+  auto params = part_params(part);
+  params.add(position).add(failed).add(error);
   return WriteSession::of(session).run(texts_, sql::subscription_fail_parked, params).boolean(0, 0);
+}
+
+std::vector<storage::SubscriptionChanges> SubscriptionStore::changes(
+    storage::ReadSession& session) {
+  using Column = sql::columns::subscription_changes;
+  const auto result = ReadSession::of(session).run(texts_, sql::subscription_changes, {});
+  std::vector<storage::SubscriptionChanges> all;
+  for (int row = 0; row < result.rows(); ++row)
+    all.push_back({result.text(row, Column::name), result.integer(row, Column::changes)});
+  return all;
 }
 
 // --- operation

@@ -25,8 +25,9 @@ class SubscriptionStore final : public storage::SubscriptionStore {
             ParkedKind kind, std::string_view error) override;
   bool move_parked(storage::WriteSession& session, const storage::PartLease& part,
                    std::int64_t position, std::optional<std::int64_t> version) override;
-  bool fail_parked(storage::WriteSession& session, std::string_view name, std::int64_t position,
-                   std::string_view error) override;
+  bool fail_parked(storage::WriteSession& session, const storage::PartLease& part,
+                   std::int64_t position, std::int64_t failed, std::string_view error) override;
+  std::vector<storage::SubscriptionChanges> changes(storage::ReadSession& session) override;
   std::vector<ParkedEvent> parked(storage::ReadSession& session, std::string_view name, int parts,
                                   int part) override;
   std::vector<SubscriptionStatus> list(storage::ReadSession& session,

@@ -171,7 +171,8 @@ std::optional<storage::PartLease> SubscriptionStore::acquire(storage::WriteSessi
       .parts = static_cast<int>(cursor.integer(Column::parts)),
       .drain_to = integer_or_null(cursor, Column::drain_to),
       .attempts = static_cast<int>(cursor.integer(Column::attempts)),
-      .retry_in = microseconds{integer_or_null(cursor, Column::retry_in).value_or(0)}};
+      .retry_in = microseconds{integer_or_null(cursor, Column::retry_in).value_or(0)},
+      .changes = cursor.integer(Column::changes)};
 }
 
 bool SubscriptionStore::renew(storage::WriteSession& session, const storage::PartLease& part,
@@ -230,10 +231,7 @@ bool SubscriptionStore::park(storage::WriteSession& session, const storage::Part
 bool SubscriptionStore::move_parked(storage::WriteSession& session, const storage::PartLease& part,
                                     std::int64_t position, std::optional<std::int64_t> version) {
   auto& connection = WriteSession::of(session);
-  {
-    auto cursor = connection.run(texts_, sql::subscription_move_parked_step_held);
-    if (!bind_part(cursor, part).step()) return false;
-  }
+  if (!is_held(connection, part)) return false;
   auto cursor = connection.run(
       texts_, version ? sql::subscription_move_parked : sql::subscription_move_parked_step_done);
   cursor.bind(std::string_view{part.name}).bind(position);
@@ -241,14 +239,32 @@ bool SubscriptionStore::move_parked(storage::WriteSession& session, const storag
   return cursor.run() == 1;
 }
 
-bool SubscriptionStore::fail_parked(storage::WriteSession& session, std::string_view name,
-                                    std::int64_t position, std::string_view error) {
-  return WriteSession::of(session)
-             .run(texts_, sql::subscription_fail_parked)
-             .bind(name)
-             .bind(position)
-             .bind(core::trimmed(error, max_error_bytes))
-             .run() == 1;
+bool SubscriptionStore::is_held(Connection& connection, const storage::PartLease& part) {
+  auto cursor = connection.run(texts_, sql::subscription_move_parked_step_held);
+  return bind_part(cursor, part).step();
+}
+
+bool SubscriptionStore::fail_parked(storage::WriteSession& session, const storage::PartLease& part,
+                                    std::int64_t position, std::int64_t failed,
+                                    std::string_view error) {
+  auto& connection = WriteSession::of(session);
+  if (!is_held(connection, part)) return false;
+  connection.run(texts_, sql::subscription_fail_parked)
+      .bind(std::string_view{part.name})
+      .bind(position)
+      .bind(failed)
+      .bind(core::trimmed(error, max_error_bytes))
+      .run();
+  return true;
+}
+
+std::vector<storage::SubscriptionChanges> SubscriptionStore::changes(
+    storage::ReadSession& session) {
+  using Column = sql::columns::subscription_changes;
+  auto cursor = ReadSession::of(session).run(texts_, sql::subscription_changes);
+  std::vector<storage::SubscriptionChanges> all;
+  while (cursor.step()) all.push_back({cursor.text(Column::name), cursor.integer(Column::changes)});
+  return all;
 }
 
 // --- operation
@@ -307,6 +323,7 @@ bool SubscriptionStore::resume(storage::WriteSession& session, std::string_view 
 std::size_t SubscriptionStore::resume_parked(storage::WriteSession& session, std::string_view name,
                                              std::optional<std::string_view> stream) {
   session.wakes(storage::queue_names::event_feed);
+  run(session, sql::subscription_changes_step_count, name);
   auto cursor = WriteSession::of(session).run(texts_, sql::subscription_resume_parked);
   return cursor.bind(name).bind(stream).bind(clock_->wall()).run();
 }
@@ -325,6 +342,7 @@ bool SubscriptionStore::skip(storage::WriteSession& session, std::string_view na
                        try_to(sql::subscription_skip_step_event, false) ||
                        try_to(sql::subscription_skip, true);
   if (skipped) {
+    run(session, sql::subscription_changes_step_count, name);
     run(session, sql::subscription_resume_step_parts, name);
     session.wakes(storage::queue_names::event_feed);
   }
@@ -340,6 +358,7 @@ bool SubscriptionStore::rebuild(storage::WriteSession& session, std::string_view
                          .bind(clock_->wall())
                          .run();
   if (found == 0) return false;
+  run(session, sql::subscription_changes_step_count, name);
   connection.run(texts_, sql::subscription_rebuild_step_drain).bind(name).bind(position).run();
   run(session, sql::subscription_rebuild_step_parked, name);
   session.wakes(storage::queue_names::event_feed);

@@ -31,8 +31,9 @@ class SubscriptionStore final : public storage::SubscriptionStore {
             ParkedKind kind, std::string_view error) override;
   bool move_parked(storage::WriteSession& session, const storage::PartLease& part,
                    std::int64_t position, std::optional<std::int64_t> version) override;
-  bool fail_parked(storage::WriteSession& session, std::string_view name, std::int64_t position,
-                   std::string_view error) override;
+  bool fail_parked(storage::WriteSession& session, const storage::PartLease& part,
+                   std::int64_t position, std::int64_t failed, std::string_view error) override;
+  std::vector<storage::SubscriptionChanges> changes(storage::ReadSession& session) override;
   std::vector<ParkedEvent> parked(storage::ReadSession& session, std::string_view name, int parts,
                                   int part) override;
   std::vector<SubscriptionStatus> list(storage::ReadSession& session,
@@ -51,6 +52,7 @@ class SubscriptionStore final : public storage::SubscriptionStore {
  private:
   /// Replaces the parts when all of them have drained.
   void divide(Connection& connection, std::string_view name);
+  [[nodiscard]] bool is_held(Connection& connection, const storage::PartLease& part);
   /// Runs a statement with the name as its first parameter.
   bool run(storage::WriteSession& session, const storage::Statement& statement,
            std::string_view name);

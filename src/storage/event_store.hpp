@@ -48,6 +48,9 @@ struct FeedQuery {
   const FeedPage& page;
   int parts = 1;
   int part = 0;
+  /// The last page was full: many events follow. The page may then end earlier than it must, if
+  /// that makes it cheaper.
+  bool catches_up = false;
 };
 
 /// What a stamp did. `head` is absent if another process stamps.

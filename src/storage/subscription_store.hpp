@@ -32,6 +32,14 @@ struct PartLease {
   std::optional<std::int64_t> drain_to{};  ///< The part must not move beyond it.
   int attempts = 0;
   std::chrono::microseconds retry_in{0};  ///< After a failure.
+  std::int64_t changes = 0;               ///< Changes by operators that it knows of.
+};
+
+/// Changes of a subscription by operators. If there are more than a lease knows of, its part must
+/// be leased again.
+struct SubscriptionChanges {
+  std::string name{};
+  std::int64_t changes = 0;
 };
 
 /// The move of a position.
@@ -78,9 +86,10 @@ class SubscriptionStore {
   virtual bool move_parked(WriteSession& session, const PartLease& part, std::int64_t position,
                            std::optional<std::int64_t> version) = 0;
 
-  /// A resumed event has failed again.
-  virtual bool fail_parked(WriteSession& session, std::string_view name, std::int64_t position,
-                           std::string_view error) = 0;
+  /// The resumed event or stream at `position` is parked again: its event at `failed` has failed.
+  virtual bool fail_parked(WriteSession& session, const PartLease& part, std::int64_t position,
+                           std::int64_t failed, std::string_view error) = 0;
+  virtual std::vector<SubscriptionChanges> changes(ReadSession& session) = 0;
   /// Parked and skipped events; of one part of `parts`, or of all (parts = 1).
   virtual std::vector<ParkedEvent> parked(ReadSession& session, std::string_view name, int parts,
                                           int part) = 0;

@@ -49,14 +49,15 @@ class PostgresEventFeed : public ::testing::Test {
   /// Wrong: it waits for all open transactions, and a transaction with a lower id may have read an
   /// event of a transaction with a higher id.
   Names by_transaction_id() {
-    const auto found =
-        names_of("select key::text from " + infra + ".event where xmin::text::bigint > " +
-                 std::to_string(after) +
-                 " and xmin::text::bigint < pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-                 " order by xmin::text::bigint, no");
-    after = backend.number(
-        "select coalesce(max(xmin::text::bigint), 0) from " + infra +
-        ".event where xmin::text::bigint < pg_snapshot_xmin(pg_current_snapshot())::text::bigint");
+    Names found;
+    for (const auto& row : backend.sql(
+             "select key::text, xmin::text::bigint from " + infra +
+             ".event where xmin::text::bigint > " + std::to_string(after) +
+             " and xmin::text::bigint < pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+             " order by xmin::text::bigint, no")) {
+      found.push_back(row.get<std::string>(0));
+      after = row.get<std::int64_t>(1);
+    }
     return found;
   }
 
@@ -112,7 +113,10 @@ TEST_F(PostgresEventFeed, AReaderByTransactionIdPutsTheEffectBeforeItsCause) {
   older.run(append("effect"));
   older.run("commit");
   Names found;
-  ASSERT_TRUE(eventually([&] { return (found = by_transaction_id()).size() == 2; }));
+  ASSERT_TRUE(eventually([&] {  // the transactions of other tests may end in between
+    std::ranges::copy(by_transaction_id(), std::back_inserter(found));
+    return found.size() == 2;
+  }));
   EXPECT_THAT(found, ElementsAre("effect", "cause"));
 }
 

@@ -33,6 +33,35 @@ select "position", stream, version, at, id, type, data, metadata, correlation_id
                                types => $4::text[], prefixes => $5::text[], parts => $6::integer,
                                part => $7::integer);
 
+-- name: event_read_all_step_run
+-- returns: as event_read_all
+-- The same without filters, but the page ends with the run of positions in which it begins, or
+-- after 1,000 events. $4 is the number of parts, and $5 the part. Each row has the position up to
+-- which the page reaches unless it is full.
+--
+-- It takes a quarter of the time of event_read_all, because it is a plain query whose rows come in
+-- the order of the index. Without an upper bound and with a constant limit, the planner chooses
+-- that index also if it has no statistics; of a CASE it expects half of the rows. The store checks
+-- the order of the rows.
+select r.position + (e.no - r.no) as "position", e.key as stream, e.version, e.at, e.id,
+       e.type::text as type, e.data, e.metadata, e.correlation_id::text as correlation_id,
+       e.causation_id::text as causation_id, r.upto
+  from (select f.position, f.no,
+               greatest($1::bigint, least($1::bigint + $3::integer, s.head,
+                                          f.position + f.n - 1)) as upto
+          from (select s.head from {schema}.event_feed_state s limit 1) s
+          left join lateral (select f.* from {schema}.event_feed f
+                              where f.position <= $1::bigint + 1
+                              order by f.position desc limit 1) f on true
+        offset 0) r
+  left join lateral (select e.*
+                       from (select e.* from {schema}.event e
+                              where e.no >= r.no + ($1::bigint + 1 - r.position)
+                                and case when $4::integer is null then true
+                                         else e.stream % $4 = $5::integer end
+                              order by e.no limit 1000) e
+                      order by e.no limit $2::integer) e on e.no <= r.no + (r.upto - r.position);
+
 -- name: event_stamp
 -- returns: head integer, stamped integer
 select head, stamped

@@ -8,10 +8,10 @@ select {schema}.event_subscription_create(name => $1::text, parts => $2::integer
 
 -- name: subscription_acquire
 -- returns: epoch integer, position integer, parts integer, drain_to integer, attempts integer
--- returns: retry_in integer
+-- returns: retry_in integer, changes integer
 -- retry_in is in microseconds.
 select epoch, "position", parts, drain_to, attempts,
-       (extract(epoch from retry_in) * 1000000)::bigint as retry_in
+       (extract(epoch from retry_in) * 1000000)::bigint as retry_in, changes
   from {schema}.event_subscription_acquire(name => $1::text, part => $2::integer,
                                            owner => $3::uuid,
                                            lease => $4::bigint * interval '1 microsecond');
@@ -47,7 +47,9 @@ select {schema}._event_parked_move(name => $1::text, part => $2::integer, epoch 
                                    at_position => $4::bigint, version => $5::bigint);
 
 -- name: subscription_fail_parked
-select {schema}._event_parked_fail(name => $1::text, at_position => $2::bigint, error => $3::text);
+select {schema}._event_parked_fail(name => $1::text, part => $2::integer, epoch => $3::bigint,
+                                   at_position => $4::bigint, failed_position => $5::bigint,
+                                   error => $6::text);
 
 -- name: subscription_parked
 -- returns: position integer, stream text, version integer, kind text, attempts integer, error text
@@ -71,6 +73,10 @@ select name, parts, next_parts, to_jsonb(types)::text as types,
   from {schema}.event_subscriptions
  where $1::text is null or name collate "C" = $1
  order by name collate "C";
+
+-- name: subscription_changes
+-- returns here: name text, changes integer
+select s.name::text as name, s.changes from {schema}.event_subscription s;
 
 -- name: subscription_parts
 -- returns: part integer, position integer, epoch integer, owner_token uuid, lease_until time

@@ -49,6 +49,7 @@ create table {schema}_event_subscription (
   parts      integer not null check (parts between 1 and 256),
   next_parts integer,                       -- wanted; the parts first drain to drain_to
   drain_to   integer,
+  changes    integer not null default 0,    -- by operators; owners lease their parts again
   types      text,                          -- JSON arrays; null: all
   prefixes   text,
   on_failure text    not null,              -- for operators; the handler's process decides

@@ -19,7 +19,7 @@ select parts, next_parts, drain_to from {schema}_event_subscription where name =
 -- name: subscription_create_step_drain
 -- The parts finish at the highest position of any of them. Null: they continue.
 update {schema}_event_subscription
-   set next_parts = ?2,
+   set next_parts = ?2, changes = changes + 1,
        drain_to = case when ?2 is not null then (select max(position)
                                                    from {schema}_event_subscription_part
                                                   where name = ?1) end
@@ -31,7 +31,7 @@ update {schema}_event_subscription_part
 
 -- name: subscription_acquire
 -- returns: epoch integer, position integer, parts integer, drain_to integer, attempts integer
--- returns: retry_in integer
+-- returns: retry_in integer, changes integer
 update {schema}_event_subscription_part as p
    set owner_token = ?3, epoch = p.epoch + 1, lease_until = ?5
   from {schema}_event_subscription s
@@ -41,7 +41,8 @@ update {schema}_event_subscription_part as p
 returning epoch, position,
           (select parts from {schema}_event_subscription where name = ?1) as parts,
           (select drain_to from {schema}_event_subscription where name = ?1) as drain_to, attempts,
-          retry_at - ?4 as retry_in;
+          retry_at - ?4 as retry_in,
+          (select changes from {schema}_event_subscription where name = ?1) as changes;
 
 -- name: subscription_acquire_step_drained
 -- returns here: epoch integer, undrained integer
@@ -98,7 +99,10 @@ select 1 from {schema}_event_subscription_part
  where name = ?1 and part = ?2 and epoch = ?3 and owner_token is not null;
 
 -- name: subscription_fail_parked
-update {schema}_event_parked set resumed_at = null, attempts = attempts + 1, error = ?3
+update {schema}_event_parked
+   set resumed_at = null, attempts = attempts + 1, error = ?4,
+       position = case when exists (select 1 from {schema}_event_parked
+                                     where name = ?1 and position = ?3) then position else ?3 end
  where name = ?1 and position = ?2 and resumed_at is not null;
 
 -- name: subscription_parked
@@ -131,6 +135,13 @@ select s.name, s.parts, s.next_parts, s.types, s.prefixes, s.on_failure, s.creat
  where ?1 is null or s.name = ?1
  order by s.name;
 
+-- name: subscription_changes
+-- returns here: name text, changes integer
+select name, changes from {schema}_event_subscription;
+
+-- name: subscription_changes_step_count
+update {schema}_event_subscription set changes = changes + 1 where name = ?1;
+
 -- name: subscription_parts
 -- returns: part integer, position integer, epoch integer, owner_token uuid, lease_until time
 -- returns: attempts integer, retry_at time, stopped_at time, last_error text, moved_at time
@@ -153,13 +164,17 @@ update {schema}_event_parked set resumed_at = ?3
  where name = ?1 and kind <> 'skipped' and resumed_at is null and (?2 is null or stream = ?2);
 
 -- name: subscription_skip
--- An event that the subscription has not reached yet.
+-- An event that the subscription has not reached yet, or that waits in a parked stream.
 insert into {schema}_event_parked (name, position, version, stream_no, attempts, kind, stream,
                                    error, parked_at)
 select s.name, e.no, e.version, e.stream, 0, 'skipped', e.key, 'skipped', ?3
   from {schema}_event e join {schema}_event_subscription s on s.name = ?1
- where e.no = ?2 and ?2 > (select p.position from {schema}_event_subscription_part p
-                            where p.name = s.name and p.part = e.stream % s.parts)
+ where e.no = ?2
+   and (?2 > (select p.position from {schema}_event_subscription_part p
+               where p.name = s.name and p.part = e.stream % s.parts)
+        or exists (select 1 from {schema}_event_parked k
+                    where k.name = s.name and k.kind = 'stream' and k.stream_no = e.stream
+                      and k.version <= e.version))
 on conflict (name, position) do nothing;
 
 -- name: subscription_skip_step_stream

@@ -9,6 +9,7 @@ create table {schema}.event_subscription (
   parts      smallint    not null check (parts between 1 and 256),
   next_parts smallint,                              -- wanted; the parts first drain to drain_to
   drain_to   bigint,
+  changes    bigint      not null default 0,        -- by operators; owners lease their parts again
   created_at timestamptz not null default {schema}.clock(),
   paused_at  timestamptz,
   name       {schema}.event_word not null,
@@ -101,7 +102,7 @@ begin
        set epoch = p.epoch + 1, owner_token = null, lease_until = null
      where p.name = event_subscription_create.name;
     update {schema}.event_subscription s
-       set next_parts = event_subscription_create.parts,
+       set next_parts = event_subscription_create.parts, changes = s.changes + 1,
            drain_to = (select max(p.position) from {schema}.event_subscription_part p
                         where p.name = event_subscription_create.name)
      where s.name = event_subscription_create.name;
@@ -124,6 +125,12 @@ declare
   v_now {schema}.event_subscription;
   v_epoch bigint;
 begin
+  -- Almost always there is nothing to do: that is found out without a lock.
+  perform from {schema}.event_subscription s
+    where s.name = _event_subscription_divide.name and s.next_parts is not null;
+  if not found then
+    return false;
+  end if;
   select * into v_now from {schema}.event_subscription s
    where s.name = _event_subscription_divide.name for update;
   if v_now.next_parts is null then
@@ -156,7 +163,7 @@ create function {schema}.event_subscription_acquire(
   owner uuid,
   lease interval
 ) returns table (epoch bigint, "position" bigint, parts integer, drain_to bigint, attempts integer,
-                 retry_in interval)
+                 retry_in interval, changes bigint)
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set enable_seqscan = off
@@ -175,7 +182,8 @@ begin
      and s.name = p.name and s.paused_at is null and p.stopped_at is null
      and (p.lease_until is null or p.lease_until <= v_now
           or p.owner_token = event_subscription_acquire.owner)
-  returning p.epoch, p.position, s.parts::integer, s.drain_to, p.attempts, p.retry_at - v_now;
+  returning p.epoch, p.position, s.parts::integer, s.drain_to, p.attempts, p.retry_at - v_now,
+            s.changes;
 end
 $function$;
 comment on function {schema}.event_subscription_acquire is

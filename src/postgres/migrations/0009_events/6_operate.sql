@@ -84,20 +84,44 @@ begin
 end
 $function$;
 
--- Parks an event or a stream again that has failed again. Returns whether it did.
-create function {schema}._event_parked_fail(name text, at_position bigint, error text)
+-- Parks an event or a stream again: its event at `failed_position` has failed. Returns false if the
+-- part is not held any more.
+create function {schema}._event_parked_fail(name text, part integer, epoch bigint,
+                                            at_position bigint, failed_position bigint, error text)
   returns boolean
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
   set enable_seqscan = off
 as $function$
 begin
+  perform from {schema}.event_subscription_part p
+    where p.name = _event_parked_fail.name and p.part = _event_parked_fail.part
+      and p.epoch = _event_parked_fail.epoch and p.owner_token is not null for no key update;
+  if not found then
+    return false;
+  end if;
   update {schema}.event_parked k
      set resumed_at = null, attempts = k.attempts + 1,
+         position = case when exists (select from {schema}.event_parked o
+                                       where o.name = k.name and o.position = failed_position)
+                         then k.position else failed_position end,
          error = left(_event_parked_fail.error, 2048)
    where k.name = _event_parked_fail.name and k.position = at_position
      and k.resumed_at is not null;
-  return found;
+  return true;
+end
+$function$;
+
+-- Internal. The owners of the parts lease them again after their running calls, within a second.
+-- Then they know what an operator has changed.
+create function {schema}._event_subscription_change(name text) returns void
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+  set enable_seqscan = off
+as $function$
+begin
+  update {schema}.event_subscription s set changes = s.changes + 1
+   where s.name = _event_subscription_change.name;
 end
 $function$;
 
@@ -159,6 +183,7 @@ begin
                                    or k.stream = event_subscription_resume_parked.stream);
   get diagnostics v_count = row_count;
   if v_count > 0 then
+    perform {schema}._event_subscription_change(name);
     perform {schema}._wake('event_feed');
   end if;
   return v_count;
@@ -194,12 +219,16 @@ begin
       join {schema}.event_subscription s on s.name = event_subscription_skip.name
      where at_position > (select p.position from {schema}.event_subscription_part p
                            where p.name = s.name and p.part = e.stream % s.parts)
+        or exists (select from {schema}.event_parked k  -- it waits in a parked stream
+                    where k.name = s.name and k.kind = 'stream' and k.stream_no = e.stream
+                      and k.version <= e.version)
     on conflict on constraint event_parked_pkey do nothing;
   end if;
   if found then
     update {schema}.event_subscription_part p set stopped_at = null, retry_at = null
      where p.name = event_subscription_skip.name
        and (p.stopped_at is not null or p.retry_at is not null);
+    perform {schema}._event_subscription_change(name);
     perform {schema}._wake('event_feed');
     return true;
   end if;
@@ -218,6 +247,8 @@ create function {schema}.event_subscription_rebuild(name text, start bigint defa
   set enable_seqscan = off
 as $function$
 begin
+  -- Locked first, as every call that changes parts does.
+  perform {schema}._event_subscription_change(name);
   update {schema}.event_subscription_part p
      set position = start, epoch = p.epoch + 1, owner_token = null, lease_until = null,
          attempts = 0, retry_at = null, stopped_at = null, last_error = null,
