@@ -4,6 +4,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { chart } from './compare_chart.mjs';
+import { appendOf, catchUpMeasure, eventBlocks, eventGoals } from './compare_events.mjs';
 
 let [quick, publish, only] = [false, false, ''];
 for (let words = process.argv.slice(2); words.length;) {
@@ -38,7 +39,7 @@ const size = quick
     }
   : {
       rounds: 3,
-      budget: 570,
+      budget: 720,
       messages: 200_000,
       single: 2,
       latency: 7,
@@ -407,6 +408,7 @@ const blocks = [
   { name: 'single enqueue, callers', list: callers, shift: 0, work: callersOnce },
   { name: 'SQLite', list: sqlites, shift: 4, work: (each) => (removeSqlite(), each.run()) },
   { name: 'latency', list: listeners, shift: 1, work: latencyOnce },
+  ...eventBlocks({ simple, programs, size, inFreshDatabase, withCosts, note }),
 ].filter((block) => wanted(block.name.toLowerCase()));
 
 async function runBlock({ name, list, shift, work }, round) {
@@ -650,6 +652,7 @@ function goals() {
     ratio('SQLite drain', 'Dovetail', 'raw, batches of 1,000, history'),
     0.6,
   );
+  eventGoals({ ratio, samples, percentile, atLeast, below });
   const idle = idleCost.get('Dovetail');
   below('idle, statements/s', idle?.statements, 3);
   below('idle, client and server, % of a core', idle && 100 * (idle.client + idle.server), 1);
@@ -698,6 +701,8 @@ function report(reached) {
   printMeasure('SQLite single enqueue', 'raw, one fsync each');
   printMeasure('SQLite bulk enqueue', 'raw, batches of 1,000');
   printMeasure('SQLite drain', 'raw, batches of 1,000, history');
+  for (const count of [1, 10]) printMeasure(appendOf(count), 'raw', 'appends/s');
+  printMeasure(catchUpMeasure, 'raw', 'events/s');
   if (idleCost.size) {
     printTable(
       'idle',
@@ -759,7 +764,7 @@ const answer = {
   failures,
   medians: Object.fromEntries(
     [...samples]
-      .filter(([measure]) => measure !== 'latency')
+      .filter(([measure]) => !measure.includes('latency'))
       .map(([measure, row]) => [
         measure,
         Object.fromEntries([...row].map(([name, list]) => [name, median(list)])),

@@ -1,19 +1,22 @@
-// The event store against raw libpq, in the same run and on the same server: `events DATABASE
-// [seconds=N] [connections=N] [events=N] [rounds=N]`. Prints rates, and the ratios of their
-// medians.
+// The event store, or raw libpq, for ./bench/compare: `bench_events dovetail|raw COMMAND DATABASE
+// [key=value...]`. The commands are those of bench/peers/common.mjs for event stores, and
 //
-// The raw append updates the row of a stream at its expected version and inserts the event, in one
+//   latency URL seconds=S foreign=0|1   the time from the return of append() to the handler, in ms;
+//                                       with foreign=1, beside an open transaction of another
+//                                       session that has appended
+//
+// The raw append updates the row of a stream at its expected version and inserts the events, in one
 // prepared statement, into tables with the same columns and indexes. The raw reader reads pages by
 // the sequence, which misses events that commit late.
 #include <libpq-fe.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,7 +30,6 @@ using namespace dovetail;
 using Steady = std::chrono::steady_clock;
 
 const char* const raw_schema = R"(
-drop schema if exists raw_events cascade;
 create schema raw_events;
 create table raw_events.stream (no bigint generated always as identity primary key,
   key text collate "C" not null unique, version bigint not null default 0) with (fillfactor = 70);
@@ -83,23 +85,21 @@ class RawConnection {
   PGconn* connection_;
 };
 
-struct BenchSettings {
-  std::string url;
+struct Rate {
+  long calls;
   double seconds;
-  int connections;
-  int events;
-  int rounds;
 };
 
-/// Runs `work` on each of the threads until the time is over. Returns calls per second.
-double rate(const BenchSettings& settings,
-            const std::function<std::function<void(int call)>(int thread)>& make) {
+using Work = std::function<void(int call)>;
+
+/// Runs the work of `make(thread)` on each of the threads until the time is over. Calls of the
+/// first quarter of a second do not count.
+Rate rate(long threads, double seconds, const std::function<Work(int thread)>& make) {
   std::atomic<bool> over{false};
   std::atomic<long> calls{0};
-  std::vector<std::jthread> threads;
-  const auto begun = Steady::now();
-  for (int thread = 0; thread < settings.connections; ++thread) {
-    threads.emplace_back([&, thread] {
+  std::vector<std::jthread> running;
+  for (int thread = 0; thread < threads; ++thread) {
+    running.emplace_back([&, thread] {
       const auto work = make(thread);
       for (int call = 0; !over; ++call) {
         work(call);
@@ -107,182 +107,211 @@ double rate(const BenchSettings& settings,
       }
     });
   }
-  std::this_thread::sleep_for(std::chrono::duration<double>(settings.seconds));
+  std::this_thread::sleep_for(std::chrono::milliseconds{250});
+  const long before = calls;
+  const auto begun = Steady::now();
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  const Rate found{calls - before, std::chrono::duration<double>(Steady::now() - begun).count()};
   over = true;
-  threads.clear();
-  return static_cast<double>(calls) / std::chrono::duration<double>(Steady::now() - begun).count();
+  return found;
 }
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
-void report(const char* what, const std::vector<double>& ours, const std::vector<double>& raw) {
-  std::printf("%-44s dovetail %9.0f/s   raw %9.0f/s   ratio %.2f\n", what, median(ours),
-              median(raw), median(ours) / median(raw));
-  std::fflush(stdout);
+void print(const Rate& rate) {
+  std::printf("{\"messages\": %ld, \"seconds\": %f}\n", rate.calls, rate.seconds);
 }
 
 /// A stream has this many appends, then the next one begins.
 constexpr int appends_per_stream = 20;
 
-std::string stream_of(int thread, int call, int round) {
-  return "order-" + std::to_string(round) + "-" + std::to_string(thread) + "-" +
-         std::to_string(call / appends_per_stream);
+std::string stream_of(int thread, int call) {
+  return "order-" + std::to_string(thread) + "x" + std::to_string(call / appends_per_stream);
 }
 
-void bench_append(const BenchSettings& settings, Events& events, int count, const char* what) {
-  std::vector<double> ours;
-  std::vector<double> raw;
-  static int round = 0;
-  for (int i = 0; i < settings.rounds; ++i) {
-    ++round;
-    raw.push_back(rate(settings, [&](int thread) {
-      auto connection = std::make_shared<RawConnection>(settings.url);
-      connection->prepare("append", raw_append);
-      return [=](int call) {
-        connection->execute("append", {stream_of(thread, call, round),
-                                       std::to_string(call % appends_per_stream * count),
-                                       std::to_string(count), data});
-      };
-    }));
-    ours.push_back(rate(settings, [&](int thread) {
-      std::vector<NewEvent> batch(static_cast<std::size_t>(count),
-                                  {.type = "OrderPaid", .data = data});
-      return [&events, batch, thread, count](int call) {
-        events.append(stream_of(thread, call, round),
-                      ExpectedVersion::exactly(call % appends_per_stream * count), batch);
-      };
-    }));
+class Contestant {
+ public:
+  explicit Contestant(std::string url) : url_(std::move(url)) {}
+  virtual ~Contestant() = default;
+  Contestant(const Contestant&) = delete;
+  Contestant& operator=(const Contestant&) = delete;
+
+  virtual void set_up() = 0;
+  /// Appends `size` events per call.
+  virtual Work appender(int thread, long connections, long size) = 0;
+  virtual void fill(long events) = 0;
+  /// Reads all events. Returns their number and the time.
+  virtual Rate catch_up() = 0;
+
+ protected:
+  const std::string url_;
+};
+
+class Raw final : public Contestant {
+ public:
+  using Contestant::Contestant;
+
+  void set_up() override { RawConnection(url_).run(raw_schema); }
+  Work appender(int thread, long /*connections*/, long size) override {
+    auto connection = std::make_shared<RawConnection>(url_);
+    connection->prepare("append", raw_append);
+    return [=](int call) {
+      connection->execute(
+          "append", {stream_of(thread, call), std::to_string(call % appends_per_stream * size),
+                     std::to_string(size), data});
+    };
   }
-  report(what, ours, raw);
-}
-
-/// Reads all events through a subscription that does nothing, in pages of 1,000.
-double catch_up(const BenchSettings& settings, const std::string& name, std::int64_t head) {
-  auto platform = Platform::open(settings.url, {.log_sink = null_log_sink()});
-  std::atomic<std::int64_t> handled{0};
-  platform.events().subscribe(name, {.batch_size = 1'000},
-                              [&](std::span<const Event> batch, SubscriptionContext&) {
-                                handled += static_cast<std::int64_t>(batch.size());
-                              });
-  const auto begun = Steady::now();
-  platform.start();
-  while (!platform.events().wait_for(name, head, std::chrono::minutes{5})) {
+  void fill(long events) override {
+    RawConnection connection(url_);
+    connection.run(
+        "insert into raw_events.event (stream, version, id, key, type, data) select i / 100, "
+        "i % 100, gen_random_uuid(), 'order-' || i / 100, 'OrderPaid', '" +
+        data + "' from generate_series(1, " + std::to_string(events) + ") i");
+    connection.run("vacuum analyze raw_events.event");
   }
-  return static_cast<double>(handled) /
-         std::chrono::duration<double>(Steady::now() - begun).count();
-}
-
-double raw_reading(const BenchSettings& settings) {
-  RawConnection connection(settings.url);
-  connection.prepare("page",
-                     "select no, key, version, at, id, type, data from raw_events.event "
-                     "where no > $1::bigint order by no limit 1000");
-  long after = 0;
-  const auto begun = Steady::now();
-  for (int rows = 1'000; rows == 1'000;) {
-    rows = connection.execute("page", {std::to_string(after)});
-    after += rows;
+  Rate catch_up() override {
+    RawConnection connection(url_);
+    connection.prepare("page",
+                       "select no, key, version, at, id, type, data from raw_events.event "
+                       "where no > $1::bigint order by no limit 1000");
+    long after = 0;
+    const auto begun = Steady::now();
+    for (int rows = 1'000; rows == 1'000;) {
+      rows = connection.execute("page", {std::to_string(after)});
+      after += rows;
+    }
+    return {after, std::chrono::duration<double>(Steady::now() - begun).count()};
   }
-  return static_cast<double>(after) / std::chrono::duration<double>(Steady::now() - begun).count();
-}
+};
 
-void fill(const BenchSettings& settings, Events& events) {
-  RawConnection connection(settings.url);
-  connection.run("truncate raw_events.stream, raw_events.event restart identity");
-  connection.run(
-      "insert into raw_events.event (stream, version, id, key, type, data) select i / 100, i % "
-      "100, "
-      "gen_random_uuid(), 'order-' || i / 100, 'OrderPaid', '" +
-      data + "' from generate_series(1, " + std::to_string(settings.events) + ") i");
-  const std::vector<NewEvent> batch(100, {.type = "OrderPaid", .data = data});
-  for (int i = 0; i < settings.events / 100; ++i)
-    events.append("fill-" + std::to_string(i), ExpectedVersion::any(), batch);
-}
+class Ours final : public Contestant {
+ public:
+  using Contestant::Contestant;
 
-void bench_catch_up(const BenchSettings& settings, Events& events) {
-  fill(settings, events);
-  const auto head = events.stamp();
-  std::vector<double> ours;
-  std::vector<double> raw;
-  for (int i = 0; i < settings.rounds; ++i) {
-    raw.push_back(raw_reading(settings));
-    ours.push_back(catch_up(settings, "catch-up-" + std::to_string(i), head));
+  void set_up() override { open({.deploy_schema = true}); }
+  Work appender(int thread, long connections, long size) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!platform_) open({.max_connections = static_cast<std::size_t>(connections) + 1});
+    }
+    const std::vector<NewEvent> batch(static_cast<std::size_t>(size),
+                                      {.type = "OrderPaid", .data = data});
+    return [&events = platform_->events(), batch, thread, size](int call) {
+      events.append(stream_of(thread, call),
+                    ExpectedVersion::exactly(call % appends_per_stream * size), batch);
+    };
   }
-  report("catch-up, no-op subscription, pages of 1,000", ours, raw);
-}
+  void fill(long events) override {
+    open({});
+    const std::vector<NewEvent> batch(100, {.type = "OrderPaid", .data = data});
+    for (long i = 0; i < events / 100; ++i)
+      platform_->events().append("fill-" + std::to_string(i), ExpectedVersion::any(), batch);
+    platform_->events().stamp();
+    RawConnection(url_).run("vacuum analyze infra.event");
+  }
+  /// Through a subscription that does nothing, in pages of 1,000.
+  Rate catch_up() override {
+    open({});
+    auto& events = platform_->events();
+    const auto head = events.stamp();
+    std::atomic<long> handled{0};
+    events.subscribe("catch-up", {.batch_size = 1'000},
+                     [&](std::span<const Event> batch, SubscriptionContext&) {
+                       handled += static_cast<long>(batch.size());
+                     });
+    const auto begun = Steady::now();
+    platform_->start();
+    while (!events.wait_for("catch-up", head, std::chrono::minutes{5})) {
+    }
+    const Rate found{handled, std::chrono::duration<double>(Steady::now() - begun).count()};
+    platform_.reset();
+    return found;
+  }
+  void latency(double seconds, bool foreign);
 
-/// The time from the return of append() to the call of the handler, with a foreign transaction
-/// open.
-void bench_latency(const BenchSettings& settings, bool foreign, const char* what) {
-  auto platform = Platform::open(settings.url, {.log_sink = null_log_sink()});
+ private:
+  void open(PlatformOptions options) {
+    options.log_sink = null_log_sink();
+    platform_.emplace(Platform::open(url_, options));
+  }
+
+  std::mutex mutex_;
+  std::optional<Platform> platform_;
+};
+
+void Ours::latency(double seconds, bool foreign) {
+  open({});
   std::atomic<Steady::rep> arrived{0};
-  platform.events().subscribe(std::string{"latency-"} + (foreign ? "1" : "0"),
-                              {.start = SubscriptionStart::now()},
-                              [&](std::span<const Event>, SubscriptionContext&) {
-                                arrived = Steady::now().time_since_epoch().count();
-                              });
-  platform.start();
-  std::unique_ptr<RawConnection> other;
+  platform_->events().subscribe("latency", {.start = SubscriptionStart::now()},
+                                [&](std::span<const Event>, SubscriptionContext&) {
+                                  arrived = Steady::now().time_since_epoch().count();
+                                });
+  platform_->start();
+  RawConnection other(url_);
   if (foreign) {
-    other = std::make_unique<RawConnection>(settings.url);
-    other->run(
+    other.run(
         "begin; select pg_current_xact_id();"
         "select infra.event_append('idle-appender', -1, '{T}', '{d}')");
   }
-  std::this_thread::sleep_for(std::chrono::seconds{2});
-  std::vector<double> times;
-  const auto until = Steady::now() + std::chrono::duration<double>(settings.seconds);
+  std::this_thread::sleep_for(std::chrono::seconds{1});
+  std::string times;
+  const auto until = Steady::now() + std::chrono::duration<double>(seconds);
   while (Steady::now() < until) {
     arrived = 0;
-    platform.events().append("latency", ExpectedVersion::any(), {{.type = "T"}});
+    platform_->events().append("latency", ExpectedVersion::any(), {{.type = "T"}});
     const auto committed = Steady::now();
     while (arrived == 0) std::this_thread::sleep_for(std::chrono::microseconds{50});
     const Steady::time_point at{Steady::duration{arrived.load()}};
-    times.push_back(std::chrono::duration<double, std::milli>(at - committed).count());
+    times += (times.empty() ? "" : ", ") +
+             std::to_string(std::chrono::duration<double, std::milli>(at - committed).count());
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
   }
-  std::ranges::sort(times);
-  std::printf("%-44s p50 %.2f ms   p99 %.2f ms   (%zu events)\n", what, times[times.size() / 2],
-              times[times.size() * 99 / 100], times.size());
-  std::fflush(stdout);
+  platform_.reset();
+  std::printf("{\"samples\": [%s]}\n", times.c_str());
 }
 
-void bench_all(const BenchSettings& settings) {
-  RawConnection(settings.url).run(raw_schema);
-  auto platform = Platform::open(
-      settings.url, {.deploy_schema = true,
-                     .max_connections = static_cast<std::size_t>(settings.connections) + 1,
-                     .log_sink = null_log_sink()});
-  bench_append(settings, platform.events(), 1, "append 1 event, expected version");
-  bench_append(settings, platform.events(), 10, "append 10 events, expected version");
-  bench_catch_up(settings, platform.events());
-  bench_latency(settings, false, "latency from commit to handler");
-  bench_latency(settings, true, "the same, foreign transaction, idle appender");
+void run_command(Contestant& contestant, const std::string& command, raw::Arguments& arguments) {
+  if (command == "setup") {
+    contestant.set_up();
+    std::puts("{}");
+  } else if (command == "append") {
+    const auto connections = arguments.positive("connections", 8);
+    const auto seconds = static_cast<double>(arguments.positive("seconds", 3));
+    const auto size = arguments.positive("size", 1);
+    print(rate(connections, seconds,
+               [&](int thread) { return contestant.appender(thread, connections, size); }));
+  } else if (command == "fill") {
+    const auto events = arguments.positive("events", 100'000);
+    contestant.fill(events);
+    std::printf("{\"events\": %ld}\n", events);
+  } else if (command == "catchup") {
+    const auto events = arguments.positive("events", 100'000);
+    const auto found = contestant.catch_up();
+    if (found.calls != events)
+      throw std::runtime_error(std::to_string(found.calls) + " events were read");
+    print(found);
+  } else {
+    throw std::invalid_argument("unknown command: " + command);
+  }
 }
 
 }  // namespace
 
 int main(int count, char** words) {
-  if (count < 2) {
-    std::fprintf(stderr, "usage: %s DATABASE [key=value...]\n", words[0]);
+  const std::string who = count > 1 ? words[1] : "";
+  if (who != "dovetail" && who != "raw") {
+    std::fprintf(stderr, "usage: %s dovetail|raw COMMAND DATABASE [key=value...]\n", words[0]);
     return 2;
   }
-  try {
-    raw::Arguments arguments(words + 2, words + count);
-    const BenchSettings settings{
-        .url = words[1],
-        .seconds = static_cast<double>(arguments.positive("seconds", 3)),
-        .connections = static_cast<int>(arguments.positive("connections", 8)),
-        .events = static_cast<int>(arguments.positive("events", 100'000)),
-        .rounds = static_cast<int>(arguments.positive("rounds", 3))};
-    arguments.no_more();
-    bench_all(settings);
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return raw::run(
+      words[0], "dovetail|raw COMMAND DATABASE", count - 1, words + 1,
+      [&](const std::string& command, const std::string& url, raw::Arguments& arguments) {
+        if (who == "dovetail" && command == "latency") {
+          const auto seconds = static_cast<double>(arguments.positive("seconds", 3));
+          Ours(url).latency(seconds, arguments.number("foreign", 0) != 0);
+          return;
+        }
+        std::unique_ptr<Contestant> contestant = std::make_unique<Raw>(url);
+        if (who == "dovetail") contestant = std::make_unique<Ours>(url);
+        run_command(*contestant, command, arguments);
+        arguments.no_more();
+      });
 }

@@ -1,4 +1,4 @@
-// Shared by both peers: the command line, the payload, the clock, and the measurements.
+// Shared by the peers: the command line, the payload, the clock, and the measurements.
 //
 //   node PEER.mjs setup   URL                          creates the schema and the queues
 //   node PEER.mjs single  URL connections=C seconds=S  enqueues one message per transaction
@@ -6,6 +6,12 @@
 //   node PEER.mjs drain   URL messages=N               handles the N messages of the queue
 //   node PEER.mjs latency URL seconds=S rate=R         times from the enqueue to the handler, in ms
 //   node PEER.mjs idle    URL seconds=S                the CPU time of a client without messages
+//
+// Event stores:
+//
+//   node PEER.mjs append  URL connections=C seconds=S size=E  appends E events per transaction
+//   node PEER.mjs fill    URL events=N                        stores N events
+//   node PEER.mjs catchup URL events=N                        reads them in pages of 1,000
 //
 // Use the node that ./install prints. The result is one line of JSON; all other output goes to
 // standard error. The defaults of each peer are the fastest settings found on two cores; further
@@ -33,6 +39,9 @@ const REQUIRED = {
   drain: ['messages'],
   latency: ['seconds', 'rate'],
   idle: ['seconds'],
+  append: ['connections', 'seconds', 'size'],
+  fill: ['events'],
+  catchup: ['events'],
 }
 
 // node FILE COMMAND URL key=value...: calls commands[COMMAND](URL, options) and prints the result
@@ -63,21 +72,35 @@ export function expectWaiting(count, expected) {
   if (count !== expected) throw new Error(`the queue holds ${count} messages, not ${expected}`)
 }
 
-// Runs `connections` loops. Each awaits enqueue(number) repeatedly until the time is over. Messages
-// of the first half second do not count, because connections are opened in that time.
+// Runs `connections` loops. Each awaits enqueue(number, loop) repeatedly until the time is over.
+// Messages of the first half second do not count, because connections are opened in that time.
 export async function enqueueSingly({ connections, seconds }, enqueue) {
   let number = 0
   let messages = 0
   const start = now() + Math.min(0.5, seconds / 4)
   const end = start + seconds
-  await Promise.all(Array.from({ length: connections }, async () => {
+  await Promise.all(Array.from({ length: connections }, async (_, loop) => {
     for (let begun = now(); begun < end; begun = now()) {
-      await enqueue(number++)
+      await enqueue(number++, loop)
       if (begun >= start) messages++
     }
   }))
   return { messages, seconds: now() - start }
 }
+
+// Calls append(stream, version, events) repeatedly, with the version that the stream has. A stream
+// has 20 appends, as in bench/events.cpp.
+export async function appendEvents(options, append) {
+  const calls = new Array(options.connections).fill(0)
+  const events = Array.from({ length: options.size }, () => eventData)
+  return await enqueueSingly(options, async (_, loop) => {
+    const call = calls[loop]++
+    const stream = `order-${loop}x${Math.floor(call / 20)}`
+    await append(stream, (call % 20) * options.size, events)
+  })
+}
+export const eventData =
+  { amount: 12345, currency: 'EUR', order: 'order-4711', note: 'paid' }
 
 // Enqueues `messages` in batches with enqueueBatch([payload, ...]), `calls` batches at a time.
 export async function enqueueInBulk({ messages, batch, calls }, enqueueBatch) {

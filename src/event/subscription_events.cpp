@@ -44,10 +44,7 @@ Feed SubscriptionRunner::read_page(const std::stop_token& stop) {
 }
 
 bool SubscriptionRunner::is_parked(const Event& event) const {
-  return std::ranges::any_of(parked_, [&](const ParkedEvent& parked) {
-    return parked.kind == ParkedKind::stream ? parked.stream == event.stream
-                                             : parked.position == event.position;
-  });
+  return parked_positions_.contains(event.position) || parked_streams_.contains(event.stream);
 }
 
 bool SubscriptionRunner::handle_page(const std::stop_token& stop) {
@@ -141,7 +138,12 @@ SubscriptionRunner::Called SubscriptionRunner::call(std::span<const Event> event
 }
 
 bool SubscriptionRunner::commit(storage::TransactionHandle* transaction, const Moves& moves) {
-  if (transaction == nullptr) return write(moves.alone);
+  if (transaction == nullptr) {
+    bool moved = false;
+    scope_->database.write({.single_statement = true, .stop = cut_.get_token()},
+                           [&](storage::WriteSession& session) { moved = moves.alone(session); });
+    return moved;
+  }
   if (!moves.with_handler(transaction->session())) {
     transaction->rollback();
     return false;

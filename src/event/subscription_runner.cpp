@@ -215,6 +215,15 @@ void SubscriptionRunner::load_parked(const std::stop_token& stop) {
         parked_ = scope_->store.parked(session, lease.name, lease.parts, lease.part);
       },
       {.stop = stop});
+  parked_streams_.clear();
+  parked_positions_.clear();
+  for (const auto& parked : parked_) {
+    if (parked.kind == ParkedKind::stream) {
+      parked_streams_.insert(parked.stream);
+    } else {
+      parked_positions_.insert(parked.position);
+    }
+  }
 }
 
 }  // namespace dovetail::event

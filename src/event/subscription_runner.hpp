@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "component/stepped_service.hpp"
@@ -104,7 +105,9 @@ class SubscriptionRunner final : public component::SteppedService {
   MonoTime leased_at_ = MonoTime::min();
   MonoTime retry_at_ = MonoTime::min();
   std::vector<ParkedEvent> parked_;
-  int failed_attempts_ = 0;  ///< For the next event.
+  std::unordered_set<std::string> parked_streams_;
+  std::unordered_set<std::int64_t> parked_positions_;  ///< Of events, also skipped ones.
+  int failed_attempts_ = 0;                            ///< For the next event.
   std::string last_failure_;
   bool is_permanent_ = false;  ///< The last failure was a PermanentFailure.
 
