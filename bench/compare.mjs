@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { chart } from './compare_chart.mjs';
 import { appendOf, catchUpMeasure, eventBlocks, eventGoals } from './compare_events.mjs';
+import { printDisorder, streamBlocks, streamGoals, streamMeasures } from './compare_streams.mjs';
 
 let [quick, publish, only] = [false, false, ''];
 for (let words = process.argv.slice(2); words.length;) {
@@ -120,13 +121,17 @@ const dovetail = {
   name: 'Dovetail',
   async call(what, url, options = {}) {
     if (what === 'setup') return {};
+    return (await this.all(what, url, options))[0];
+  },
+  /// All findings of a measure.
+  async all(what, url, options = {}) {
     const flags = Object.entries(options).flatMap(([key, value]) =>
       value === true ? [`--${key}`] : [`--${key}`, `${value}`],
     );
     const measure = what === 'single' ? 'enqueue' : what;
     return JSON.parse(
       await run(`${programs}/dovetail`, ['bench', measure, '--database', url, '--json', ...flags]),
-    )[0];
+    );
   },
 };
 
@@ -408,6 +413,7 @@ const blocks = [
   { name: 'single enqueue, callers', list: callers, shift: 0, work: callersOnce },
   { name: 'SQLite', list: sqlites, shift: 4, work: (each) => (removeSqlite(), each.run()) },
   { name: 'latency', list: listeners, shift: 1, work: latencyOnce },
+  ...streamBlocks({ dovetail, graphile, pgboss, size, best_batch, inFreshDatabase, note }),
   ...eventBlocks({ simple, programs, size, inFreshDatabase, withCosts, note }),
 ].filter((block) => wanted(block.name.toLowerCase()));
 
@@ -652,6 +658,7 @@ function goals() {
     ratio('SQLite drain', 'Dovetail', 'raw, batches of 1,000, history'),
     0.6,
   );
+  streamGoals({ ratio, value, atLeast });
   eventGoals({ ratio, samples, percentile, atLeast, below });
   const idle = idleCost.get('Dovetail');
   below('idle, statements/s', idle?.statements, 3);
@@ -701,6 +708,8 @@ function report(reached) {
   printMeasure('SQLite single enqueue', 'raw, one fsync each');
   printMeasure('SQLite bulk enqueue', 'raw, batches of 1,000');
   printMeasure('SQLite drain', 'raw, batches of 1,000, history');
+  for (const measure of streamMeasures) printMeasure(measure, 'Dovetail');
+  printDisorder({ samples, median, printTable });
   for (const count of [1, 10]) printMeasure(appendOf(count), 'raw', 'appends/s');
   printMeasure(catchUpMeasure, 'raw', 'events/s');
   if (idleCost.size) {

@@ -6,6 +6,8 @@
 //   node PEER.mjs drain   URL messages=N               handles the N messages of the queue
 //   node PEER.mjs latency URL seconds=S rate=R         times from the enqueue to the handler, in ms
 //   node PEER.mjs idle    URL seconds=S                the CPU time of a client without messages
+//   node PEER.mjs streams URL messages=N streams=S     enqueues N messages of S streams, and handles
+//                                                      each stream in order, one message at a time
 //
 // Event stores:
 //
@@ -39,6 +41,7 @@ const REQUIRED = {
   drain: ['messages'],
   latency: ['seconds', 'rate'],
   idle: ['seconds'],
+  streams: ['messages', 'streams'],
   append: ['connections', 'seconds', 'size'],
   fill: ['events'],
   catchup: ['events'],
@@ -86,6 +89,32 @@ export async function enqueueSingly({ connections, seconds }, enqueue) {
     }
   }))
   return { messages, seconds: now() - start }
+}
+
+// Counts how often two messages of a stream run at once, or out of order. `handled` resolves after
+// the last message.
+export function orderedHandler({ messages, streams }) {
+  const last = new Map()
+  const active = new Set()
+  const found = { at_once: 0, out_of_order: 0 }
+  let left = messages
+  let finish
+  const handled = new Promise(resolve => { finish = resolve })
+  return {
+    found,
+    handled,
+    streamOf: ({ order }) => `stream-${(order - 100000) % streams}`,
+    async handle({ order }) {
+      const stream = (order - 100000) % streams
+      if (active.has(stream)) found.at_once++
+      if (last.get(stream) > order) found.out_of_order++
+      active.add(stream)
+      last.set(stream, order)
+      await null
+      active.delete(stream)
+      if (--left === 0) finish()
+    },
+  }
 }
 
 // Calls append(stream, version, events) repeatedly, with the version that the stream has. A stream

@@ -3,7 +3,7 @@ import { Logger, makeWorkerUtils, run, runMigrations } from 'graphile-worker'
 import pg from 'pg'
 import {
   enqueueInBulk, enqueueSingly, expectWaiting, installedVersion, main, measureIdle, measureLatency,
-  now, payload, sleep,
+  now, orderedHandler, payload, sleep,
 } from './common.mjs'
 
 const TASK = 'bench'
@@ -109,6 +109,29 @@ await main({
         return { messages, seconds, settings: { workers, ...settings } }
       })
     })
+  },
+
+  // Jobs with the same queueName run one at a time. The local queue does not take such jobs in
+  // batches, so it is off.
+  async streams(url, options) {
+    const { messages, concurrency = 10, workers = 3 } = options
+    const order = orderedHandler(options)
+    const settings = { concurrentJobs: concurrency, maxPoolSize: concurrency + 2 }
+    return await withPool(url, concurrency + 2, pool => withUtils(pool, async utils => {
+      await enqueueInBulk({ messages, batch: 5000, calls: 1 }, payloads =>
+        utils.addJobs(payloads.map(payload => ({
+          identifier: TASK, payload, queueName: order.streamOf(payload),
+        }))))
+      await pool.query('vacuum analyze')
+      const start = now()
+      return await withWorkers(pool, workers, settings, order.handle, async () => {
+        await order.handled
+        while (await waiting(pool) > 0) await sleep(5)
+        return {
+          messages, seconds: now() - start, ...order.found, settings: { workers, ...settings },
+        }
+      })
+    }))
   },
 
   latency: (url, options) => withPool(url, 10, pool =>

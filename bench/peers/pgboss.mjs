@@ -2,12 +2,13 @@
 import { PgBoss } from 'pg-boss'
 import {
   enqueueInBulk, enqueueSingly, expectWaiting, installedVersion, main, measureIdle, measureLatency,
-  now, payload, sleep,
+  now, orderedHandler, payload, sleep,
 } from './common.mjs'
 
 const QUEUE = 'bench'
 // An insert into this queue sends a NOTIFY, which lowers the throughput: for latency only.
 const NOTIFYING_QUEUE = 'bench_notifying'
+const ORDERED_QUEUE = 'bench_ordered'
 
 // The supervisor, the scheduler and migrations do not run while throughput is measured.
 const QUIET = { supervise: false, schedule: false, migrate: false }
@@ -44,6 +45,7 @@ await main({
     return await withBoss(url, 2, { supervise: false, schedule: false }, async boss => {
       await boss.createQueue(QUEUE)
       await boss.createQueue(NOTIFYING_QUEUE, { notify: true })
+      await boss.createQueue(ORDERED_QUEUE, { policy: 'key_strict_fifo' })
       return { ok: true, version: installedVersion('pg-boss') }
     })
   },
@@ -91,6 +93,33 @@ await main({
         throw new Error(`${messages} messages, ${handled} handled, ${completed} completed`)
       const settings = { via, batchSize: batch, workers, burstWhenBatchFull: true }
       return { messages, seconds, settings }
+    })
+  },
+
+  // Loops of fetch and complete, because work() pauses after a batch that is not full.
+  async streams(url, options) {
+    const { messages, batch = 1000, workers = 3 } = options
+    const order = orderedHandler(options)
+    return await withBoss(url, workers + 1, QUIET, async boss => {
+      await enqueueInBulk({ messages, batch: 5000, calls: 1 }, payloads =>
+        boss.insert(ORDERED_QUEUE, payloads.map(data => ({
+          data, singletonKey: order.streamOf(data),
+        }))))
+      await boss.getDb().executeSql('vacuum analyze')
+      let over = false
+      order.handled.then(() => { over = true })
+      const start = now()
+      await Promise.all(Array.from({ length: workers }, async () => {
+        while (!over) {
+          const jobs = await boss.fetch(ORDERED_QUEUE, { batchSize: batch })
+          if (jobs.length === 0) await sleep(1)
+          for (const job of jobs) await order.handle(job.data)
+          if (jobs.length > 0) await boss.complete(ORDERED_QUEUE, jobs.map(job => job.id))
+        }
+      }))
+      return {
+        messages, seconds: now() - start, ...order.found, settings: { batchSize: batch, workers },
+      }
     })
   },
 
