@@ -177,6 +177,7 @@ struct InboxMessage {
   int priority = 0;
   int attempts = 0;  ///< The number of failed attempts.
   std::optional<std::string> stream{};
+  Stages stages{};  ///< What has succeeded; see stage.hpp.
 
   /// For your own workers: converts a message that Inbox::queue() returned.
   [[nodiscard]] static InboxMessage from(const Message& message);
