@@ -144,7 +144,8 @@ class Coordinator {
   WorkResult send(const std::optional<WorkClaim>& outbox, const std::optional<WorkClaim>& inbox);
   WorkResult send_once(const std::optional<WorkClaim>& outbox,
                        const std::optional<WorkClaim>& inbox);
-  void send_by_itself(bool claims);
+  /// Returns whether a claim was full: there may be more work.
+  bool send_by_itself(bool claims);
   void deliver(const WorkResult& result);
   void run(const std::stop_token& stop);
   void end() noexcept;

@@ -228,6 +228,8 @@ class WorkBatches {
     bool new_ids = false;       ///< The ids of the outbox's messages were generated, and not sent.
   };
   WorkResult process(const WorkBatch& batch, const WorkOptions& options, const Sending& sending);
+  bool remove(InstanceId instance, bool once);
+  void count(const WorkBatch& batch, const WorkResult& result) const;
   void note(const WorkBatch& batch, const WorkOptions& options, const WorkResult& result);
 
   storage::Database* database_;

@@ -52,6 +52,17 @@ void add(WorkResult& total, WorkResult& result) {
   if (result.share) total.share = result.share;
 }
 
+/// False for a flush that had nothing to send.
+bool brought_something(const WorkResult& result) {
+  return result.share || !result.outbox.empty() || !result.inbox.empty() || !result.work.empty() ||
+         !result.lost.empty() || result.completed + result.failed + result.released > 0;
+}
+
+bool is_full(const WorkResult& result, WorkKind queue, const std::optional<WorkClaim>& claim) {
+  return claim &&
+         std::ranges::count(result.work, queue, &Work::queue) >= std::ptrdiff_t{claim->batch_size};
+}
+
 }  // namespace
 
 Coordinator::Coordinator(WorkBatches& batches, CoordinatorOptions options)
@@ -224,20 +235,28 @@ WorkResult Coordinator::send_once(const std::optional<WorkClaim>& outbox,
   return result;
 }
 
-void Coordinator::send_by_itself(bool claims) {
-  deliver(claims ? flush_and_claim() : flush());
+bool Coordinator::send_by_itself(bool claims) {
+  const auto result = claims ? flush_and_claim() : flush();
+  deliver(result);
+  return claims && (is_full(result, WorkKind::outbox, options_.claim_outbox) ||
+                    is_full(result, WorkKind::inbox, options_.claim_inbox));
 }
 
 void Coordinator::deliver(const WorkResult& result) {
-  if (!options_.on_result) return;
+  if (!options_.on_result || !brought_something(result)) return;
+  std::string failure;
   try {
     options_.on_result(result);
+    return;
   } catch (const std::exception& error) {
-    batches_->log_.write(LogLevel::error, "coordinator.callback_failed",
-                         {{"store", batches_->database_->name()}, {"error", error.what()}});
-    // Results that the function has queued count first.
-    for (const auto& work : result.work) queue_release(work);
+    failure = error.what();
+  } catch (...) {
+    failure = "the callback threw something that is no std::exception";
   }
+  batches_->log_.write(LogLevel::error, "coordinator.callback_failed",
+                       {{"store", batches_->database_->name()}, {"error", failure}});
+  // Results that the function has queued count first.
+  for (const auto& work : result.work) queue_release(work);
 }
 
 // --- the thread of the interval, and the end
@@ -249,19 +268,20 @@ void Coordinator::run(const std::stop_token& stop) {
                                   wakes_.notify_all();
                                 }};
   bool failed = false;
+  bool has_more = false;
   while (!stop.stop_requested()) {
     {
       std::unique_lock lock{mutex_};
-      const auto deadline = clock.mono() + options_.interval;
+      const auto deadline = clock.mono() + (has_more ? MonoDuration::zero() : options_.interval);
       while (!stop.stop_requested() && clock.mono() < deadline &&
              (failed || pending_.operations() < static_cast<std::size_t>(options_.flush_at))) {
         clock.wait_until(wakes_, lock, deadline);
       }
     }
     if (stop.stop_requested()) return;
-    failed = false;
+    failed = has_more = false;
     try {
-      send_by_itself(true);
+      has_more = send_by_itself(true);
     } catch (const std::exception& error) {
       failed = true;
       batches_->log_.write(LogLevel::warn, "coordinator.flush_failed",
@@ -289,6 +309,8 @@ void Coordinator::end() noexcept {
     }
   } catch (const std::exception& error) {
     report_unsent(error.what());
+  } catch (...) {
+    report_unsent("unknown");
   }
 }
 

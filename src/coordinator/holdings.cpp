@@ -51,6 +51,7 @@ bool Holdings::forget(InstanceId instance) {
 }
 
 std::vector<InstanceId> Holdings::joined() const {
+  if (!process_.is_current_process()) return {};
   const std::scoped_lock lock{mutex_};
   return {joined_.begin(), joined_.end()};
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/owner_process.hpp"
 #include "dovetail/clock.hpp"
 #include "dovetail/work.hpp"
 
@@ -30,6 +31,7 @@ class Holdings {
   /// Remembers that an instance takes part, so that it can leave at the end.
   void join(InstanceId instance);
   bool forget(InstanceId instance);
+  /// None in a forked child, whose parent is the instance.
   [[nodiscard]] std::vector<InstanceId> joined() const;
 
  private:
@@ -45,6 +47,7 @@ class Holdings {
   void drop_expired(MonoTime now);
   void end(WorkKind queue, const MessageId& id) { held_.erase({queue, id}); }
 
+  const core::OwnerProcess process_;
   const Clock& clock_;
   mutable std::mutex mutex_;
   std::map<Key, Holding> held_;

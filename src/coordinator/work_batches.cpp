@@ -82,7 +82,7 @@ WorkBatches::WorkBatches(storage::Database& database, Outbox& outbox, Inbox& inb
 WorkBatches::~WorkBatches() {
   for (const auto& instance : holdings_->joined()) {
     try {
-      leave({.instance = instance});
+      remove(instance, true);
     } catch (const std::exception& error) {
       log_.write(LogLevel::warn, "coordinator.leave_failed",
                  {{"store", database_->name()}, {"error", error.what()}});
@@ -123,29 +123,31 @@ WorkResult WorkBatches::process(const WorkBatch& batch, const WorkOptions& optio
 
 bool WorkBatches::leave(const WorkOptions& options) {
   const auto instance = options.instance.value_or(instance_);
+  const bool left = remove(instance, false);
+  return holdings_->forget(instance) || left;
+}
+
+bool WorkBatches::remove(InstanceId instance, bool once) {
   bool left = false;
   database_->write(
-      {.single_statement = true, .repeatable = true},
+      {.single_statement = true, .repeatable = true, .once = once},
       [&](storage::WriteSession& session) { left = store_->leave(session, instance); });
-  return holdings_->forget(instance) || left;
+  return left;
 }
 
 // --- logs and metrics
 
-void WorkBatches::note(const WorkBatch& batch, const WorkOptions& options,
-                       const WorkResult& result) {
+void WorkBatches::count(const WorkBatch& batch, const WorkResult& result) const {
   const auto& store = database_->name();
-  const auto count = [&](std::string_view name, std::size_t by) {
-    metrics_.count(name, by, {{"store", store}});
-  };
   const auto operations = batch.operations();
-  count("coordinator.calls", 1);
-  count("coordinator.operations", operations);
-  count("coordinator.calls_saved", operations > 1 ? operations - 1 : 0);
-  count("coordinator.claimed", result.work.size());
-  count("coordinator.orphans",
-        static_cast<std::size_t>(std::ranges::count(result.work, true, &Work::orphaned)));
-  count("coordinator.lost", result.lost.size());
+  const auto orphans = std::ranges::count(result.work, true, &Work::orphaned);
+  metrics_.count("coordinator.calls", 1, {{"store", store}});
+  metrics_.count("coordinator.operations", operations, {{"store", store}});
+  metrics_.count("coordinator.calls_saved", std::max<std::size_t>(operations, 1) - 1,
+                 {{"store", store}});
+  metrics_.count("coordinator.claimed", result.work.size(), {{"store", store}});
+  metrics_.count("coordinator.orphans", static_cast<std::size_t>(orphans), {{"store", store}});
+  metrics_.count("coordinator.lost", result.lost.size(), {{"store", store}});
   for (const auto* stored : {&result.outbox, &result.inbox}) {
     for (const auto& each : *stored) {
       if (each.stored()) continue;
@@ -153,21 +155,29 @@ void WorkBatches::note(const WorkBatch& batch, const WorkOptions& options,
                      {{"store", store}, {"outcome", to_string(each.outcome)}});
     }
   }
+}
+
+void WorkBatches::note(const WorkBatch& batch, const WorkOptions& options,
+                       const WorkResult& result) {
+  const auto& store = database_->name();
+  count(batch, result);
   const auto violations =
       holdings_->note(options.instance.value_or(instance_), batch, result, options.lease);
-  count("coordinator.order_violations", violations);
   if (violations > 0) {
+    metrics_.count("coordinator.order_violations", violations, {{"store", store}});
     log_.write(LogLevel::error, "coordinator.order_violation",
                {{"store", store}, {"streams", violations}});
   }
   metrics_.gauge("coordinator.leases", static_cast<double>(holdings_->held()), {{"store", store}});
   if (!result.share) return;
-  metrics_.gauge("coordinator.partitions", result.share->partitions, {{"store", store}});
-  metrics_.gauge("coordinator.instances", result.share->live_instances, {{"store", store}});
-  if (result.share->stale_removed == 0) return;
-  count("coordinator.stale_instances", static_cast<std::size_t>(result.share->stale_removed));
+  const auto& [live, rank, partitions, stale] = *result.share;
+  metrics_.gauge("coordinator.partitions", partitions, {{"store", store}});
+  metrics_.gauge("coordinator.instances", live, {{"store", store}});
+  if (stale == 0) return;
+  metrics_.count("coordinator.stale_instances", static_cast<std::uint64_t>(stale),
+                 {{"store", store}});
   log_.write(LogLevel::warn, "coordinator.stale_instances",
-             {{"store", store}, {"instances", result.share->stale_removed}});
+             {{"store", store}, {"instances", stale}});
 }
 
 }  // namespace dovetail

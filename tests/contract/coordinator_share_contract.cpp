@@ -202,6 +202,15 @@ TEST_P(CoordinatorShareContract, AnInstanceThatLeavesGivesItsPartitionsAway) {
   EXPECT_THAT(claim(first), SizeIs(20 - own));
 }
 
+TEST_P(CoordinatorShareContract, APlatformThatEndsLeaves) {
+  {
+    auto other = backend.open();
+    other.work().process_work_batch({.claim_inbox = WorkClaim{}});
+    EXPECT_THAT(platform.instances().list(), SizeIs(1));
+  }
+  EXPECT_THAT(platform.instances().list(), IsEmpty());
+}
+
 TEST_P(CoordinatorShareContract, OnlyInstancesThatClaimTakeAShare) {
   work.process_work_batch({.outbox_messages = {{.message = message("x")}}}, second);
   EXPECT_THAT(platform.instances().list(), IsEmpty());

@@ -1,6 +1,6 @@
 -- compatible-with: 9
--- The work coordinator: one call that reports results, stores messages and events, renews leases and
--- claims work. It is built from the functions of the queues.
+-- The work coordinator: one call that reports results, stores messages and events, renews leases
+-- and claims work. It is built from the functions of the queues.
 
 -- Instances that claim work have a row in the table of instances, with the time after which they
 -- are stale. For other instances it is null.

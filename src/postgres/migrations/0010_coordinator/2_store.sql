@@ -19,9 +19,9 @@ begin
 end
 $function$;
 
--- Internal. Appends the messages with is_event to their streams, unless events with their ids exist,
--- and returns their ids. ids, at the place of each message: its id in the queue, or null if it was
--- not stored.
+-- Internal. Appends the messages with is_event to their streams, unless events with their ids
+-- exist, and returns their ids. ids, at the place of each message: its id in the queue, or null if
+-- it was not stored.
 create function {schema}._work_append(messages jsonb, ids uuid[], notify boolean) returns uuid[]
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp

@@ -6,8 +6,8 @@ create function {schema}._work_stored(stored jsonb) returns uuid[]
   return array(select (e->>'id')::uuid from jsonb_array_elements(stored) as e
                 where e->>'outcome' = 'stored');
 
--- Internal. Raises an error if the batch is not valid. An unknown name is an error, so that a typing
--- mistake does not lose messages.
+-- Internal. Raises an error if the batch is not valid. An unknown name is an error, so that a
+-- typing mistake does not lose messages.
 create function {schema}._work_check(batch jsonb) returns void
   language plpgsql immutable
   set search_path = pg_catalog, pg_temp

@@ -139,8 +139,10 @@ $function$;
 -- began. The claim skips earlier rows, and with them the dead index entries that an old snapshot
 -- keeps vacuum from removing. null: from the start.
 --
--- only_ids: claim only these messages. Give `after`, too: without it, the claim reads the queue from
--- the start. row_at: the place of the claimed row, for {queue}_ack. cut: max_bytes ended the claim.
+-- only_ids: claim only these messages. Give `after`, too: without it, the claim reads the queue
+-- from the start.
+--
+-- row_at: the place of the claimed row, for {queue}_ack. cut: max_bytes ended the claim.
 create function {schema}.{queue}_claim(
   owner_token  uuid,
   batch_size   integer       default 50,

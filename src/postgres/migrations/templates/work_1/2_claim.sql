@@ -79,7 +79,9 @@ declare
   v_work jsonb := '[]';
   v_some jsonb;
 begin
-  if v_only is not null then
+  if v_size not between 1 and 10000 then
+    raise exception 'batch_size must be 1 to 10000' using errcode = 'invalid_parameter_value';
+  elsif v_only is not null then
     v_after := array_fill((select min(o.ready_at) from {schema}.{queue} o
                             where o.id = any (v_only)), array[11]);
   end if;
