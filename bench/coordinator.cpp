@@ -150,7 +150,8 @@ double server_time(Platform& platform) {
                jsonb_build_object('claim', '{}'::jsonb), 'inbox',
                jsonb_build_object('claim', '{}'::jsonb), 'notify', (begun.at is null)))) as n
         from begun, generate_series(1, 500))
-    select extract(epoch from clock_timestamp() - begun.at) * 1000 / calls.n from begun, calls)");
+    select (extract(epoch from clock_timestamp() - begun.at) * 1000 / calls.n)::float8
+      from begun, calls)");
   return rows.at(0).get<double>(0);
 }
 

@@ -50,6 +50,7 @@ std::vector<Claim> held_claims(const Results& results, const std::set<MessageId>
     if (held.contains(each.claim.id)) claims.emplace(each.claim.id, each.claim);
   }
   std::vector<Claim> sorted;
+  sorted.reserve(claims.size());
   for (const auto& [id, claim] : claims) sorted.push_back(claim);
   return sorted;
 }

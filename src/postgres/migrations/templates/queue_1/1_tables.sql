@@ -55,7 +55,7 @@ create table {schema}.{queue}_archive (
   attempts       integer     not null,
   past_attempts  integer     not null,
   status         smallint    not null,
-  stages         smallint    not null,
+  stages         smallint    not null default 1,
   priority       smallint    not null,
   id             uuid        not null,
   processed_by   uuid,
