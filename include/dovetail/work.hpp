@@ -139,7 +139,8 @@ struct WorkBatch {
 /// How an instance shares the work with others. A stream belongs to a partition (the hash of its
 /// name modulo partition_count), and a partition to the live instance whose rank is the partition
 /// modulo their number. An instance claims streams of its own partitions. Messages without a stream
-/// have no order: every instance claims them.
+/// have no order: every instance claims them. Instances share the work of a queue with those that
+/// claim the same topics of it.
 struct WorkOptions {
   int partition_count = 10'000;  ///< 1 to 1,000,000; the same in all instances.
   /// An instance has leased streams in at most so many partitions at a time, so that it leaves work
@@ -152,7 +153,8 @@ struct WorkOptions {
   /// A stream that has waited for this time is claimed by every instance, so that an instance that
   /// lives but does not claim delays its streams only by this time: 1 ms to 24 h.
   std::chrono::milliseconds help_after{5'000};
-  /// The instance that owns the leases. Absent: one for each Platform.
+  /// The instance that owns the leases. Absent: one for each Platform. Coordinators of one process
+  /// that claim different topics of one queue need instances of their own.
   std::optional<InstanceId> instance{};
 };
 
@@ -178,7 +180,8 @@ struct LostClaim {
   MessageId id{};
 };
 
-/// The place of this instance among the others. Only calls that claim waiting work know it.
+/// The place of this instance among those that claim the same topics (of the outbox, if a call
+/// claims from both queues). Only calls that claim waiting work know it.
 struct WorkShare {
   int live_instances = 0;
   int rank = 0;           ///< From 0, in the order of the ids.

@@ -29,13 +29,16 @@ int partition_of(std::string_view stream, int count) {
   return static_cast<int>(hash % static_cast<std::uint64_t>(count));
 }
 
-std::string claimed_topics(const WorkBatchOrder& order) {
-  std::vector<InstanceQueue> queues;
+/// The topics that the instance claims, with those that it has claimed before from other queues.
+std::string claimed_topics(const WorkBatchOrder& order, std::string_view before) {
+  auto queues = storage::queues_from_json(before);
   const auto add = [&](WorkKind kind, const WorkPart& part) {
-    if (part.claim == nullptr) return;
+    if (part.claim == nullptr || part.claim->stored_only) return;
+    const std::set<std::string> topics(part.claim->topics.begin(), part.claim->topics.end());
+    std::erase_if(queues, [&](const auto& queue) { return queue.name == to_string(kind); });
     queues.push_back({.name = std::string{to_string(kind)},
-                      .topics = part.claim->topics,
-                      .all_topics = part.claim->topics.empty()});
+                      .topics = {topics.begin(), topics.end()},
+                      .all_topics = topics.empty()});
   };
   add(WorkKind::outbox, order.outbox);
   add(WorkKind::inbox, order.inbox);
@@ -66,10 +69,13 @@ WorkResult WorkStore::process(storage::WriteSession& session, const WorkBatchOrd
   if (!order.inbox.arrivals.empty()) store_inbox(session, inbox, result);
   for (const auto* side : {&outbox, &inbox}) renew(session, order, *side, result);
   beat(session, order);
-  if (order.joins()) result.share = share(session, order);
+  const int stale = order.joins() ? remove_stale(session, order) : 0;
   for (const auto* side : {&outbox, &inbox}) {
-    if (side->part.claim != nullptr)
-      claim(session, order, *side, result.share.value_or(WorkShare{.live_instances = 1}), result);
+    if (side->part.claim == nullptr) continue;
+    auto own = share(session, order, side->kind);
+    claim(session, order, *side, own, result);
+    own.stale_removed = stale;
+    if (!side->part.claim->stored_only && !result.share) result.share = own;
   }
   return result;
 }
@@ -200,12 +206,15 @@ void WorkStore::beat(storage::WriteSession& session, const WorkBatchOrder& order
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   const microseconds stale = order.options.stale_after;
+  std::string topics;
   {
     auto cursor = connection.run(texts_, sql::work_process_step_heartbeat);
     const bool known = cursor.bind(order.instance.uuid()).step();
     if (!known && !order.joins()) return;
+    const auto before = known ? cursor.text(Column::handlers) : std::string{};
+    topics = claimed_topics(order, before);
     if (known && cursor.time(Column::heartbeat_at) >= now - stale / 9 &&
-        cursor.integer(Column::stale_after) == stale.count())
+        cursor.integer(Column::stale_after) == stale.count() && topics == before)
       return;
   }
   connection.run(texts_, sql::work_process_step_beat)
@@ -213,15 +222,13 @@ void WorkStore::beat(storage::WriteSession& session, const WorkBatchOrder& order
       .bind(std::string_view{order.host})
       .bind(order.pid)
       .bind(std::string_view{order.version})
-      .bind(std::string_view{claimed_topics(order)})
+      .bind(std::string_view{topics})
       .bind(now)
       .bind(std::int64_t{stale.count()})
-      .bind(std::int64_t{order.joins() ? 1 : 0})
       .run();
 }
 
-WorkShare WorkStore::share(storage::WriteSession& session, const WorkBatchOrder& order) {
-  using Column = sql::columns::work_process;
+int WorkStore::remove_stale(storage::WriteSession& session, const WorkBatchOrder& order) {
   auto& connection = WriteSession::of(session);
   const auto now = clock_->wall();
   std::vector<Uuid> gone;
@@ -240,11 +247,17 @@ WorkShare WorkStore::share(storage::WriteSession& session, const WorkBatchOrder&
           .run();
     }
   }
-  auto cursor = connection.run(texts_, sql::work_process);
-  cursor.bind(order.instance.uuid()).bind(now).step();
+  return static_cast<int>(gone.size());
+}
+
+WorkShare WorkStore::share(storage::WriteSession& session, const WorkBatchOrder& order,
+                           WorkKind queue) {
+  using Column = sql::columns::work_process;
+  const auto path = "$." + std::string{to_string(queue)};
+  auto cursor = WriteSession::of(session).run(texts_, sql::work_process);
+  cursor.bind(order.instance.uuid()).bind(clock_->wall()).bind(std::string_view{path}).step();
   WorkShare share{.live_instances = static_cast<int>(cursor.integer(Column::live)),
-                  .rank = static_cast<int>(cursor.integer(Column::rank)),
-                  .stale_removed = static_cast<int>(gone.size())};
+                  .rank = static_cast<int>(cursor.integer(Column::rank))};
   share.live_instances = std::max(share.live_instances, 1);
   share.partitions = (order.options.partition_count - share.rank + share.live_instances - 1) /
                      share.live_instances;

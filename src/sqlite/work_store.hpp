@@ -56,7 +56,10 @@ class WorkStore final : public storage::WorkStore {
   void stored(storage::WriteSession& session, Side& side, std::size_t place,
               const storage::NewMessage& message);
   void beat(storage::WriteSession& session, const storage::WorkBatchOrder& order);
-  WorkShare share(storage::WriteSession& session, const storage::WorkBatchOrder& order);
+  /// Removes stale instances, and lets their leases expire. Returns their number.
+  int remove_stale(storage::WriteSession& session, const storage::WorkBatchOrder& order);
+  WorkShare share(storage::WriteSession& session, const storage::WorkBatchOrder& order,
+                  WorkKind queue);
   ClaimFilter filter_of(storage::WriteSession& session, const storage::WorkBatchOrder& order,
                         const Side& side, const WorkShare& share);
   void claim(storage::WriteSession& session, const storage::WorkBatchOrder& order, const Side& side,

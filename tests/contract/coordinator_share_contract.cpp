@@ -181,6 +181,18 @@ TEST_P(CoordinatorShareContract, EveryInstanceClaimsMessagesWithoutAStream) {
   EXPECT_THAT(claim(second), SizeIs(2));
 }
 
+TEST_P(CoordinatorShareContract, InstancesShareOnlyWithThoseThatClaimTheSame) {
+  claim_inbox(second);
+  const WorkBatch others{.claim_outbox = WorkClaim{.topics = {"other", "another"}}};
+  work.process_work_batch(others, {.instance = InstanceId::generate()});
+  store_streams(20);
+  EXPECT_THAT(claim(first), SizeIs(20));
+  // An instance may claim from both queues, in different calls.
+  const auto share = work.process_work_batch({.claim_inbox = WorkClaim{}}, first).share;
+  EXPECT_EQ(share->live_instances, 2);
+  EXPECT_EQ(work.process_work_batch({.claim_outbox = WorkClaim{}}, first).share->live_instances, 1);
+}
+
 TEST_P(CoordinatorShareContract, StreamsThatWaitTooLongAreClaimedByEveryInstance) {
   join(first);
   join(second);

@@ -26,25 +26,49 @@ declare
   v_row record;
   v_handlers jsonb;
 begin
-  select i.heartbeat_at, i.stale_after into v_row from {schema}.instance i
+  select i.heartbeat_at, i.stale_after, i.handlers into v_row from {schema}.instance i
    where i.instance_id = v_id;
-  if v_row.heartbeat_at >= v_now - v_stale / 9 and v_row.stale_after = v_stale then
+  v_handlers := coalesce(v_row.handlers, '{}');
+  if joins then
+    select v_handlers || jsonb_object_agg(q.name, jsonb_build_object('topics', t.topics,
+                                                    'all_topics', t.topics = '[]'))
+      into v_handlers
+      from unnest(array['outbox', 'inbox']) as q(name)
+     cross join lateral (
+       select coalesce(jsonb_agg(distinct e.topic order by e.topic), '[]') as topics
+         from jsonb_array_elements_text(batch->q.name->'claim'->'topics') as e(topic)) t
+     where batch->q.name ? 'claim'
+       and not coalesce((batch->q.name->'claim'->>'stored_only')::boolean, false);
+  end if;
+  if v_row.heartbeat_at is null and not joins then
     return;
-  elsif v_row.heartbeat_at is null and not joins then
+  elsif v_row.heartbeat_at >= v_now - v_stale / 9 and v_row.stale_after = v_stale
+        and v_row.handlers = v_handlers then
     return;
   end if;
-  select coalesce(jsonb_object_agg(q.name, jsonb_build_object('topics',
-                    coalesce(batch->q.name->'claim'->'topics', '[]'), 'all_topics',
-                    coalesce(jsonb_array_length(batch->q.name->'claim'->'topics'), 0) = 0)), '{}')
-    into v_handlers from unnest(array['outbox', 'inbox']) as q(name)
-   where batch->q.name ? 'claim';
   insert into {schema}.instance as i (instance_id, host, pid, version, handlers, state, started_at,
                                       heartbeat_at, stale_after)
   values (v_id, coalesce(batch->>'host', ''), coalesce((batch->>'pid')::bigint, 0),
           coalesce(batch->>'version', ''), v_handlers, 'running', v_now, v_now, v_stale)
   on conflict (instance_id) do update
      set heartbeat_at = excluded.heartbeat_at, stale_after = excluded.stale_after,
-         handlers = case when joins then excluded.handlers else i.handlers end;
+         handlers = excluded.handlers;
+end
+$function$;
+
+-- Internal. The number of live instances that claim the same topics of a queue as this one, and how
+-- many of them come before it.
+create function {schema}._work_share(instance uuid, queue text, out live integer, out rank integer)
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  select count(*), count(*) filter (where i.instance_id < instance) into live, rank
+    from {schema}.instance i
+   where i.heartbeat_at >= {schema}.clock() - i.stale_after
+     and i.handlers->queue = (select m.handlers->queue from {schema}.instance m
+                               where m.instance_id = instance);
+  live := greatest(live, 1);
 end
 $function$;
 

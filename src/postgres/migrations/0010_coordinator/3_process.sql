@@ -103,8 +103,8 @@ as $function$
 declare
   v_result jsonb;
   v_claims boolean;
-  v_live integer := 1;
-  v_rank integer := 0;
+  v_share record;
+  v_of_inbox record;
   v_stale integer := 0;
   v_id uuid;
 begin
@@ -118,22 +118,28 @@ begin
   perform {schema}._work_beat(batch, coalesce(v_claims, false));
   if v_claims then
     v_stale := {schema}._work_remove_stale(v_id);
-    select count(*), count(*) filter (where i.instance_id < v_id) into v_live, v_rank
-      from {schema}.instance i
-     where i.heartbeat_at >= {schema}.clock() - i.stale_after;
-    v_live := greatest(v_live, 1);
-    v_result := v_result || jsonb_build_object('instance', jsonb_build_object(
-      'live', v_live, 'rank', v_rank, 'stale_removed', v_stale,
-      'partitions', (coalesce((batch->>'partition_count')::integer, 10000) - v_rank + v_live - 1)
-                    / v_live));
   end if;
   if batch->'outbox' ? 'claim' then
+    select * into v_share from {schema}._work_share(v_id, 'outbox');
     v_result := jsonb_set(v_result, '{outbox,work}', {schema}._outbox_work_claim(
-      batch, batch->'outbox', {schema}._work_stored(v_result#>'{outbox,stored}'), v_live, v_rank));
+      batch, batch->'outbox', {schema}._work_stored(v_result#>'{outbox,stored}'), v_share.live,
+      v_share.rank));
   end if;
   if batch->'inbox' ? 'claim' then
+    select * into v_of_inbox from {schema}._work_share(v_id, 'inbox');
     v_result := jsonb_set(v_result, '{inbox,work}', {schema}._inbox_work_claim(
-      batch, batch->'inbox', {schema}._work_stored(v_result#>'{inbox,stored}'), v_live, v_rank));
+      batch, batch->'inbox', {schema}._work_stored(v_result#>'{inbox,stored}'), v_of_inbox.live,
+      v_of_inbox.rank));
+  end if;
+  if v_claims then
+    if coalesce((batch#>>'{outbox,claim,stored_only}')::boolean, not batch->'outbox' ? 'claim',
+                true) then
+      v_share := v_of_inbox;
+    end if;
+    v_result := v_result || jsonb_build_object('instance', jsonb_build_object(
+      'live', v_share.live, 'rank', v_share.rank, 'stale_removed', v_stale,
+      'partitions', (coalesce((batch->>'partition_count')::integer, 10000) - v_share.rank
+                     + v_share.live - 1) / v_share.live));
   end if;
   return v_result;
 end
