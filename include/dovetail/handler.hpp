@@ -74,6 +74,14 @@ class HandlerContext {
   /// Like snooze(), but the writes through transaction() commit together with the snooze when the
   /// handler returns. They are rolled back when the lease was lost. Use it for work in stages.
   virtual void commit_and_snooze(std::chrono::milliseconds delay) = 0;
+
+  /// What has succeeded for the message, in earlier attempts and in this one; see stage.hpp.
+  [[nodiscard]] virtual Stages stages() const = 0;
+
+  /// Records that stages have succeeded, so that a retry can skip them. It is durable on return. If
+  /// transaction() was called before, the stages commit or roll back with that transaction. Returns
+  /// false and records nothing if the lease was lost.
+  virtual bool stage_done(Stages stages) = 0;
 };
 
 struct HandlerOptions {

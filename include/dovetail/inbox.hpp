@@ -177,6 +177,7 @@ struct InboxMessage {
   int priority = 0;
   int attempts = 0;  ///< The number of failed attempts.
   std::optional<std::string> stream{};
+  Stages stages{};
 
   /// For your own workers: converts a message that Inbox::queue() returned.
   [[nodiscard]] static InboxMessage from(const Message& message);
@@ -218,10 +219,9 @@ struct ReplayOptions {
 };
 
 struct InboxPage {
-  std::optional<std::string>
-      after_source{};              ///< The source of the last entry of the previous page.
-  std::string after_message_id{};  ///< The message id of that entry.
-  int size = 100;                  ///< 1 to 10,000.
+  std::optional<std::string> after_source{};  ///< Of the last entry of the previous page.
+  std::string after_message_id{};             ///< The message id of that entry.
+  int size = 100;                             ///< 1 to 10,000.
 };
 
 /// The number of messages by status. Counting stops at `counted_up_to`.

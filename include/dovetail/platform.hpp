@@ -41,6 +41,7 @@
 #include "dovetail/schedule.hpp"
 #include "dovetail/subscription.hpp"
 #include "dovetail/transaction.hpp"
+#include "dovetail/work.hpp"
 
 namespace dovetail {
 
@@ -160,6 +161,7 @@ class Platform {
   [[nodiscard]] Fanout& fanout();
   [[nodiscard]] Events& events();
   [[nodiscard]] Instances& instances();
+  [[nodiscard]] WorkBatches& work();
 
   /// Registers a handler for a topic; see handler.hpp. Throws InvalidOperation when the topic
   /// already has a handler (JoinOptions::wait_topic always has one), or after start().

@@ -38,6 +38,7 @@
 #include "dovetail/ids.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
+#include "dovetail/stage.hpp"
 #include "dovetail/stream.hpp"
 #include "dovetail/transaction.hpp"
 
@@ -82,6 +83,7 @@ struct Message {
   int priority = 0;
   int attempts = 0;                     ///< The number of failed attempts.
   std::optional<std::string> stream{};  ///< See stream.hpp.
+  Stages stages{};                      ///< What has succeeded; see stage.hpp.
 };
 
 /// The right to settle one message. It belongs to its owner until the lease expires.

@@ -25,6 +25,8 @@ class SliceContext final : public HandlerContext {
     context_.commit_and_snooze(delay);
     snoozed_ = true;
   }
+  [[nodiscard]] Stages stages() const override { return context_.stages(); }
+  bool stage_done(Stages stages) override { return context_.stage_done(stages); }
   [[nodiscard]] bool snoozed() const { return snoozed_; }
 
  private:

@@ -14,6 +14,7 @@
 namespace dovetail {
 namespace {
 
+using inbox::checked_arrival;
 using inbox::checked_key;
 using inbox::require_hash;
 using storage::after_commit;
@@ -24,28 +25,6 @@ using storage::session_of;
 constexpr std::string_view source_header = "dovetail-source";
 constexpr std::string_view message_id_header = "dovetail-message-id";
 constexpr std::string_view reserved_headers = "dovetail-";
-
-InboxArrival checked_arrival(const InboxRequest& request, const QueueOptions& options) {
-  const auto key = checked_key(request.source, request.message_id);
-  require_hash(request.hash);
-  if (std::ranges::any_of(request.headers, [](const auto& header) {
-        return std::string_view{header.first}.starts_with(reserved_headers);
-      })) {
-    throw std::invalid_argument("headers must not begin with dovetail-");
-  }
-  InboxArrival arrival{
-      key, request.hash,
-      queue::checked(queue::MessageParts{request.topic, request.payload, request.correlation_id,
-                                         request.due_at, request.headers, request.expires_at,
-                                         request.priority},
-                     options)};
-  queue::set_stream(arrival.message, request.stream);
-  auto headers = request.headers;
-  headers.insert_or_assign(std::string{source_header}, request.source);
-  headers.insert_or_assign(std::string{message_id_header}, request.message_id);
-  arrival.message.headers = core::to_json(headers);
-  return arrival;
-}
 
 /// Messages sorted by key, so that all calls lock rows in the same order. A call with streams keeps
 /// its own order. After a deadlock, the call is retried.
@@ -80,6 +59,28 @@ std::vector<InboxEnqueued> in_old_order(const Sorted& sorted,
 
 }  // namespace
 
+InboxArrival inbox::checked_arrival(const InboxRequest& request, const QueueOptions& options) {
+  const auto key = checked_key(request.source, request.message_id);
+  require_hash(request.hash);
+  if (std::ranges::any_of(request.headers, [](const auto& header) {
+        return std::string_view{header.first}.starts_with(reserved_headers);
+      })) {
+    throw std::invalid_argument("headers must not begin with dovetail-");
+  }
+  InboxArrival arrival{
+      key, request.hash,
+      queue::checked(queue::MessageParts{request.topic, request.payload, request.correlation_id,
+                                         request.due_at, request.headers, request.expires_at,
+                                         request.priority},
+                     options)};
+  queue::set_stream(arrival.message, request.stream);
+  auto headers = request.headers;
+  headers.insert_or_assign(std::string{source_header}, request.source);
+  headers.insert_or_assign(std::string{message_id_header}, request.message_id);
+  arrival.message.headers = core::to_json(headers);
+  return arrival;
+}
+
 InboxMessage InboxMessage::from(const Message& message) {
   InboxMessage result{.id = message.message_id,
                       .topic = message.topic,
@@ -90,7 +91,8 @@ InboxMessage InboxMessage::from(const Message& message) {
                       .due_at = message.due_at,
                       .priority = message.priority,
                       .attempts = message.attempts,
-                      .stream = message.stream};
+                      .stream = message.stream,
+                      .stages = message.stages};
   const auto take = [&](std::string_view name) -> std::string {
     const auto found = result.headers.find(name);
     if (found == result.headers.end()) return {};

@@ -16,6 +16,8 @@ inline constexpr std::string_view lost_last_attempt = "the lease expired on the 
 storage::InboxKey checked_key(std::string_view source, std::string_view message_id);
 storage::InboxKey checked_key(const InboxTicket& ticket);
 void require_hash(ContentHash hash);
+/// Checks every limit. The arrival points into `request`.
+storage::InboxArrival checked_arrival(const InboxRequest& request, const QueueOptions& options);
 void require_max_attempts(int attempts);
 void require_lease(std::chrono::milliseconds lease);
 void require_filter(const InboxDeadLetterFilter& filter);

@@ -10,6 +10,15 @@ ordered_json headers_json(const Headers& headers) {
   return object;
 }
 
+ordered_json stages_json(Stages stages) {
+  auto names = ordered_json::array();
+  for (const auto stage : {Stage::stored, Stage::event_stored, Stage::published,
+                           Stage::receptor_processed, Stage::perspective_processed}) {
+    if (stages.has(stage)) names.push_back(std::string{to_string(stage)});
+  }
+  return names;
+}
+
 }  // namespace
 
 ordered_json to_json(const ClaimedMessage& claimed) {
@@ -26,6 +35,7 @@ ordered_json to_json(const ClaimedMessage& claimed) {
           {"expires_at", or_null(message.expires_at)},
           {"attempts", message.attempts},
           {"stream", or_null(message.stream)},
+          {"stages", stages_json(message.stages)},
           {"lease_until", to_string(claimed.lease_until)}};
 }
 
@@ -37,6 +47,7 @@ ordered_json to_json(const StoredMessage& stored) {
           {"correlation_id", or_null(message.correlation_id)},
           {"unique_key", or_null(stored.unique_key)},
           {"stream", or_null(message.stream)},
+          {"stages", stages_json(message.stages)},
           {"headers", headers_json(message.headers)},
           {"priority", message.priority},
           {"created_at", to_string(message.created_at)},

@@ -271,6 +271,15 @@ void QueueConsumer::uncharge(storage::WriteSession& session, std::span<const Mes
   WriteSession::of(session).run(texts_, sql_.uncharge, ids_params(ids));
 }
 
+std::size_t QueueConsumer::add_stages(storage::WriteSession& session, OwnerToken owner,
+                                      std::span<const Claim> claims, Stages stages) {
+  spread(session, owner, claims);
+  auto params = claims_params(owner, claims);
+  const std::vector<std::int64_t> bits(claims.size(), stages.bits());
+  params.add(std::span<const std::int64_t>{bits});
+  return count_of(WriteSession::of(session).run(texts_, sql_.set_stages, params));
+}
+
 std::size_t QueueConsumer::ack(storage::WriteSession& session, OwnerToken owner,
                                std::span<const Claim> claims, bool keep) {
   // The function finds the messages of streams itself: a caller may have dropped the hint.

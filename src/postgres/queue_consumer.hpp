@@ -32,6 +32,8 @@ class QueueConsumer final : public storage::QueueConsumer {
                         std::chrono::milliseconds patience) override;
   void absolve(storage::WriteSession& session, std::span<const MessageId> ids) override;
   void uncharge(storage::WriteSession& session, std::span<const MessageId> ids) override;
+  std::size_t add_stages(storage::WriteSession& session, OwnerToken owner,
+                         std::span<const Claim> claims, Stages stages) override;
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;
   std::size_t abandon(storage::WriteSession& session, OwnerToken owner,

@@ -36,6 +36,7 @@ template <class Column>
   message.expires_at = result.time_or_null(row, Column::expires_at);
   message.priority = static_cast<int>(result.integer(row, Column::priority));
   message.attempts = static_cast<int>(result.integer(row, Column::attempts));
+  message.stages = Stages::from_bits(result.integer(row, Column::stages));
   return message;
 }
 

@@ -13,6 +13,7 @@
 #include "postgres/sql.hpp"
 #include "postgres/subscription_store.hpp"
 #include "postgres/timer_store.hpp"
+#include "postgres/work_store.hpp"
 #include "storage/queue_names.hpp"
 
 namespace dovetail::postgres {
@@ -31,6 +32,7 @@ void Database::register_stores() {
   registry().add<storage::JoinStore, JoinStore>(texts_);
   registry().add<storage::LeaseStore, LeaseStore>(texts_);
   registry().add<storage::InstanceStore, InstanceStore>(texts_);
+  registry().add<storage::WorkStore, WorkStore>(texts_);
   registry().add<storage::GlanceStore, GlanceStore>(texts_);
   const auto quoted = '"' + options_.schema + '"';  // the name has been checked
   registry().add<storage::MigrationStore, MigrationStore>(texts_, quoted);

@@ -22,6 +22,22 @@ std::string_view to_string(StreamFailure failure) {
   return "unknown";
 }
 
+std::string_view to_string(Stage stage) {
+  switch (stage) {
+    case Stage::stored:
+      return "stored";
+    case Stage::event_stored:
+      return "event_stored";
+    case Stage::published:
+      return "published";
+    case Stage::receptor_processed:
+      return "receptor_processed";
+    case Stage::perspective_processed:
+      return "perspective_processed";
+  }
+  return "unknown";
+}
+
 std::string_view to_string(StreamState state) {
   switch (state) {
     case StreamState::ready:

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "coordinator/component.hpp"
 #include "event/component.hpp"
 #include "fanout/component.hpp"
 #include "inbox/component.hpp"
@@ -25,6 +26,7 @@ std::span<const component::Registration> registered_components() {
       {&fanout::make_component, &fanout::Component::connections},
       {&event::make_component, &event::Component::connections},
       {&instance::make_component, &instance::Component::connections},
+      {&coordinator::make_component, &coordinator::Component::connections},
   });
   return components;
 }

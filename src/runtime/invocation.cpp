@@ -50,6 +50,24 @@ class Context final : public HandlerContext {
     keeps_writes_ = true;
   }
 
+  [[nodiscard]] Stages stages() const override {
+    return delivery_.claimed.message.stages | stages_done_;
+  }
+  bool stage_done(Stages stages) override {
+    const std::array claims{delivery_.claimed.claim};
+    std::size_t held = 0;
+    const auto add = [&](storage::WriteSession& session) {
+      held = scope_.consumer.add_stages(session, scope_.owner, claims, stages);
+    };
+    if (own_) {
+      add(own_->session());
+    } else {
+      scope_.database.write({.repeatable = true}, add);
+    }
+    if (held == 1) stages_done_ |= stages;
+    return held == 1;
+  }
+
   [[nodiscard]] storage::TransactionHandle* own_transaction() { return own_.get(); }
   [[nodiscard]] const std::optional<std::chrono::milliseconds>& snoozed() const { return snoozed_; }
   [[nodiscard]] bool keeps_writes() const { return keeps_writes_; }
@@ -77,6 +95,7 @@ class Context final : public HandlerContext {
   std::optional<Transaction> lent_;
   std::optional<std::chrono::milliseconds> snoozed_;
   bool keeps_writes_ = false;
+  Stages stages_done_;
 };
 
 /// Settles the message in the handler's transaction and commits it. Returns false if the lease was

@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "coordinator/component.hpp"
 #include "dovetail/error.hpp"
 #include "event/component.hpp"
 #include "fanout/component.hpp"
@@ -191,6 +192,9 @@ Events& Platform::events() {
 }
 Instances& Platform::instances() {
   return state_->node().get<instance::Component>().instances;
+}
+WorkBatches& Platform::work() {
+  return state_->node().get<coordinator::Component>().batches;
 }
 const std::string& Platform::name() const {
   return state_->node().database().name();

@@ -34,7 +34,7 @@ std::size_t InstanceStore::purge(storage::WriteSession& session, std::chrono::mi
 std::vector<InstanceInfo> InstanceStore::list(storage::ReadSession& session, int most) {
   using Column = sql::columns::instance_list;
   auto cursor = ReadSession::of(session).run(texts_, sql::instance_list);
-  cursor.bind(std::int64_t{most}).bind(clock_->wall() - Instances::stale_after);
+  cursor.bind(std::int64_t{most}).bind(clock_->wall());
   std::vector<InstanceInfo> instances;
   while (cursor.step()) {
     instances.push_back({.id = InstanceId{cursor.uuid(Column::instance_id)},

@@ -177,7 +177,8 @@ std::vector<QueueClaim::DueRow> QueueClaim::due_rows(Place& place, std::size_t m
       place.is_end = true;
       break;
     }
-    if (topics == nullptr || topics->takes(cursor.view(Column::topic))) {
+    const bool is_taken = !filter_.message || filter_.message(cursor.uuid(Column::id));
+    if (is_taken && (topics == nullptr || topics->takes(cursor.view(Column::topic)))) {
       if (!read_due(cursor, rows)) break;
       continue;
     }

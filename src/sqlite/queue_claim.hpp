@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sqlite/claim_filter.hpp"
 #include "sqlite/queue_context.hpp"
 #include "storage/queue_consumer.hpp"
 
@@ -15,8 +16,13 @@ namespace dovetail::sqlite {
 
 class QueueClaim {
  public:
-  QueueClaim(const QueueContext& context, Connection& connection, const storage::ClaimOrder& order)
-      : context_(context), connection_(connection), order_(order), now_(context.now()) {}
+  QueueClaim(const QueueContext& context, Connection& connection, const storage::ClaimOrder& order,
+             const ClaimFilter& filter = {})
+      : context_(context),
+        connection_(connection),
+        order_(order),
+        filter_(filter),
+        now_(context.now()) {}
 
   storage::Claimed run();
 
@@ -69,6 +75,7 @@ class QueueClaim {
   const QueueContext& context_;
   Connection& connection_;
   const storage::ClaimOrder& order_;
+  const ClaimFilter filter_;
   WallTime now_;
   std::set<std::string, std::less<>> paused_;
   std::int64_t bytes_ = 0;  // of the payloads claimed so far

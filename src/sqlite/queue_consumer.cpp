@@ -28,9 +28,14 @@ std::size_t settle_each(QueueSettlement& settling, std::span<const Claim> claims
 
 storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
                                       const storage::ClaimOrder& order) {
+  return claim(session, order, {});
+}
+
+storage::Claimed QueueConsumer::claim(storage::WriteSession& session,
+                                      const storage::ClaimOrder& order, const ClaimFilter& filter) {
   auto& connection = WriteSession::of(session);
-  if (order.streams) return QueueStreamClaim{context_, connection, order}.run();
-  return QueueClaim{context_, connection, order}.run();
+  if (order.streams) return QueueStreamClaim{context_, connection, order, filter}.run();
+  return QueueClaim{context_, connection, order, filter}.run();
 }
 
 storage::LookAhead QueueConsumer::look_ahead(storage::ReadSession& session,
@@ -70,6 +75,16 @@ void QueueConsumer::absolve(storage::WriteSession& session, std::span<const Mess
 void QueueConsumer::uncharge(storage::WriteSession& session, std::span<const MessageId> ids) {
   auto& connection = WriteSession::of(session);
   for (const auto& id : ids) context_.run(connection, context_.sql.uncharge).bind(id.uuid()).run();
+}
+
+std::size_t QueueConsumer::add_stages(storage::WriteSession& session, OwnerToken owner,
+                                      std::span<const Claim> claims, Stages stages) {
+  QueueSettlement settling{context_, WriteSession::of(session), owner};
+  std::size_t held = 0;
+  for (const auto& claim : claims) {
+    if (settling.add_stages(claim, stages)) ++held;
+  }
+  return held;
 }
 
 std::size_t QueueConsumer::ack(storage::WriteSession& session, OwnerToken owner,

@@ -1,6 +1,7 @@
 // Claims messages of one queue in SQLite, and settles the claims.
 #pragma once
 
+#include "sqlite/claim_filter.hpp"
 #include "sqlite/queue_context.hpp"
 #include "storage/queue_consumer.hpp"
 
@@ -21,6 +22,11 @@ class QueueConsumer final : public storage::QueueConsumer {
                         std::chrono::milliseconds /*patience*/) override {}
   void absolve(storage::WriteSession& session, std::span<const MessageId> ids) override;
   void uncharge(storage::WriteSession& session, std::span<const MessageId> ids) override;
+  /// The same for messages that the filter takes.
+  storage::Claimed claim(storage::WriteSession& session, const storage::ClaimOrder& order,
+                         const ClaimFilter& filter);
+  std::size_t add_stages(storage::WriteSession& session, OwnerToken owner,
+                         std::span<const Claim> claims, Stages stages) override;
   std::size_t ack(storage::WriteSession& session, OwnerToken owner, std::span<const Claim> claims,
                   bool keep) override;
   std::size_t abandon(storage::WriteSession& session, OwnerToken owner,

@@ -29,6 +29,7 @@ template <class Column>
   message.expires_at = row.time_or_null(Column::expires_at);
   message.priority = static_cast<int>(row.integer(Column::priority));
   message.attempts = static_cast<int>(row.integer(Column::attempts));
+  message.stages = Stages::from_bits(row.integer(Column::stages));
   return message;
 }
 

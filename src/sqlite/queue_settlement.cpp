@@ -196,6 +196,20 @@ void QueueSettlement::abandon(const ClaimedRow& row, const storage::Settlement& 
       .run();
 }
 
+bool QueueSettlement::add_stages(const Claim& claim, Stages stages) {
+  auto row = find(claim);
+  if (!row) {
+    const auto of_stream = QueueStreams{context_, connection_}.find(owner_, claim);
+    if (!of_stream) return false;
+    row = {of_stream->seq, of_stream->attempts};
+  }
+  context_.run(connection_, context_.sql.set_stages)
+      .bind(row->seq)
+      .bind(std::int64_t{stages.bits()})
+      .run();
+  return true;
+}
+
 bool QueueSettlement::renew(const Claim& claim, std::chrono::microseconds lease) {
   const auto row = find(claim);
   if (!row) return QueueStreams{context_, connection_}.renew(owner_, claim, lease);

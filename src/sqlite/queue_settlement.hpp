@@ -27,6 +27,7 @@ class QueueSettlement {
   /// Abandons, fails or snoozes a claim. Returns whether the claim still held.
   bool settle(const storage::Settlement& settlement);
   bool renew(const Claim& claim, std::chrono::microseconds lease);
+  bool add_stages(const Claim& claim, Stages stages);
 
  private:
   /// Acks claims of messages that belong to no stream.

@@ -22,6 +22,8 @@ class QueueStore {
   /// Adds a watcher, which must live as long as the queue. Call it before the first transaction.
   void watch(QueueWatcher& watcher) { context_.watchers.add(watcher); }
 
+  [[nodiscard]] QueueConsumer& consumer() { return consumer_; }
+  [[nodiscard]] const QueueContext& context() const { return context_; }
   [[nodiscard]] storage::QueueStore roles() { return {producer_, consumer_, operations_}; }
 
  private:

@@ -57,7 +57,9 @@ std::vector<QueueStreamClaim::Ticket> QueueStreamClaim::tickets(std::int64_t lan
   cursor.bind(lane).bind(now_);
   while (found.size() < most && cursor.step()) {
     if (order_.topics != nullptr && !order_.topics->takes(cursor.view(Column::topic))) continue;
-    found.push_back({cursor.integer(Column::seq), cursor.text(Column::stream)});
+    auto stream = cursor.text(Column::stream);
+    if (filter_.stream && !filter_.stream(stream, cursor.time(Column::ready_at))) continue;
+    found.push_back({cursor.integer(Column::seq), std::move(stream)});
   }
   return found;
 }

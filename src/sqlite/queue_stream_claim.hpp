@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "sqlite/claim_filter.hpp"
 #include "sqlite/queue_context.hpp"
 #include "sqlite/queue_streams.hpp"
 #include "storage/queue_consumer.hpp"
@@ -15,10 +16,11 @@ namespace dovetail::sqlite {
 class QueueStreamClaim {
  public:
   QueueStreamClaim(const QueueContext& context, Connection& connection,
-                   const storage::ClaimOrder& order)
+                   const storage::ClaimOrder& order, const ClaimFilter& filter = {})
       : context_(context),
         connection_(connection),
         order_(order),
+        filter_(filter),
         streams_(context, connection),
         now_(context.now()) {}
 
@@ -44,6 +46,7 @@ class QueueStreamClaim {
   const QueueContext& context_;
   Connection& connection_;
   const storage::ClaimOrder& order_;
+  const ClaimFilter filter_;
   QueueStreams streams_;
   WallTime now_;
   std::set<std::string, std::less<>> paused_;

@@ -13,6 +13,7 @@
 #include "sqlite/sql.hpp"
 #include "sqlite/subscription_store.hpp"
 #include "sqlite/timer_store.hpp"
+#include "sqlite/work_store.hpp"
 #include "storage/queue_names.hpp"
 
 namespace dovetail::sqlite {
@@ -24,12 +25,15 @@ void Database::register_stores() {
   auto& outbox = registry().add_queue<QueueStore>(names::outbox, texts_, sql::outbox, clock);
   auto& inbox = registry().add_queue<QueueStore>(names::inbox, texts_, sql::inbox, clock);
   registry().add_queue<QueueStore>(names::timers, texts_, sql::timers, clock);
-  inbox.watch(registry().add<storage::InboxStore, InboxStore>(texts_, clock, inbox.roles()));
+  auto& receiver = registry().add<storage::InboxStore, InboxStore>(texts_, clock, inbox.roles());
+  inbox.watch(receiver);
   outbox.watch(registry().add<storage::JoinStore, JoinStore>(texts_, clock, bell(names::outbox)));
   outbox.watch(registry().add<storage::JobStore, JobStore>(texts_, clock, bell(names::jobs)));
   registry().add<storage::TimerStore, TimerStore>(texts_, clock);
   registry().add<storage::FanoutStore, FanoutStore>(texts_, clock, outbox.roles().producer);
-  registry().add<storage::EventStore, EventStore>(texts_, clock);
+  auto& events = registry().add<storage::EventStore, EventStore>(texts_, clock);
+  registry().add<storage::WorkStore, WorkStore>(texts_, clock,
+                                                WorkStore::Parts{outbox, inbox, receiver, events});
   registry().add<storage::SubscriptionStore, SubscriptionStore>(texts_, clock);
   registry().add<storage::LeaseStore, LeaseStore>(texts_, clock);
   registry().add<storage::InstanceStore, InstanceStore>(texts_, clock);

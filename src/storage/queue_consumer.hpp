@@ -182,6 +182,10 @@ class QueueConsumer {
   /// owner is alive.
   virtual void uncharge(WriteSession& session, std::span<const MessageId> ids) = 0;
 
+  /// Adds stages to the messages of these claims. Returns how many claims are held.
+  virtual std::size_t add_stages(WriteSession& session, OwnerToken owner,
+                                 std::span<const Claim> claims, Stages stages) = 0;
+
   // These take claims ordered by id, and return how many took effect.
 
   virtual std::size_t ack(WriteSession& session, OwnerToken owner, std::span<const Claim> claims,

@@ -92,7 +92,8 @@ TEST_F(PostgresSql, EveryFunctionPinsItsSearchPathOrWasResolvedWhenItWasCreated)
   EXPECT_EQ(answer("select string_agg(p.proname, ', ' order by p.proname) from pg_proc p where "
                    "p.pronamespace = '" +
                    infra + "'::regnamespace and p.prosqlbody is not null;"),
-            "_fanout_spread, _queue_backoff, clock, uuid_v7");
+            "_fanout_spread, _inbox_work_item, _outbox_work_item, _queue_backoff, _work_micros, "
+            "_work_stored, _work_time, clock, stream_partition, uuid_v7");
 }
 
 TEST_F(PostgresSql, ExactlyWhatIsPublicHasAComment) {

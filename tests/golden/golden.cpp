@@ -140,6 +140,18 @@ TEST(Golden, TheExamplesOfJoinsDoWhatTheySay) {
       "workflow-7: 3 sources ingested, validating\nworkflow-7: 2 validations passed, published\n");
 }
 
+TEST(Golden, TheExampleOfTheCoordinatorProcessesEachOrderOnceAndInOrder) {
+  const TemporaryDirectory directory;
+  const auto result = run_command(
+      {"sh", "-c",
+       "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/work_coordinator"});
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_EQ(result.out,
+            "m1 is processed: a chisel\nm2 is processed: a mallet\nm1 is a duplicate\n"
+            "m3 is processed: a bench\npublished: a chisel\npublished: a mallet\n"
+            "published: a bench\n3 published, 0 waiting, 3 events\n");
+}
+
 TEST(Golden, TheExampleOfTenantsHandlesTheOrdersOfEachInItsOwnDatabase) {
   const TemporaryDirectory directory;
   const auto result = run_command(

@@ -67,6 +67,14 @@ create domain {schema}.queue_priority as smallint check (value between -5 and 5)
 create domain {schema}.queue_stream as text collate "C"
   check (char_length(value) between 1 and 255);
 
+-- The partition of a stream, from 0. It depends only on the name and on the number of partitions.
+create function {schema}.stream_partition(stream text, partition_count integer default 10000)
+  returns integer
+  language sql immutable strict parallel safe
+  return mod(hashtextextended(stream, 0) & 9223372036854775807, partition_count)::integer;
+comment on function {schema}.stream_partition is
+  'The partition of a stream, out of partition_count.';
+
 -- The delay before the next attempt of a message that failed `attempts` times: 2, 4, 8 ... 60
 -- seconds, less a random part of up to a tenth.
 create function {schema}._queue_backoff(attempts integer) returns interval

@@ -56,9 +56,9 @@ copy {schema}.{queue} (id, topic, payload, ready_at, created_at) from stdin (for
 -- returns: due_at time
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer
 -- returns: lease_until time
--- returns: ready_at time, lost_leases integer, row_at integer, cut boolean
+-- returns: ready_at time, lost_leases integer, row_at integer, cut boolean, stages integer
 select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority,
-       attempts, claim_epoch, lease_until, ready_at, lost_leases, row_at, cut
+       attempts, claim_epoch, lease_until, ready_at, lost_leases, row_at, cut, stages
   from {schema}.{queue}_claim(owner_token => $1::uuid, batch_size => $2::integer,
                              lease => $3::bigint * interval '1 microsecond',
                              max_attempts => $4::integer, after => $5::timestamptz[],
@@ -89,7 +89,7 @@ with run as materialized (
 select o.id, o.topic::text, o.payload, o.correlation_id::text, o.headers::text, o.created_at,
        o.due_at::timestamptz, o.expires_at::timestamptz, o.priority::smallint, o.attempts,
        1::bigint as claim_epoch, (select lease_until from run) as lease_until,
-       o.ready_at, o.lost_leases, o.ctid as row_at, false as cut
+       o.ready_at, o.lost_leases, o.ctid as row_at, false as cut, o.stages
   from {schema}.{queue} o
  where o.lane = (select lane from run)
    and (o.ready_at, o.id) > ((select from_at from run), (select from_id from run))
@@ -107,9 +107,10 @@ select o.id, o.topic::text, o.payload, o.correlation_id::text, o.headers::text, 
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer
 -- returns: lease_until time
 -- returns: ready_at time, lost_leases integer, cut boolean, stream text, seq integer
+-- returns: stages integer
 -- The worker applies the limit of attempts of each handler itself.
 select id, topic, payload, correlation_id, headers::text, created_at, due_at, expires_at, priority,
-       attempts, claim_epoch, lease_until, ready_at, lost_leases, cut, stream, seq
+       attempts, claim_epoch, lease_until, ready_at, lost_leases, cut, stream, seq, stages
   from {schema}.{queue}_claim_streams(
          owner_token => $1::uuid, batch_size => $2::integer,
          lease => $3::bigint * interval '1 microsecond', max_attempts => $4::integer,
@@ -186,6 +187,11 @@ select {schema}.{queue}_snooze(owner_token => $1::uuid, ids => $2::uuid[], epoch
 select {schema}.{queue}_renew(owner_token => $1::uuid, ids => $2::uuid[], epochs => $3::bigint[],
                              lease => $4::bigint * interval '1 microsecond');
 
+-- name: {queue}_set_stages
+-- Returns how many of the claims are still held.
+select {schema}._{queue}_set_stages(owner_token => $1::uuid, ids => $2::uuid[],
+                                    epochs => $3::bigint[], stages => $4::bigint[]::integer[]);
+
 -- name: {queue}_reap_expired
 select {schema}.{queue}_reap_expired(max_attempts => $1::integer, most => $2::integer,
                                      look_at => $3::integer);
@@ -235,17 +241,17 @@ select exists (
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, status integer
 -- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer
 -- returns: unique_key text
--- returns: next_attempt_at time, stream text
+-- returns: next_attempt_at time, stream text, stages integer
 select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc as due_at,
        expires_at, priority, retry_count as attempts, claim_epoch, status, processed_at,
-       processed_by, last_error, past_attempts, unique_key, next_attempt_at, stream
+       processed_by, last_error, past_attempts, unique_key, next_attempt_at, stream, stages
   from {schema}.{queue}_messages where id = $1::uuid;
 
 -- name: {queue}_dead_letters
 -- returns: as {queue}_find
 select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at,
        expires_at, priority, attempts, claim_epoch, status, processed_at, processed_by, last_error,
-       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream
+       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream, stages
   from {schema}.{queue}_archive
  where status = 3 and ($1::text is null or topic = $1)
    and ($2::timestamptz is null or processed_at >= $2)
@@ -256,7 +262,7 @@ select id, topic, null::text as payload, correlation_id, headers::text, created_
 -- returns: as {queue}_find
 select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at,
        expires_at, priority, attempts, claim_epoch, status, processed_at, processed_by, last_error,
-       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream
+       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream, stages
   from {schema}.{queue}_archive
  where status = 3 and ($1::text is null or topic = $1)
    and ($2::timestamptz is null or processed_at >= $2)

@@ -20,6 +20,6 @@ delete from {schema}_instance
 -- returns: instance_id uuid, host text, pid integer, version text, started_at time
 -- returns: heartbeat_at time
 -- returns: state text, stale boolean, handlers text
-select instance_id, host, pid, version, started_at, heartbeat_at, state, heartbeat_at < ?2 as stale,
-       handlers
+select instance_id, host, pid, version, started_at, heartbeat_at, state,
+       heartbeat_at < ?2 - coalesce(stale_after, 90000000) as stale, handlers
   from {schema}_instance order by started_at, instance_id limit ?1;

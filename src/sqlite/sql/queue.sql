@@ -51,7 +51,7 @@ values (?2, ?3, ?4, ?5, ?6, max(coalesce(?6, ?1), ?1), ?1, ?7, ?8, ?9, ?9),
 -- returns: due_at time
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer
 -- returns: lease_until time
--- returns: ready_at time, lost_leases integer, row_at integer, cut boolean
+-- returns: ready_at time, lost_leases integer, row_at integer, cut boolean, stages integer
 -- The due messages of one lane that are not leased, from a mark on. The store decides which of them
 -- it claims. Messages of topics that the claim does not take have no payload, so that SQLite does
 -- not read it. ?5 is one topic that the claim takes; null: it takes all. ?6 has more topics as a
@@ -61,7 +61,7 @@ select id, topic,
             when ?6 is not null and (topic in (select value from json_each(?6))) <> ?7
               then payload end as payload,
        correlation_id, headers, created_at, due_at, expires_at, priority, attempts, claim_epoch,
-       lease_until, ready_at, lost_leases, seq as row_at, 0 as cut
+       lease_until, ready_at, lost_leases, seq as row_at, 0 as cut, stages
   from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 and ready_at >= ?3
    and (ready_at > ?3 or seq > ?4)
@@ -105,7 +105,7 @@ select seq as row_at, ready_at from {schema}_{queue}
 -- returns: as {queue}_claim
 -- Consecutive rows that the leap has found.
 select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority,
-       attempts, claim_epoch, lease_until, ready_at, lost_leases, seq as row_at, 0 as cut
+       attempts, claim_epoch, lease_until, ready_at, lost_leases, seq as row_at, 0 as cut, stages
   from {schema}_{queue} where seq between ?1 and ?2 order by seq;
 
 -- name: {queue}_claim_step_lease
@@ -127,15 +127,20 @@ update {schema}_{queue} set lane = -100 where seq = ?1;
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer
 -- returns: lease_until time
 -- returns: ready_at time, lost_leases integer, cut boolean, stream text, seq integer
+-- returns: stages integer
 -- The first messages of one stream. The store decides how many of them it leases.
 select id, topic, payload, correlation_id, headers, created_at, due_at, expires_at, priority,
-       attempts, claim_epoch, lease_until, ready_at, lost_leases, 0 as cut, stream, seq
+       attempts, claim_epoch, lease_until, ready_at, lost_leases, 0 as cut, stream, seq, stages
   from {schema}_{queue} where stream = ?1 and status = 0 order by seq limit ?2;
 
 -- name: {queue}_claim_streams_step_tickets
--- returns: seq integer, topic text, stream text
-select seq, topic, stream from {schema}_{queue}
+-- returns: seq integer, topic text, stream text, ready_at time
+select seq, topic, stream, ready_at from {schema}_{queue}
  where status = 0 and lane = ?1 and ready_at <= ?2 order by ready_at, seq;
+
+-- name: {queue}_claim_streams_step_held
+-- The streams that an owner has.
+select stream from {schema}_{queue}_stream where lease_until > ?2 and owner_token = ?1;
 
 -- name: {queue}_claim_streams_step_epoch
 update {schema}_{queue}_stream_epoch set epoch = epoch + 1 returning epoch;
@@ -329,6 +334,13 @@ update {schema}_{queue} set lease_until = -9000000000000000000, ready_at = coale
 -- name: {queue}_renew
 update {schema}_{queue} set lease_until = ?2 where seq = ?1;
 
+-- name: {queue}_set_stages
+update {schema}_{queue} set stages = stages | ?2 where seq = ?1 and stages | ?2 <> stages;
+
+-- name: {queue}_set_stages_step_stored
+-- Of a message that this transaction has stored.
+update {schema}_{queue} set stages = stages | ?2 where id = ?1 and status = 0;
+
 -- name: {queue}_reap_expired
 -- returns here: as {queue}_abandon_step_claimed
 -- Searches the first messages of one lane: leased messages are near the front.
@@ -336,6 +348,14 @@ select seq, attempts
   from (select seq, attempts, lease_until from {schema}_{queue}
          where status = 0 and lane = ?1 and ready_at <= ?2 order by ready_at, seq limit ?4)
  where lease_until between 1 and ?2 limit ?3;
+
+-- name: {queue}_reap_expired_step_owner
+-- Lets the leases of a dead owner expire.
+update {schema}_{queue} set lease_until = ?2
+ where status = 0 and lane between -5 and 5 and owner_token = ?1 and lease_until > ?2;
+
+-- name: {queue}_reap_expired_step_owner_streams
+update {schema}_{queue}_stream set lease_until = ?2 where owner_token = ?1 and lease_until > ?2;
 
 -- name: {queue}_reap_expired_step_release
 update {schema}_{queue}

@@ -23,6 +23,7 @@ create table {schema}_{queue} (
   attempts       integer not null default 0,
   past_attempts  integer not null default 0,    -- before the last replay
   lost_leases    integer not null default 0,    -- expired leases in a row
+  stages         integer not null default 1,    -- bits, of what has succeeded
   priority       integer not null default 0,
   created_at     integer not null,
   due_at         integer,
@@ -97,7 +98,7 @@ create view {schema}_{queue}_messages as
          m.attempts as retry_count, m.last_error,
          case m.status when 0 then m.ready_at end as next_attempt_at, m.id as message_id,
          m.correlation_id, m.due_at as due_time_utc, m.expires_at, m.priority, m.unique_key,
-         m.headers, m.claim_epoch, m.past_attempts, m.stream
+         m.headers, m.claim_epoch, m.past_attempts, m.stream, m.stages
     from {schema}_{queue} m
     left join {schema}_{queue}_stream s
            on s.stream = m.stream and m.status = 0 and s.lease_until > 0 and m.seq <= s.run_to;

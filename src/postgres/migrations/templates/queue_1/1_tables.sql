@@ -16,6 +16,7 @@ create table {schema}.{queue} (
   attempts       integer     not null default 0,
   past_attempts  integer     not null default 0,                  -- before the last replay
   lost_leases    smallint    not null default 0,                  -- expired leases in a row
+  stages         smallint    not null default 1,                  -- bits; see 5_stages.sql
   lane           smallint    default 0,
   priority       {schema}.queue_priority not null default 0,
   id             uuid        not null,
@@ -54,6 +55,7 @@ create table {schema}.{queue}_archive (
   attempts       integer     not null,
   past_attempts  integer     not null,
   status         smallint    not null,
+  stages         smallint    not null default 1,
   priority       smallint    not null,
   id             uuid        not null,
   processed_by   uuid,
@@ -127,7 +129,7 @@ create view {schema}.{queue}_messages as
          q.last_error, q.ready_at as next_attempt_at, q.id as message_id, q.correlation_id,
          q.due_at as due_time_utc, q.expires_at, q.priority, q.unique_key, q.headers,
          coalesce(s.epoch, r.epoch, q.claim_epoch) as claim_epoch, q.past_attempts,
-         q.stream::text as stream
+         q.stream::text as stream, q.stages
     from {schema}.{queue} q
     left join {schema}.{queue}_stream s
            on s.stream = q.stream and s.owner_token is not null and q.seq <= s.run_to
@@ -140,7 +142,7 @@ create view {schema}.{queue}_messages as
   union all
   select id, topic, payload, created_at, status, null, null, status = 2, processed_at, processed_by,
          attempts, last_error, null, id, correlation_id, due_at, expires_at, priority, unique_key,
-         headers, claim_epoch, past_attempts, stream
+         headers, claim_epoch, past_attempts, stream, stages
     from {schema}.{queue}_archive;
 comment on view {schema}.{queue}_messages is
   'Every message of the queue {queue}: waiting, in progress, done (if kept) and failed.';

@@ -22,19 +22,20 @@ begin
     insert into {schema}.{queue}_archive (
              processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts,
              status, priority, id, processed_by, topic, correlation_id, unique_key, stream,
-             headers, last_error, payload)
+             headers, last_error, payload, stages)
     select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at,
            g.attempts + charge, g.past_attempts, _{queue}_finish.status, g.priority, g.id,
            _{queue}_finish.processed_by, g.topic, g.correlation_id, g.unique_key, g.stream,
            g.headers,
-           coalesce(left(error, 2048), g.last_error), g.payload
+           coalesce(left(error, 2048), g.last_error), g.payload, g.stages
       from gone g
     -- The id may be in the archive already, if a transaction with an old snapshot enqueued it
     -- again. The last end counts, and one such message does not fail the others.
     on conflict (id) do update
        set processed_at = excluded.processed_at, claim_epoch = excluded.claim_epoch,
            attempts = excluded.attempts, status = excluded.status,
-           processed_by = excluded.processed_by, last_error = excluded.last_error
+           processed_by = excluded.processed_by, last_error = excluded.last_error,
+           stages = excluded.stages
     returning id
   )
   select array_agg(k.id), (select array_agg(distinct g.stream::text) from gone g
@@ -138,6 +139,9 @@ $function$;
 -- began. The claim skips earlier rows, and with them the dead index entries that an old snapshot
 -- keeps vacuum from removing. null: from the start.
 --
+-- only_ids: claim only these messages. Give `after`, too: without it, the claim reads the queue
+-- from the start.
+--
 -- row_at: the place of the claimed row, for {queue}_ack. cut: max_bytes ended the claim.
 create function {schema}.{queue}_claim(
   owner_token  uuid,
@@ -148,13 +152,14 @@ create function {schema}.{queue}_claim(
   after_ids    uuid[]        default null,
   topics        text[]       default null,
   except_topics text[]       default null,
-  max_bytes     bigint       default 67108864
+  max_bytes     bigint       default 67108864,
+  only_ids      uuid[]       default null
 ) returns table (
   id uuid, topic text, payload text, correlation_id text, headers jsonb, created_at timestamptz,
   due_at timestamptz,
   expires_at timestamptz, priority smallint, attempts integer, claim_epoch bigint,
   lease_until timestamptz,
-  ready_at timestamptz, lost_leases smallint, row_at tid, cut boolean
+  ready_at timestamptz, lost_leases smallint, row_at tid, cut boolean, stages smallint
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -214,6 +219,7 @@ begin
                   and (r.lease_until is null or r.lease_until <= v_now)
                   and (topics is null or r.topic = any (topics))
                   and (except_topics is null or r.topic <> all (except_topics))
+                  and (only_ids is null or r.id = any (only_ids))
                   and (not v_runs or r.claim_epoch <> 0
                        or not exists (select from {schema}.{queue}_run u
                                        where u.lane = r.lane
@@ -259,7 +265,7 @@ begin
     returning o.id, o.topic::text, o.payload, o.correlation_id::text, o.headers::jsonb,
               o.created_at, o.due_at::timestamptz, o.expires_at::timestamptz, o.priority::smallint,
               o.attempts, o.claim_epoch, o.lease_until, o.ready_at, o.lost_leases, o.ctid,
-              coalesce(v_cut, false);
+              coalesce(v_cut, false), o.stages;
     get diagnostics v_leased = row_count;
     if v_leased > 0 then
       v_bytes := v_bytes + v_size;

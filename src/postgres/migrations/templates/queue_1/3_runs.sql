@@ -286,10 +286,10 @@ begin
       insert into {schema}.{queue}_archive (
                processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts,
                status, priority, id, processed_by, topic, correlation_id, unique_key, headers,
-               last_error, payload)
+               last_error, payload, stages)
       select {schema}.clock(), g.created_at, 1, g.due_at, g.expires_at, g.attempts,
              g.past_attempts, 2, g.priority, g.id, of_run.owner_token, g.topic, g.correlation_id,
-             g.unique_key, g.headers, g.last_error, g.payload
+             g.unique_key, g.headers, g.last_error, g.payload, g.stages
         from gone g
     )
     select array_agg(g.id) into v_ids from gone g;

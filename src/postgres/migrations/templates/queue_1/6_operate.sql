@@ -187,12 +187,12 @@ begin
   back as (
     insert into {schema}.{queue} (ready_at, created_at, claim_epoch, due_at, past_attempts, lane,
                                   priority, id, topic, correlation_id, unique_key, stream, seq,
-                                  headers, last_error, payload)
+                                  headers, last_error, payload, stages)
     select {schema}.clock(), c.created_at, c.claim_epoch, c.due_at, c.past_attempts + c.attempts,
            c.priority + case when c.stream is null then 0 else 20 end, c.priority, c.id, c.topic,
            c.correlation_id, c.unique_key, c.stream,
            case when c.stream is not null then nextval('{schema}.{queue}_seq') end, c.headers,
-           c.last_error, c.payload
+           c.last_error, c.payload, c.stages
       from chosen c
     on conflict do nothing
     returning id

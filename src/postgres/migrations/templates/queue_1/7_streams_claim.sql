@@ -140,7 +140,8 @@ $function$;
 -- Leases streams and returns the first messages of each, up to batch_size messages together. The
 -- messages of one stream have ascending `seq`: handle them one after the other, and stop at the
 -- first that fails. Each is settled like other claims, and the lease of the stream ends with the
--- last settlement. The arguments are those of {queue}_claim.
+-- last settlement. The arguments are those of {queue}_claim. only_ids: only streams with tickets at
+-- these messages. partitions: only streams of these partitions, out of partition_count.
 create function {schema}.{queue}_claim_streams(
   owner_token   uuid,
   batch_size    integer       default 50,
@@ -150,12 +151,15 @@ create function {schema}.{queue}_claim_streams(
   after_ids     uuid[]        default null,
   topics        text[]        default null,
   except_topics text[]        default null,
-  max_bytes     bigint        default 67108864
+  max_bytes     bigint        default 67108864,
+  only_ids      uuid[]        default null,
+  partitions    integer[]     default null,
+  partition_count integer     default 10000
 ) returns table (
   id uuid, topic text, payload text, correlation_id text, headers jsonb, created_at timestamptz,
   due_at timestamptz, expires_at timestamptz, priority smallint, attempts integer,
   claim_epoch bigint, lease_until timestamptz, ready_at timestamptz, lost_leases smallint,
-  cut boolean, stream text, seq bigint
+  cut boolean, stream text, seq bigint, stages smallint
 )
   language plpgsql volatile
   set search_path = pg_catalog, pg_temp
@@ -200,6 +204,10 @@ begin
                                   '00000000-0000-0000-0000-000000000000'))
                     and (topics is null or r.topic = any (topics))
                     and (except_topics is null or r.topic <> all (except_topics))
+                    and (only_ids is null or r.id = any (only_ids))
+                    and (partitions is null
+                         or {schema}.stream_partition(r.stream, partition_count)
+                            in (select unnest(partitions)))
                   order by r.ready_at, r.id
                   limit v_look
                     for no key update skip locked) row
@@ -251,7 +259,8 @@ begin
              t.created_at, t.due_at::timestamptz, t.expires_at::timestamptz,
              t.priority::smallint, t.attempts, v_epoch, (select min(e.lease_until) from leased e),
              t.ready_at, t.lost_leases,
-             exists (select from run r where v_bytes + r.bytes > max_bytes), t.stream::text, t.seq
+             exists (select from run r where v_bytes + r.bytes > max_bytes), t.stream::text, t.seq,
+             t.stages
         from taken t
        order by t.place, t.seq;
       get diagnostics v_got = row_count;

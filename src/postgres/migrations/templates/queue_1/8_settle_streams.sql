@@ -98,15 +98,17 @@ begin
       insert into {schema}.{queue}_archive (
                processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts,
                status, priority, id, processed_by, topic, correlation_id, unique_key, stream,
-               headers, last_error, payload)
+               headers, last_error, payload, stages)
       select {schema}.clock(), g.created_at, g.epoch, g.due_at, g.expires_at, g.attempts,
              g.past_attempts, 2, g.priority, g.id, _{queue}_ack_streams.owner_token, g.topic,
-             g.correlation_id, g.unique_key, g.stream, g.headers, g.last_error, g.payload
+             g.correlation_id, g.unique_key, g.stream, g.headers, g.last_error, g.payload,
+             g.stages
         from gone g
       on conflict (id) do update
          set processed_at = excluded.processed_at, claim_epoch = excluded.claim_epoch,
              attempts = excluded.attempts, status = excluded.status,
-             processed_by = excluded.processed_by, last_error = excluded.last_error
+             processed_by = excluded.processed_by, last_error = excluded.last_error,
+             stages = excluded.stages
     )
     select array_agg(g.id), array_agg(g.stream::text), array_agg(g.epoch),
            array_agg(distinct g.topic::text)
