@@ -9,7 +9,8 @@ const disorderOf = (answer) => (answer.out_of_order + answer.at_once) / answer.m
 const measureOf = (shape) => `drain, ${shape.label}`;
 
 /// `tools`: the functions of compare.mjs.
-export function streamBlocks({ dovetail, graphile, pgboss, size, best_batch, inFreshDatabase, note }) {
+export function streamBlocks(tools) {
+  const { dovetail, graphile, pgboss, size, best_batch, inFreshDatabase, note } = tools;
   const ours = () =>
     inFreshDatabase(dovetail, async (url) => {
       const answers = await dovetail.all('streams', url, {
@@ -63,7 +64,8 @@ export function printDisorder({ samples, median, printTable }) {
 export function streamGoals({ ratio, value, atLeast }) {
   for (const shape of shapes) {
     const measure = measureOf(shape);
-    atLeast(`${measure} / without streams`, value(`${measure} / unordered`, 'Dovetail'), shape.share);
+    const share = value(`${measure} / unordered`, 'Dovetail');
+    atLeast(`${measure} / without streams`, share, shape.share);
     for (const peer of ['Graphile Worker', 'pg-boss'])
       atLeast(`${measure} / ${peer}`, ratio(measure, 'Dovetail', peer), 10);
   }

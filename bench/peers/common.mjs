@@ -6,8 +6,8 @@
 //   node PEER.mjs drain   URL messages=N               handles the N messages of the queue
 //   node PEER.mjs latency URL seconds=S rate=R         times from the enqueue to the handler, in ms
 //   node PEER.mjs idle    URL seconds=S                the CPU time of a client without messages
-//   node PEER.mjs streams URL messages=N streams=S     enqueues N messages of S streams, and handles
-//                                                      each stream in order, one message at a time
+//   node PEER.mjs streams URL messages=N streams=S     enqueues N messages of S streams, and
+//                                                      handles each stream in order
 //
 // Event stores:
 //

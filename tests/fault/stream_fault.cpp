@@ -53,6 +53,7 @@ class StreamFault : public BackendTest {
   }
   HandlerFunction writes_effect() const {
     return [table = effects()](const Message& message, HandlerContext& context) {
+      std::this_thread::sleep_for(milliseconds{20});  // there is work left when a worker is killed
       context.transaction().execute("insert into " + table + " (stream, number) values ($1, $2)",
                                     *message.stream, std::stoi(message.payload));
     };
