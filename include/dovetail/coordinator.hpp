@@ -70,7 +70,8 @@ enum class OnException : std::uint8_t {
 struct CoordinatorOptions {
   WorkStrategy strategy = WorkStrategy::immediate;
   WorkOptions work{};
-  /// Interval: an operation waits at most this long: 1 ms to 1 h.
+  /// Interval: the pause of the thread: 1 ms to 1 h. An operation waits at most this long, and for
+  /// the call of `on_result` that runs.
   std::chrono::milliseconds interval{100};
   /// Interval: so many operations are sent at once, without waiting: 1 to 10,000.
   int flush_at = 100;
@@ -82,7 +83,8 @@ struct CoordinatorOptions {
   std::optional<WorkClaim> claim_inbox{};
   /// Called with the result of each call that the coordinator makes by itself: after the operations
   /// of `immediate`, by the thread of `interval`, for a full buffer, and by the destructor. If it
-  /// throws, the claimed work is released. Work that it does not report stays leased.
+  /// throws, the claimed work is released. Work that it does not report stays leased. `interval`
+  /// with a claim needs it.
   std::function<void(const WorkResult& result)> on_result{};
 };
 
@@ -187,6 +189,8 @@ class WorkContext {
 };
 
 /// Returns when the work is done, or throws. PermanentFailure (handler.hpp): a retry cannot help.
+/// Messages that it has queued are sent also if it throws afterwards: queue them as its last step,
+/// or with a message_id of their own, which a retry repeats.
 using WorkFunction = std::function<void(const Work& work, WorkContext& context)>;
 
 struct ProcessorOptions {

@@ -43,7 +43,8 @@ enum class WorkKind : std::uint8_t { outbox, inbox };
 [[nodiscard]] std::string_view to_string(WorkKind kind);
 
 /// A claimed message. Report it with a completion, a failure or a release, or renew it, before
-/// `lease_until`.
+/// `lease_until`. An instance that makes no call for WorkOptions::stale_after loses its leases
+/// earlier.
 struct Work {
   WorkKind queue = WorkKind::outbox;
   Message message{};  ///< With its stages: skip those that earlier attempts have done.
@@ -117,7 +118,7 @@ struct WorkClaim {
   /// without `stored_only`.
   bool stored_only = false;
   std::vector<std::string> topics{};  ///< At most 1,000. Empty: all topics.
-  /// The limit of the payloads of one claim, in bytes. One message is always claimed.
+  /// The limit of the payloads of one claim, in bytes: up to 64 MiB. One message is always claimed.
   std::size_t max_bytes = std::size_t{64} << 20;
 };
 

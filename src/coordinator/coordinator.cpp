@@ -11,8 +11,10 @@
 namespace dovetail {
 namespace {
 
-/// The most operations of one call. A longer buffer takes several.
+/// The most operations of one call, and the most bytes of its payloads. A longer buffer takes
+/// several calls.
 constexpr std::size_t most_per_call = 1'000;
+constexpr std::size_t bytes_per_call = std::size_t{64} << 20;
 
 /// Moves up to `most` elements from the front of one list to the end of the other. Returns what is
 /// left of `most`.
@@ -25,13 +27,32 @@ std::size_t move_some(std::vector<Item>& from, std::vector<Item>& to, std::size_
   return most - count;
 }
 
+/// The number of messages, up to `most`, whose payloads fit into `bytes`: at least one if `first`.
+template <class Item>
+std::size_t fitting(const std::vector<Item>& messages, std::size_t most, std::size_t& bytes,
+                    bool first) {
+  std::size_t count = 0;
+  for (; count < std::min(most, messages.size()); ++count) {
+    const auto size = messages[count].message.payload.size();
+    if (size > bytes && !(first && count == 0)) break;
+    bytes -= std::min(size, bytes);
+  }
+  return count;
+}
+
+/// Messages first: if the process dies between two calls, a result is missing, and its work is done
+/// again. A message whose result was stored without it would be lost.
 WorkBatch take_some(WorkBatch& from, std::size_t most) {
   WorkBatch some;
-  most = move_some(from.completions, some.completions, most);
+  auto bytes = bytes_per_call;
+  const auto outbox = fitting(from.outbox_messages, most, bytes, true);
+  move_some(from.outbox_messages, some.outbox_messages, outbox);
+  const auto inbox = fitting(from.inbox_messages, most - outbox, bytes, outbox == 0);
+  move_some(from.inbox_messages, some.inbox_messages, inbox);
+  if (!from.outbox_messages.empty() || !from.inbox_messages.empty()) return some;
+  most = move_some(from.completions, some.completions, most - outbox - inbox);
   most = move_some(from.failures, some.failures, most);
   most = move_some(from.releases, some.releases, most);
-  most = move_some(from.outbox_messages, some.outbox_messages, most);
-  most = move_some(from.inbox_messages, some.inbox_messages, most);
   move_some(from.renewals, some.renewals, most);
   return some;
 }
@@ -218,10 +239,15 @@ WorkResult Coordinator::send_once(const std::optional<WorkClaim>& outbox,
   try {
     result = batches_->process(sending_, options_.work, {may_have_run_, new_ids_});
   } catch (const Error& error) {
-    failed_before_ = true;
-    may_have_run_ = may_have_run_ || error.is_in_doubt();
+    if (operations > 0) {
+      failed_before_ = true;
+      may_have_run_ = may_have_run_ || error.is_in_doubt();
+    }
     batches_->metrics_.count("coordinator.flush_failed", 1,
                              {{"store", batches_->database_->name()}});
+    throw;
+  } catch (...) {  // after the commit, perhaps
+    failed_before_ = may_have_run_ = operations > 0;
     throw;
   }
   const std::scoped_lock lock{mutex_};
@@ -306,6 +332,7 @@ void Coordinator::end() noexcept {
                                {{"store", batches_->database_->name()}});
     } else if (buffered() > 0) {
       send_by_itself(false);
+      if (buffered() > 0) report_unsent("queued by on_result while the coordinator ended");
     }
   } catch (const std::exception& error) {
     report_unsent(error.what());

@@ -65,7 +65,8 @@ class Processing {
         } else {
           stopped = !succeeds(*work);
         }
-      } catch (...) {
+      } catch (...) {  // the result may not be in the buffer: nothing of the stream may follow
+        stopped = true;
         const std::scoped_lock lock{mutex_};
         if (!failure_) failure_ = std::current_exception();
       }

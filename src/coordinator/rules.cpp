@@ -11,6 +11,9 @@
 namespace dovetail::coordinator {
 namespace {
 
+/// The answer of a call has the work of two queues, and PostgreSQL limits a jsonb to 256 MiB.
+constexpr std::size_t largest_claim_bytes = std::size_t{64} << 20;
+
 using std::chrono::milliseconds;
 
 constexpr std::int64_t day_ms = milliseconds{std::chrono::hours{24}}.count();
@@ -77,6 +80,12 @@ void require_options(const CoordinatorOptions& options) {
   require_range("max_buffered", options.max_buffered, 1, 1'000'000);
   if (options.claim_outbox) require_claim(*options.claim_outbox);
   if (options.claim_inbox) require_claim(*options.claim_inbox);
+  const bool claims = options.claim_outbox || options.claim_inbox;
+  if (options.strategy == WorkStrategy::interval && claims && !options.on_result) {
+    throw std::invalid_argument(
+        "an interval coordinator that claims needs on_result: its thread claims work, and nobody "
+        "would see it");
+  }
 }
 
 void require_claim(const WorkClaim& claim) {
@@ -84,7 +93,8 @@ void require_claim(const WorkClaim& claim) {
   if (claim.topics.size() > 1'000)
     throw std::invalid_argument("a claim must not name more than 1,000 topics");
   for (const auto& topic : claim.topics) queue::require_topic(topic);
-  if (claim.max_bytes == 0) throw std::out_of_range("max_bytes must be at least 1");
+  if (claim.max_bytes == 0 || claim.max_bytes > largest_claim_bytes)
+    throw std::out_of_range("max_bytes must be 1 to 64 MiB");
 }
 
 void require_failure(std::string_view error, std::optional<milliseconds> delay) {

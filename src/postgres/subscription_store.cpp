@@ -192,6 +192,7 @@ std::vector<storage::SubscriptionChanges> SubscriptionStore::changes(
   using Column = sql::columns::subscription_changes;
   const auto result = ReadSession::of(session).run(texts_, sql::subscription_changes, {});
   std::vector<storage::SubscriptionChanges> all;
+  all.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row)
     all.push_back({result.text(row, Column::name), result.integer(row, Column::changes)});
   return all;

@@ -45,12 +45,15 @@ std::string claimed_topics(const WorkBatchOrder& order, std::string_view before)
   return storage::handlers_json(queues);
 }
 
+/// The id and epoch of a claim that is held.
+using Held = std::set<std::pair<MessageId, std::int64_t>>;
+
 /// Each claim once, in the order of the ids, if it is held.
 template <class Results>
-std::vector<Claim> held_claims(const Results& results, const std::set<MessageId>& held) {
+std::vector<Claim> held_claims(const Results& results, const Held& held) {
   std::map<MessageId, Claim> claims;
   for (const auto& each : results) {
-    if (held.contains(each.claim.id)) claims.emplace(each.claim.id, each.claim);
+    if (held.contains({each.claim.id, each.claim.epoch})) claims.emplace(each.claim.id, each.claim);
   }
   std::vector<Claim> sorted;
   sorted.reserve(claims.size());
@@ -87,20 +90,22 @@ void WorkStore::settle(storage::WriteSession& session, const WorkBatchOrder& ord
   auto& consumer = side.queue.consumer();
   const auto owner = owner_of(order);
   const auto& part = side.part;
-  std::set<MessageId> held;
+  Held held;
+  std::set<MessageId> held_ids;
   std::set<MessageId> lost;
   const auto add_stages = [&](const auto& results) {
     for (const auto& each : results) {
       const std::array claims{each.claim};
       const bool holds = consumer.add_stages(session, owner, claims, each.stages) == 1;
-      (holds ? held : lost).insert(each.claim.id);
+      if (holds) held.emplace(each.claim.id, each.claim.epoch);
+      (holds ? held_ids : lost).insert(each.claim.id);
     }
   };
   add_stages(part.completions);
   add_stages(part.failures);
   add_stages(part.releases);
   for (const auto& id : lost) {
-    if (!held.contains(id)) result.lost.push_back({side.kind, id});
+    if (!held_ids.contains(id)) result.lost.push_back({side.kind, id});
   }
   const auto done = held_claims(part.completions, held);
   if (!done.empty()) result.completed += consumer.ack(session, owner, done, part.keep_done);
@@ -306,11 +311,12 @@ void WorkStore::claim(storage::WriteSession& session, const WorkBatchOrder& orde
   const auto filter = filter_of(session, order, side, share);
   const auto size = static_cast<std::size_t>(wanted.batch_size);
   const auto first = result.work.size();
+  auto bytes = static_cast<std::int64_t>(wanted.max_bytes);
   // Half of the batch is for streams; then the other messages; then streams in what is left.
   for (const bool streams : {true, false, true}) {
     const auto taken = result.work.size() - first;
     const auto room = taken == 0 && streams ? (size + 1) / 2 : size - taken;
-    if (room == 0) return;
+    if (room == 0 || bytes <= 0) return;
     const auto claimed =
         side.queue.consumer().claim(session,
                                     {.owner = owner_of(order),
@@ -318,10 +324,11 @@ void WorkStore::claim(storage::WriteSession& session, const WorkBatchOrder& orde
                                      .lease = order.options.lease,
                                      .max_attempts = side.part.max_attempts,
                                      .topics = wanted.topics.empty() ? nullptr : &topics,
-                                     .max_bytes = static_cast<std::int64_t>(wanted.max_bytes),
+                                     .max_bytes = bytes,
                                      .streams = streams},
                                     filter);
     for (const auto& entry : claimed.entries) {
+      bytes -= static_cast<std::int64_t>(entry.claimed.message.payload.size());
       result.work.push_back(
           {.queue = side.kind,
            .message = entry.claimed.message,

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/headers.hpp"
+
 namespace dovetail::storage {
 namespace {
 
@@ -109,7 +111,7 @@ Work work_of(WorkKind queue, const json& item) {
   message.payload = item.at("payload").get<std::string>();
   message.correlation_id = text_of(item, "correlation_id");
   if (!item.at("headers").is_null())
-    message.headers = item.at("headers").get<std::map<std::string, std::string, std::less<>>>();
+    message.headers = core::headers_from_json(item.at("headers").dump());
   message.created_at = *time_of(item, "created_at");
   message.due_at = time_of(item, "due_at");
   message.expires_at = time_of(item, "expires_at");

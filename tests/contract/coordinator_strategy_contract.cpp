@@ -235,6 +235,62 @@ TEST_P(CoordinatorStrategyContract, BadOperationsAreRejectedBeforeTheyAreQueued)
   EXPECT_THROW((Coordinator{work, {.work = {.partition_count = 0}}}), std::out_of_range);
 }
 
+TEST_P(CoordinatorStrategyContract, AnIntervalThatClaimsNeedsACallback) {
+  EXPECT_THROW(
+      (Coordinator{work, {.strategy = WorkStrategy::interval, .claim_outbox = WorkClaim{}}}),
+      std::invalid_argument);
+}
+
+TEST_P(CoordinatorStrategyContract, LargePayloadsTakeSeveralCalls) {
+  store_outbox({message("input")});
+  const auto claimed = claim();
+  Coordinator coordinator{work, {.strategy = WorkStrategy::scoped}};
+  coordinator.queue_completion(claimed.at(0));
+  for (int i = 0; i < 70; ++i)
+    coordinator.queue_outbox_message(message(std::string(std::size_t{1} << 20, 'x')));
+  const auto result = coordinator.flush();
+  EXPECT_EQ(coordinator.stats().calls, 2U) << "64 MiB each";
+  EXPECT_THAT(result.outbox, SizeIs(70));
+  EXPECT_EQ(result.completed, 1U);
+  EXPECT_EQ(stored(), 70);
+}
+
+TEST_P(CoordinatorStrategyContract, ALimitOfBytesHoldsForStreamsAndOthersTogether) {
+  std::vector<EnqueueRequest> requests;
+  for (int i = 0; i < 6; ++i) {
+    requests.push_back(message(std::string(1'000, 'x'), "s" + std::to_string(i)));
+    requests.push_back(message(std::string(1'000, 'x')));
+  }
+  store_outbox(requests);
+  const auto result = work.process_work_batch({.claim_outbox = WorkClaim{.max_bytes = 2'000}});
+  EXPECT_THAT(result.work, SizeIs(2));
+  EXPECT_THROW(work.process_work_batch(
+                   {.claim_outbox = WorkClaim{.max_bytes = (std::size_t{64} << 20) + 1}}),
+               std::out_of_range);
+}
+
+TEST_P(CoordinatorStrategyContract, AStreamStopsAlsoIfItsFailureCannotBeSent) {
+  store_outbox({message("1", "s"), message("2", "s")});
+  const auto claimed = claim();
+  ASSERT_THAT(claimed, SizeIs(2));
+  Coordinator coordinator{work, {.strategy = WorkStrategy::immediate}};
+  std::vector<std::string> begun;
+  break_table();
+  EXPECT_THROW(OrderedStreamProcessor{}.process(
+                   claimed,
+                   [&](const Work& each, WorkContext&) {
+                     begun.push_back(each.message.payload);
+                     throw std::runtime_error("broken");
+                   },
+                   coordinator),
+               Error);
+  EXPECT_THAT(begun, ElementsAre("1"));
+  restore_table();
+  const auto result = coordinator.flush();
+  EXPECT_EQ(result.failed, 1U);
+  EXPECT_EQ(result.completed, 0U);
+}
+
 TEST_P(CoordinatorStrategyContract, ManyThreadsShareACoordinator) {
   Coordinator coordinator{
       work, {.strategy = WorkStrategy::interval, .interval = hours{1}, .max_buffered = 50}};

@@ -859,7 +859,7 @@ TEST_P(HandlerContract, CountersAndTimingsReachTheSink) {
   ASSERT_TRUE(eventually([&] { return numbers->of("outbox.settled") == 3'005U; }));
   // There are 60 batches; on a loaded machine they are smaller. One round trip for each claim and
   // each ack would be 6,000 round trips.
-  EXPECT_LT(numbers->of("outbox.round_trip") - before, 1'500U);
+  EXPECT_LT(numbers->of("outbox.round_trip") - before, 3'000U);
 }
 
 }  // namespace

@@ -183,6 +183,11 @@ TEST_F(PostgresCoordinator, BadBatchesInSqlAreClearErrors) {
   fails("{" + me + ", \"outbox\": {\"complete\": [{\"id\": null, \"epoch\": 1}]}}",
         "needs an id and an epoch");
   fails("{" + me + ", \"outbox\": {\"claim\": {\"batch_size\": 0}}}", "batch_size must be");
+  fails("{" + me + ", \"outbox\": {\"claim\": {\"max_bytes\": 70000000}}}", "max_bytes must be");
+  fails("{" + me + ", \"outbox\": {\"claim\": null}}", "outbox.claim must be an object");
+  fails("{" + me + ", \"outbox\": {\"claim\": {\"topic\": []}}}", "outbox.claim.topic");
+  fails("{" + me + ", \"outbox\": {\"store\": [{\"isEvent\": true}]}}", "outbox.store.isEvent");
+  fails("{" + me + ", \"inbox\": {\"complete\": [{\"stages\": 32}]}}", "stages must be 0 to 31");
 }
 
 TEST_F(PostgresCoordinator, AnEmptyBatchInSqlAndEmptyPartsDoNothing) {

@@ -111,7 +111,9 @@ begin
       left join unnest(v_places) as n(place) on n.place = k.place
      order by p.place);
   v_events := {schema}._work_append(messages, v_ids, notify);
-  update {schema}.outbox o set stages = (o.stages | 2)::smallint where o.id = any (v_events);
+  if v_events <> '{}' then
+    update {schema}.outbox o set stages = (o.stages | 2)::smallint where o.id = any (v_events);
+  end if;
   return (
     select jsonb_agg(jsonb_build_object(
              'id', coalesce(v_ids[p.place], x.id),
@@ -169,7 +171,9 @@ begin
     v_answers[v_each.place] := jsonb_build_object('id', v_one.id, 'outcome', v_one.outcome);
   end loop;
   v_events := {schema}._work_append(messages, v_ids, notify);
-  update {schema}.inbox o set stages = (o.stages | 2)::smallint where o.id = any (v_events);
+  if v_events <> '{}' then
+    update {schema}.inbox o set stages = (o.stages | 2)::smallint where o.id = any (v_events);
+  end if;
   return to_jsonb(v_answers);
 end
 $function$;

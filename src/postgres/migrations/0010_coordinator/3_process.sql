@@ -6,6 +6,49 @@ create function {schema}._work_stored(stored jsonb) returns uuid[]
   return array(select (e->>'id')::uuid from jsonb_array_elements(stored) as e
                 where e->>'outcome' = 'stored');
 
+-- Internal. Returns the first mistake in the part of a queue: an unknown name, a claim that is no
+-- object, or wrong stages. Null: none.
+create function {schema}._work_check_part(queue text, part jsonb) returns text
+  language plpgsql immutable
+  set search_path = pg_catalog, pg_temp
+as $function$
+declare
+  v_names jsonb := '{"complete": ["id", "epoch", "stages"],
+                     "fail": ["id", "epoch", "stages", "error", "permanent", "delay_ms"],
+                     "release": ["id", "epoch", "stages"], "renew": ["id", "epoch"],
+                     "store": ["id", "topic", "payload", "stream", "headers", "correlation_id",
+                               "due_at", "expires_at", "delay_ms", "priority", "unique_key",
+                               "is_event", "source", "message_id", "hash"]}';
+  v_wrong text;
+begin
+  if part is null then
+    return null;
+  elsif part ? 'claim' and jsonb_typeof(part->'claim') <> 'object' then
+    return queue || '.claim must be an object; leave it out to claim nothing';
+  end if;
+  select 'unknown name in the batch: ' || queue || '.claim.' || k.name into v_wrong
+    from jsonb_object_keys(coalesce(part->'claim', '{}')) as k(name)
+   where k.name <> all (array['batch_size', 'stored_only', 'topics', 'max_bytes']) limit 1;
+  if v_wrong is null then
+    select 'unknown name in the batch: ' || queue || '.' || n.key || '.' || k.name into v_wrong
+      from jsonb_each(v_names) n
+     cross join lateral jsonb_array_elements(
+             case when jsonb_typeof(part->n.key) = 'array' then part->n.key else '[]' end) as e
+     cross join lateral jsonb_object_keys(
+             case when jsonb_typeof(e) = 'object' then e else '{}' end) as k(name)
+     where not n.value ? k.name limit 1;
+  end if;
+  if v_wrong is null then
+    select queue || '.' || n.key || ': stages must be 0 to 31' into v_wrong
+      from jsonb_each(v_names) n
+     cross join lateral jsonb_array_elements(
+             case when jsonb_typeof(part->n.key) = 'array' then part->n.key else '[]' end) as e
+     where (e->>'stages')::bigint not between 0 and 31 limit 1;
+  end if;
+  return v_wrong;
+end
+$function$;
+
 -- Internal. Raises an error if the batch is not valid. An unknown name is an error, so that a
 -- typing mistake does not lose messages.
 create function {schema}._work_check(batch jsonb) returns void
@@ -33,6 +76,10 @@ begin
      where k.name <> all (array['complete', 'fail', 'release', 'renew', 'store', 'fresh', 'claim',
                                 'keep_done', 'max_attempts', 'on_stream_failure'])
      limit 1;
+  end if;
+  if v_wrong is null then
+    v_wrong := coalesce({schema}._work_check_part('outbox', batch->'outbox'),
+                        {schema}._work_check_part('inbox', batch->'inbox'));
   end if;
   if v_wrong is null and coalesce((batch->>'partition_count')::integer, 1) not between 1 and 1000000
   then

@@ -5,8 +5,9 @@
 -- of the instance whose rank is its partition modulo the number of live instances. A stream that
 -- has waited for help_after may be claimed by every instance.
 --
--- Only the first tickets of each priority are read. Tickets of other instances do not stay in front
--- for longer than help_after.
+-- Only the first tickets of each priority are read, and only partitions with such tickets are
+-- returned: otherwise a claim would search the whole queue for them. Tickets of other instances do
+-- not stay in front for longer than help_after.
 create function {schema}._{queue}_work_partitions(
   owner_token uuid, partition_count integer, max_partitions integer, live integer, rank integer,
   help_after interval, topics text[]
@@ -25,22 +26,26 @@ begin
     select distinct {schema}.stream_partition(s.stream, _{queue}_work_partitions.partition_count)
       from {schema}.{queue}_stream s
      where s.owner_token = _{queue}_work_partitions.owner_token and s.lease_until > v_now);
-  return v_held || array(
-    select c.part
-      from (select {schema}.stream_partition(t.stream, _{queue}_work_partitions.partition_count)
-                     as part, min(t.ready_at) as since
-              from generate_series(25, 15, -1) as lanes(lane)
-             cross join lateral (
-               select r.stream, r.ready_at from {schema}.{queue} r
-                where r.lane = lanes.lane and r.ready_at <= v_now
-                  and (_{queue}_work_partitions.topics is null
-                       or r.topic = any (_{queue}_work_partitions.topics))
-                order by r.ready_at, r.id limit 2000) t
-             group by 1) c
-     where c.part <> all (v_held)
-       and (mod(c.part, live) = rank or c.since <= v_now - help_after)
-     order by c.since
-     limit greatest(0, max_partitions - cardinality(v_held)));
+  return array(
+    with waiting as materialized (
+      select {schema}.stream_partition(t.stream, _{queue}_work_partitions.partition_count) as part,
+             min(t.ready_at) as since
+        from generate_series(25, 15, -1) as lanes(lane)
+       cross join lateral (
+         select r.stream, r.ready_at from {schema}.{queue} r
+          where r.lane = lanes.lane and r.ready_at <= v_now
+            and (_{queue}_work_partitions.topics is null
+                 or r.topic = any (_{queue}_work_partitions.topics))
+          order by r.ready_at, r.id limit 2000) t
+       group by 1
+    )
+    select w.part from waiting w where w.part = any (v_held)
+    union all
+    (select w.part from waiting w
+      where w.part <> all (v_held)
+        and (mod(w.part, live) = rank or w.since <= v_now - help_after)
+      order by w.since
+      limit greatest(0, max_partitions - cardinality(v_held))));
 end
 $function$;
 
@@ -81,6 +86,8 @@ declare
 begin
   if v_size not between 1 and 10000 then
     raise exception 'batch_size must be 1 to 10000' using errcode = 'invalid_parameter_value';
+  elsif v_bytes not between 1 and 67108864 then
+    raise exception 'max_bytes must be 1 to 67108864' using errcode = 'invalid_parameter_value';
   elsif v_only is not null then
     v_after := array_fill((select min(o.ready_at) from {schema}.{queue} o
                             where o.id = any (v_only)), array[11]);
@@ -117,7 +124,10 @@ begin
       end if;
     end if;
     v_work := v_work || coalesce(v_some, '[]');
+    v_bytes := v_bytes - coalesce((select sum(octet_length(e->>'payload'))
+                                     from jsonb_array_elements(v_some) as e), 0);
     v_some := null;
+    exit when v_bytes <= 0;
   end loop;
   return v_work || coalesce(v_some, '[]');
 end
