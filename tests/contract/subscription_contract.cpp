@@ -82,6 +82,19 @@ TEST_P(SubscriptionContract, OwnMessagesAreFoundBehindManyOfOthers) {
   EXPECT_THAT(claim_topics({"mi\"ne", "mine"}), SizeIs(2));
 }
 
+TEST_P(SubscriptionContract, MessagesOfManyTopicsAreFoundBehindOthers) {
+  enqueue(1'000, "foreign");
+  std::vector<std::string> topics;
+  for (int i = 0; i < 12; ++i) {
+    topics.push_back("mine " + std::to_string(i));
+    outbox.enqueue({.topic = topics.back()});
+  }
+  enqueue(300, "foreign");
+  EXPECT_THAT(claim_topics({topics.begin(), topics.begin() + 3}), SizeIs(3));
+  EXPECT_THAT(claim_topics(topics), SizeIs(9));
+  EXPECT_THAT(claim_topics(topics), IsEmpty());
+}
+
 TEST_P(SubscriptionContract, ALookAheadPassesOverMessagesOfOtherTopicsOnly) {
   outbox.enqueue_many(
       std::vector<EnqueueRequest>(2'500, {.topic = "foreign", .payload = {}, .priority = 2}));
