@@ -39,8 +39,8 @@ select "position", stream, version, at, id, type, data, metadata, correlation_id
 -- after 1,000 events. $4 is the number of parts, and $5 the part. Each row has the position up to
 -- which the page reaches unless it is full.
 --
--- It takes a quarter of the time of event_read_all, because it is a plain query whose rows come in
--- the order of the index. Without an upper bound and with a constant limit, the planner chooses
+-- It takes less than half the time of event_read_all, because it is a plain query whose rows come
+-- in the order of the index. Without an upper bound and with a constant limit, the planner chooses
 -- that index also if it has no statistics; of a CASE it expects half of the rows. The store checks
 -- the order of the rows.
 select r.position + (e.no - r.no) as "position", e.key as stream, e.version, e.at, e.id,
