@@ -13,7 +13,7 @@ option(DOVETAIL_UNITY "Compile several files at once: faster from a cold start" 
 option(DOVETAIL_SYSTEM_PCH "Precompile the headers of the system and of libraries" OFF)
 set(DOVETAIL_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize= takes them")
 
-foreach(part SERVER TRANSPORTS)
+foreach(part TRANSPORTS)
   if(DOVETAIL_${part})
     message(FATAL_ERROR
             "DOVETAIL_${part}=ON: this version of Dovetail has no such part yet. Leave it OFF.")
@@ -23,9 +23,10 @@ if(NOT DOVETAIL_SQLITE AND NOT DOVETAIL_POSTGRES)
   message(FATAL_ERROR "Dovetail needs an engine: set DOVETAIL_SQLITE or DOVETAIL_POSTGRES to ON.")
 endif()
 if(DOVETAIL_TESTS AND NOT (DOVETAIL_SQLITE AND DOVETAIL_POSTGRES AND DOVETAIL_CLI
-                           AND DOVETAIL_EXAMPLES))
+                           AND DOVETAIL_EXAMPLES AND DOVETAIL_SERVER))
   message(FATAL_ERROR
-          "DOVETAIL_TESTS=ON tests both engines, the command and the examples: leave them ON.")
+          "DOVETAIL_TESTS=ON tests both engines, the command, the server and the examples: set "
+          "DOVETAIL_SERVER=ON, and leave the others ON.")
 endif()
 if(DOVETAIL_BENCHMARKS AND NOT DOVETAIL_SQLITE)
   message(FATAL_ERROR "DOVETAIL_BENCHMARKS=ON needs DOVETAIL_SQLITE=ON.")

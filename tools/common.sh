@@ -4,7 +4,7 @@ set -euo pipefail
 
 build_packages=(g++ cmake ninja-build ccache pkg-config libpq-dev libsqlite3-dev libspdlog-dev
                 libfmt-dev libcli11-dev nlohmann-json3-dev libhowardhinnant-date-dev
-                libtomlplusplus-dev)
+                libtomlplusplus-dev libboost1.81-dev libssl-dev)
 test_packages=(libgtest-dev libgmock-dev librapidcheck-dev postgresql-15 postgresql-client-15
                clang-format clang-tidy)
 

@@ -68,6 +68,7 @@ void add_enqueue(CLI::App& app, Globals& globals);
 void add_claim(CLI::App& app, Globals& globals);
 void add_settlements(CLI::App& app, Globals& globals);
 void add_reap(CLI::App& app, Globals& globals);
+void add_server(CLI::App& app, Globals& globals);  ///< With DOVETAIL_SERVER.
 void add_status(CLI::App& app, Globals& globals);
 void add_schedule(CLI::App& app, Globals& globals);
 void add_dead_letters(CLI::App& app, Globals& globals);

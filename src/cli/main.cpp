@@ -25,6 +25,9 @@ void add_commands(CLI::App& app, Globals& globals) {
   add_reap(app, globals);
   add_work(app, globals);
   add_schedule(app, globals);
+#ifdef DOVETAIL_WITH_SERVER
+  add_server(app, globals);
+#endif
   add_status(app, globals);
   add_health(app, globals);
   add_instances(app, globals);

@@ -46,6 +46,7 @@ const Layer runtime_layer{"runtime", {"core", "storage", "queue", "component", "
 const std::vector<Layer> layers_above{
     {"group", {"core", "storage", "component", "fanout", "event", "runtime"}},
     {"json", {}},
+    {"server", {"core", "json"}},
     {"cli", {"core", "storage", "runtime", "json"}}};
 
 std::map<std::string, Folders> make_table() {

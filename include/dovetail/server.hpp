@@ -1,0 +1,106 @@
+// Server: health over HTTP, beside a Platform or a PlatformGroup of the same process.
+//
+//   auto platform = dovetail::Platform::open("sqlite:orders.db");
+//   platform.start();
+//   dovetail::Server server(platform, {.port = 8420});
+//   server.start();                          // http://127.0.0.1:8420/health
+//
+// It is a library of its own: link dovetail::server (built with DOVETAIL_SERVER=ON). The command
+// `dovetail server` is the same server.
+//
+// Guarantees
+//   * Memory is bounded: by the limits below, whatever clients send. A client that is slow, or that
+//     sends too much, is refused or disconnected.
+//   * Calls of the database run in their own threads. `/health…` has threads of its own: slow
+//     requests do not delay it.
+//   * `/health/live` never touches the database.
+//
+// Threads: start() and stop() are called by one thread at a time. The Platform or the group must
+// outlive the Server.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "dovetail/log.hpp"
+
+namespace dovetail {
+
+class Platform;
+class PlatformGroup;
+
+/// What a caller may do. Ordered: a greater role may do everything that a smaller one may.
+enum class ServerRole : std::uint8_t {
+  viewer,     ///< Reads.
+  operator_,  ///< Also replays, cancels, pauses, triggers: the daily work. Its word is `operator`.
+  admin,      ///< Also purges and other changes that lose data.
+};
+
+[[nodiscard]] std::string_view to_string(ServerRole role);
+
+/// Limits of what clients may send and hold. Whoever exceeds one gets a 4xx or 503 answer, or is
+/// disconnected.
+struct ServerLimits {
+  std::size_t max_header_bytes = std::size_t{16} << 10;  ///< 1 KiB to 1 MiB: line and headers.
+  std::size_t max_body_bytes = std::size_t{1} << 20;     ///< 1 KiB to 64 MiB.
+  /// Bodies that are received at the same time: 1 to 10,000. More requests with a body get 503.
+  std::size_t max_bodies = 64;
+  /// Open connections: 10 to 100,000. The limit of open files of the process may be lower: the
+  /// server uses at most half of it. When the limit is reached, a new connection replaces the one
+  /// that has waited longest for a request.
+  std::size_t max_connections = 4'000;
+  /// The same, for the connections of one address.
+  std::size_t max_connections_per_address = 1'000;
+  /// Requests that wait for a thread: 1 to 100,000. More requests get 503.
+  std::size_t max_waiting_requests = 256;
+  /// The time for a complete header after its first byte, or after the connection was opened.
+  std::chrono::milliseconds header_timeout{10'000};
+  std::chrono::milliseconds body_timeout{30'000};   ///< For a complete body.
+  std::chrono::milliseconds reply_timeout{30'000};  ///< For the answer of a handler; then 503.
+  std::chrono::milliseconds write_timeout{30'000};  ///< For the client to receive an answer.
+  std::chrono::milliseconds idle_timeout{60'000};   ///< Between two requests of a connection.
+};
+
+struct ServerOptions {
+  /// An IPv4 or IPv6 address of the loopback interface.
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8420;  ///< Zero: a free port; see Server::port().
+  int threads = 4;            ///< Threads that answer requests, besides those of health: 1 to 64.
+  ServerLimits limits{};
+  std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
+};
+
+class Server {
+ public:
+  /// Checks the options; opens nothing. Throws std::invalid_argument or std::out_of_range.
+  explicit Server(Platform& platform, ServerOptions options = {});
+  explicit Server(PlatformGroup& group, ServerOptions options = {});
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  /// Stops the server without waiting for requests.
+  ~Server();
+
+  /// Binds the address and answers requests from now on. Throws std::system_error when the address
+  /// cannot be bound, and InvalidOperation when the server was started before.
+  void start();
+
+  /// Accepts no more connections, closes idle ones, and waits up to `deadline` for the requests
+  /// under way. Then it closes the rest. Returns whether all requests were answered.
+  bool stop(std::chrono::milliseconds deadline = std::chrono::seconds{10});
+
+  /// The port that is bound. Zero before start().
+  [[nodiscard]] std::uint16_t port() const;
+  /// Where the server answers: `http://127.0.0.1:8420`.
+  [[nodiscard]] std::string url() const;
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dovetail

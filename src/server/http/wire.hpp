@@ -1,0 +1,19 @@
+// Responses as bytes.
+#pragma once
+
+#include <string>
+
+#include "server/request.hpp"
+
+namespace dovetail::server::http {
+
+struct WireForm {
+  bool without_body = false;  ///< The answer to HEAD.
+  bool keep_alive = true;
+};
+
+/// The bytes of an answer. Line breaks and other control characters in values of headers become
+/// spaces.
+[[nodiscard]] std::string bytes_of(const Response& response, const WireForm& form);
+
+}  // namespace dovetail::server::http

@@ -1,0 +1,25 @@
+// The target of a request: path and query.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dovetail::server {
+
+struct Target {
+  /// The decoded parts between the slashes: `/a/b%2Fc` has the segments `a` and `b/c`.
+  std::vector<std::string> segments{};
+  std::multimap<std::string, std::string> query{};
+};
+
+/// Returns nothing for a target that is not a path, has a bad percent escape, or is not UTF-8
+/// without NUL after decoding. An absolute URL is accepted; its host is ignored.
+[[nodiscard]] std::optional<Target> parse_target(std::string_view target);
+
+/// The segments of a path or pattern without percent escapes. A slash at the end counts not.
+[[nodiscard]] std::vector<std::string> segments_of(std::string_view path);
+
+}  // namespace dovetail::server

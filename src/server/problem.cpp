@@ -1,0 +1,45 @@
+#include "server/problem.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace dovetail::server {
+
+std::string title_of(int status) {
+  static const std::map<int, std::string> titles{{200, "OK"},
+                                                 {201, "Created"},
+                                                 {202, "Accepted"},
+                                                 {204, "No Content"},
+                                                 {303, "See Other"},
+                                                 {304, "Not Modified"},
+                                                 {400, "Bad Request"},
+                                                 {401, "Unauthorized"},
+                                                 {403, "Forbidden"},
+                                                 {404, "Not Found"},
+                                                 {405, "Method Not Allowed"},
+                                                 {408, "Request Timeout"},
+                                                 {409, "Conflict"},
+                                                 {413, "Content Too Large"},
+                                                 {414, "URI Too Long"},
+                                                 {415, "Unsupported Media Type"},
+                                                 {417, "Expectation Failed"},
+                                                 {422, "Unprocessable Content"},
+                                                 {429, "Too Many Requests"},
+                                                 {431, "Request Header Fields Too Large"},
+                                                 {500, "Internal Server Error"},
+                                                 {501, "Not Implemented"},
+                                                 {503, "Service Unavailable"}};
+  const auto found = titles.find(status);
+  return found == titles.end() ? "Status " + std::to_string(status) : found->second;
+}
+
+Response problem(int status, const std::string& detail) {
+  const nlohmann::ordered_json body{
+      {"type", "about:blank"}, {"title", title_of(status)}, {"status", status}, {"detail", detail}};
+  using Handling = nlohmann::ordered_json::error_handler_t;
+  return {.status = status,
+          .content_type = "application/problem+json",
+          .body = body.dump(-1, ' ', false, Handling::replace)};
+}
+
+}  // namespace dovetail::server

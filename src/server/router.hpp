@@ -1,0 +1,33 @@
+// Decides about each request with the table of routes, and calls the handlers.
+//
+// Threads: admit() is called by the thread of the connections; the rest may be shared.
+#pragma once
+
+#include <memory>
+
+#include "dovetail/log.hpp"
+#include "server/http/service.hpp"
+#include "server/request_threads.hpp"
+#include "server/route_table.hpp"
+
+namespace dovetail::server {
+
+class Router final : public http::Service {
+ public:
+  Router(const RouteTable& routes, const ServerOptions& options, Logger log);
+
+  [[nodiscard]] std::variant<Request, Response> admit(RequestHead head) override;
+  void handle(Request request, std::function<void(Response)> reply) override;
+  [[nodiscard]] Response refuse(int status, const std::string& detail) override;
+
+ private:
+  /// The answer of the route's handler, or to what it throws.
+  [[nodiscard]] Response answer(const Request& request) const;
+
+  const RouteTable& routes_;
+  Logger log_;
+  RequestThreads shared_;
+  RequestThreads reserved_;
+};
+
+}  // namespace dovetail::server

@@ -1,0 +1,84 @@
+#include "dovetail/server.hpp"
+
+#include "dovetail/error.hpp"
+#include "server/http/http_server.hpp"
+#include "server/options.hpp"
+#include "server/router.hpp"
+#include "server/routes.hpp"
+
+namespace dovetail {
+
+class Server::State {
+ public:
+  State(server::Databases databases, ServerOptions options)
+      : options_(std::move(options)),
+        databases_(databases),
+        log_(options_.log_sink ? options_.log_sink : spdlog_log_sink(LogLevel::warn)) {
+    server::require_valid(options_);
+    server::add_health_routes(routes_, databases_);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { stop(std::chrono::milliseconds{0}); }
+
+  void start() {
+    if (http_) throw InvalidOperation("the server was started before");
+    router_ = std::make_unique<server::Router>(routes_, options_, log_);
+    auto http = std::make_unique<server::http::HttpServer>(
+        server::http::HttpOptions{options_.address, options_.port, options_.limits}, *router_,
+        log_);
+    http->start();
+    http_ = std::move(http);
+    log_.write(LogLevel::info, "server.started", {{"url", url()}});
+  }
+
+  bool stop(std::chrono::milliseconds deadline) {
+    if (!router_ || !http_) return true;
+    const bool all_answered = http_->stop(deadline);
+    router_.reset();  // waits for the handlers, which reply to connections of http_
+    log_.write(LogLevel::info, "server.stopped", {{"all_answered", all_answered}});
+    return all_answered;
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return http_ ? http_->port() : 0; }
+
+  [[nodiscard]] std::string url() const {
+    const bool is_v6 = options_.address.find(':') != std::string::npos;
+    return "http://" + (is_v6 ? "[" + options_.address + "]" : options_.address) + ":" +
+           std::to_string(http_ ? port() : options_.port);
+  }
+
+ private:
+  const ServerOptions options_;
+  const server::Databases databases_;
+  Logger log_;
+  server::RouteTable routes_;
+  std::unique_ptr<server::http::HttpServer> http_;
+  std::unique_ptr<server::Router> router_;
+};
+
+Server::Server(Platform& platform, ServerOptions options)
+    : state_(std::make_unique<State>(server::Databases{platform}, std::move(options))) {}
+
+Server::Server(PlatformGroup& group, ServerOptions options)
+    : state_(std::make_unique<State>(server::Databases{group}, std::move(options))) {}
+
+Server::~Server() = default;
+
+void Server::start() {
+  state_->start();
+}
+
+bool Server::stop(std::chrono::milliseconds deadline) {
+  return state_->stop(deadline);
+}
+
+std::uint16_t Server::port() const {
+  return state_->port();
+}
+
+std::string Server::url() const {
+  return state_->url();
+}
+
+}  // namespace dovetail
