@@ -693,7 +693,7 @@ TEST_P(CliContract, ASecondSignalEndsTheWorkerAtOnce) {
 TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   const auto schema = backend.schema() + "_b";
   const auto bench = [&](Words arguments) {
-    Words words{DOVETAIL_COMMAND, "bench"};
+    Words words{command_path, "bench"};
     std::ranges::move(arguments, std::back_inserter(words));
     for (const auto* each :
          {"--seconds", "0.2", "--messages", "300", "--connections", "2", "--database"}) {
@@ -752,8 +752,8 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
     const auto turns = bench({"snapshot", "--beside", other, "--json"});
     ASSERT_EQ(turns.code, 0) << turns.err;
     EXPECT_GT(json::parse(turns.out)[0]["clean_per_second"], 0);
-    EXPECT_EQ(
-        run_command({DOVETAIL_COMMAND, "status", "--database", other, "--schema", schema}).code, 1);
+    EXPECT_EQ(run_command({command_path, "status", "--database", other, "--schema", schema}).code,
+              1);
     EXPECT_EQ(bench({"snapshot", "--beside", backend.url()}).code, 2)
         << "where there is an old snapshot";
     EXPECT_EQ(bench({"snapshot", "--beside", "sqlite:x"}).code, 2);
@@ -763,8 +763,7 @@ TEST_P(CliContract, BenchMeasuresInTablesOfItsOwnAndRemovesThem) {
   EXPECT_EQ(bench({"nonsense"}).code, 2);
   // The benchmark has removed its schema.
   EXPECT_EQ(
-      run_command({DOVETAIL_COMMAND, "status", "--database", backend.url(), "--schema", schema})
-          .code,
+      run_command({command_path, "status", "--database", backend.url(), "--schema", schema}).code,
       1);
 }
 

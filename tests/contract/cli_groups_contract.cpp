@@ -53,7 +53,7 @@ class CliGroupsContract : public CliTest {
     return all;
   }
   [[nodiscard]] Words group_call(const Words& words) const {
-    auto all = without_variables({DOVETAIL_COMMAND});
+    auto all = without_variables({command_path});
     all.insert(all.end(), words.begin(), words.end());
     all.insert(all.end(), {"--group", file});
     return all;
@@ -199,7 +199,7 @@ TEST(CliGroups, StatusDoesNotWaitForADatabaseThatGivesNoAnswer) {
                       << locked.schema() << "\" }\ngood = { url = \"" << good.url()
                       << "\", schema = \"" << good.schema() << "\" }\n";
   const auto status =
-      run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, "status", "--group", file});
+      run_command({"env", "-u", "DOVETAIL_DATABASE", command_path, "status", "--group", file});
   EXPECT_EQ(status.code, 1);
   EXPECT_THAT(status.out, HasSubstr("\ngood      outbox  0 "));
   EXPECT_THAT(status.err, HasSubstr("locked FAILED: it gave no answer within 10 seconds"));
@@ -420,7 +420,7 @@ TEST_P(CliGroupsContract, MistakesInTheCallNameTheRemedy) {
     EXPECT_THAT(result.err, HasSubstr(answer));
   }
   const auto one = [&](const Words& words) {
-    auto all = without_variables({DOVETAIL_COMMAND});
+    auto all = without_variables({command_path});
     all.insert(all.end(), words.begin(), words.end());
     return run_command(all).err;
   };
@@ -444,7 +444,7 @@ TEST_P(CliGroupsContract, FlagsBeatTheVariablesAndTwoVariablesAreAmbiguous) {
   migrate_all();
   const auto with = [&](Words words, const Words& call) {
     words.insert(words.begin(), {"env", "-u", "DOVETAIL_DATABASE", "-u", "DOVETAIL_GROUP"});
-    words.emplace_back(DOVETAIL_COMMAND);
+    words.emplace_back(command_path);
     words.insert(words.end(), call.begin(), call.end());
     return run_command(words);
   };

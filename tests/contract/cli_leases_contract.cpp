@@ -283,7 +283,7 @@ TEST(CliSignals, EndACommandThatStillConnects) {
     for (const auto& words : std::vector<Words>{
              {"lock", "job", "--", "true"}, {"work", "--exec", "true"}, {"schedule"}}) {
       MuteServer server;
-      Words call{DOVETAIL_COMMAND, "--database", server.url()};
+      Words call{command_path, "--database", server.url()};
       call.insert(call.end(), words.begin(), words.end());
       ChildProcess command([&] { exec(call); });
       server.accept();
@@ -295,14 +295,14 @@ TEST(CliSignals, EndACommandThatStillConnects) {
 
 TEST(CliSignals, TheWaitOfALockIsALimitForConnectingToo) {
   MuteServer server;
-  const auto result = run_command(
-      {DOVETAIL_COMMAND, "lock", "job", "--wait", "0.2", "-d", server.url(), "--", "true"});
+  const auto result =
+      run_command({command_path, "lock", "job", "--wait", "0.2", "-d", server.url(), "--", "true"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("gave no answer within 0.2 seconds"));
 }
 
 TEST(CliSignals, ALockThatCannotConnectNamesTheReasonLast) {
-  const auto result = run_command({DOVETAIL_COMMAND, "lock", "job", "--wait", "0.3", "-d",
+  const auto result = run_command({command_path, "lock", "job", "--wait", "0.3", "-d",
                                    "postgresql://x@127.0.0.1:1/x", "--", "true"});
   EXPECT_EQ(result.code, 1);
   const auto last = result.err.substr(result.err.rfind("dovetail: "));

@@ -16,7 +16,7 @@ class CliMistakesContract : public CliTest {
   static CommandResult with(const Words& variables, const Words& arguments) {
     Words words{"env", "-u", "DOVETAIL_DATABASE", "-u", "DOVETAIL_SCHEMA", "-u", "DOVETAIL_GROUP"};
     words.insert(words.end(), variables.begin(), variables.end());
-    words.emplace_back(DOVETAIL_COMMAND);
+    words.emplace_back(command_path);
     words.insert(words.end(), arguments.begin(), arguments.end());
     return run_command(words);
   }
@@ -70,7 +70,7 @@ TEST_P(CliMistakesContract, AnEmptyOrAmbiguousDatabaseIsNotReplacedByTheEnvironm
 }
 
 TEST(CliMistakes, AMissingDatabaseIsAskedForByFlagAndVariable) {
-  const auto result = run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, "status"});
+  const auto result = run_command({"env", "-u", "DOVETAIL_DATABASE", command_path, "status"});
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("--database is required"),
                                 HasSubstr("-d sqlite:orders.db"), HasSubstr("DOVETAIL_DATABASE")));
@@ -80,7 +80,7 @@ TEST(CliMistakes, AMissingDatabaseIsAskedForByFlagAndVariable) {
 
 TEST(CliMistakes, AMisspeltWordIsAnsweredWithTheNearestOne) {
   const auto answer = [](Words words) {
-    words.insert(words.begin(), DOVETAIL_COMMAND);
+    words.insert(words.begin(), command_path);
     const auto result = run_command(words);
     EXPECT_EQ(result.code, 2);
     return result.err;
@@ -105,9 +105,8 @@ TEST(CliMistakes, AMisspeltWordIsAnsweredWithTheNearestOne) {
 }
 
 TEST(CliMistakes, HelpIsACommandToo) {
-  EXPECT_EQ(run_command({DOVETAIL_COMMAND, "help"}).out,
-            run_command({DOVETAIL_COMMAND, "--help"}).out);
-  const auto status = run_command({DOVETAIL_COMMAND, "help", "status"});
+  EXPECT_EQ(run_command({command_path, "help"}).out, run_command({command_path, "--help"}).out);
+  const auto status = run_command({command_path, "help", "status"});
   EXPECT_EQ(status.code, 0);
   EXPECT_THAT(status.out, HasSubstr("Usage: dovetail status"));
 }
@@ -116,7 +115,7 @@ TEST(CliMistakes, HelpIsACommandToo) {
 
 TEST(CliMistakes, ACommandInThePlaceOfArgumentsIsAnsweredWithTheForm) {
   const auto answer = [](Words words) {
-    words.insert(words.begin(), DOVETAIL_COMMAND);
+    words.insert(words.begin(), command_path);
     const auto result = run_command(words);
     EXPECT_EQ(result.code, 2);
     return result.err;
@@ -226,7 +225,7 @@ TEST_P(CliMistakesContract, UnknownNamesAreNamed) {
 
 TEST(CliMistakes, AWrongUrlIsAnsweredWithARightOne) {
   const auto answer = [](const std::string& url) {
-    const auto result = run_command({DOVETAIL_COMMAND, "status", "-d", url});
+    const auto result = run_command({command_path, "status", "-d", url});
     EXPECT_EQ(result.code, 2) << url;
     return result.err;
   };
@@ -240,7 +239,7 @@ TEST(CliMistakes, AWrongUrlIsAnsweredWithARightOne) {
 }
 
 TEST(CliMistakes, AServerThatIsNotThereIsNamed) {
-  const auto result = run_command({DOVETAIL_COMMAND, "lock", "job", "--wait", "0.2", "-d",
+  const auto result = run_command({command_path, "lock", "job", "--wait", "0.2", "-d",
                                    "postgresql://127.0.0.1:1/orders", "--", "true"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err,
@@ -250,7 +249,7 @@ TEST(CliMistakes, AServerThatIsNotThereIsNamed) {
 TEST(CliMistakes, ErrorsOfSqliteNameTheFile) {
   const TemporaryDirectory directory;
   const auto answer = [](const std::string& url, const std::string& command) {
-    const auto result = run_command({DOVETAIL_COMMAND, command, "-d", url});
+    const auto result = run_command({command_path, command, "-d", url});
     EXPECT_NE(result.code, 0);
     return result.err;
   };

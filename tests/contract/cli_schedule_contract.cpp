@@ -134,7 +134,7 @@ TEST_P(CliScheduleContract, ScheduleLeavesMessagesToWorkers) {
 
 TEST(CliCron, ExplainsAnExpressionAndItsNextTimes) {
   const auto explain = [](Words arguments) {
-    arguments.insert(arguments.begin(), {DOVETAIL_COMMAND, "cron", "explain"});
+    arguments.insert(arguments.begin(), {command_path, "cron", "explain"});
     return run_command(arguments);
   };
   const auto plain = explain({"0 */5 * * * *", "--from", "2026-11-16T10:02:00Z", "--count", "2"});

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "support/backend.hpp"
+#include "support/paths.hpp"
 #include "support/postgres_session.hpp"
 #include "support/process.hpp"
 
@@ -261,7 +262,7 @@ TEST_F(PostgresSql, OBX_112_OBX_120_EveryStepOfAMessagesLifeIsAFunction) {
 }
 
 TEST_F(PostgresSql, TheDocumentedExamplesRunAsTheyStand) {
-  std::ifstream file{std::string{DOVETAIL_SOURCE_DIR} + "/docs/sql.md"};
+  std::ifstream file{std::string{testing::source_directory} + "/docs/sql.md"};
   std::string script;
   bool inside = false;
   for (std::string line; std::getline(file, line);) {

@@ -9,6 +9,7 @@
 
 #include "support/backend.hpp"
 #include "support/ledger.hpp"
+#include "support/paths.hpp"
 #include "support/process.hpp"
 
 namespace dovetail::testing {
@@ -164,7 +165,7 @@ TEST(PostgresFault, TheLibraryComesBackAfterTheServerWasRestarted) {
   const TemporaryDirectory directory;
   std::filesystem::permissions(directory.path(), std::filesystem::perms::others_exec,
                                std::filesystem::perm_options::add);
-  const std::string script = std::string{DOVETAIL_SOURCE_DIR} + "/tools/pg-cluster";
+  const std::string script = std::string{testing::source_directory} + "/tools/pg-cluster";
   const auto cluster = (directory.path() / "cluster").string();
   const std::shared_ptr<void> stop(nullptr, [&](void*) { run_command({script, "stop", cluster}); });
   const auto started = run_command({script, "start", cluster});

@@ -6,6 +6,7 @@
 #include "postgres/migration_store.hpp"
 #include "sqlite/migration_store.hpp"
 #include "support/backend.hpp"
+#include "support/paths.hpp"
 #include "support/process.hpp"
 
 namespace dovetail::testing {
@@ -16,7 +17,7 @@ using ::testing::HasSubstr;
 using Command = std::vector<std::string>;
 
 std::string help_of(const Command& command) {
-  Command call{"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND};
+  Command call{"env", "-u", "DOVETAIL_DATABASE", command_path};
   call.insert(call.end(), command.begin(), command.end());
   call.emplace_back("--help");
   return run_command(call).out;
@@ -78,34 +79,35 @@ TEST(Golden, TheReadmeShowsTheCompiledQuickstart) {
 }
 
 TEST(Golden, VersionIsTheFilesVersion) {
-  EXPECT_EQ(run_command({DOVETAIL_COMMAND, "--version"}).out, contents(source_dir / "VERSION"));
+  EXPECT_EQ(run_command({command_path, "--version"}).out, contents(source_dir / "VERSION"));
 }
 
 TEST(Golden, WrongCallsExitWithTwoAndSayWhy) {
   const auto without_database =
-      run_command({"env", "-u", "DOVETAIL_DATABASE", DOVETAIL_COMMAND, "status"});
+      run_command({"env", "-u", "DOVETAIL_DATABASE", command_path, "status"});
   EXPECT_EQ(without_database.code, 2);
   EXPECT_THAT(without_database.err, HasSubstr("--database is required"));
   EXPECT_THAT(without_database.err, HasSubstr("DOVETAIL_DATABASE"));
-  const auto unknown = run_command({DOVETAIL_COMMAND, "status", "-d", "mysql:x"});
+  const auto unknown = run_command({command_path, "status", "-d", "mysql:x"});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("a database URL starts with one of"));
-  const auto schema =
-      run_command({DOVETAIL_COMMAND, "status", "-d", "sqlite:x.db", "--schema", "a;b"});
+  const auto schema = run_command({command_path, "status", "-d", "sqlite:x.db", "--schema", "a;b"});
   EXPECT_EQ(schema.code, 2);
   EXPECT_THAT(schema.err, HasSubstr("schema must match"));
 }
 
 TEST(Golden, TheQuickstartPrintsWhatItHandled) {
   const TemporaryDirectory directory;
-  const auto result = run_command(
-      {"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/quickstart"});
+  const auto result = run_command({"sh", "-c",
+                                   "cd " + directory.path().string() + " && " +
+                                       std::string{examples_directory} + "/quickstart"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "email.send {\"order\": \"a chisel\"}\n");
 }
 
 TEST(Golden, TheOrderServiceShipsEveryOrderExactlyOnce) {
-  const auto result = run_command({DOVETAIL_EXAMPLES "/order_service", "--orders", "90"});
+  const auto result =
+      run_command({std::string{examples_directory} + "/order_service", "--orders", "90"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("worker 1 is killed"));
   EXPECT_THAT(result.out, HasSubstr("parcels packed      270"));
@@ -115,8 +117,9 @@ TEST(Golden, TheOrderServiceShipsEveryOrderExactlyOnce) {
 
 TEST(Golden, TheExampleOfAFanoutCopiesEveryPaymentOnce) {
   const TemporaryDirectory directory;
-  const auto result = run_command(
-      {"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/fanout_etl"});
+  const auto result = run_command({"sh", "-c",
+                                   "cd " + directory.path().string() + " && " +
+                                       std::string{examples_directory} + "/fanout_etl"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out,
             "after round 1: 4 payments in the warehouse\n"
@@ -127,8 +130,9 @@ TEST(Golden, TheExampleOfAFanoutCopiesEveryPaymentOnce) {
 TEST(Golden, TheExamplesOfJoinsDoWhatTheySay) {
   const TemporaryDirectory directory;
   const auto run = [&](const std::string& example) {
-    const auto result = run_command(
-        {"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/" + example});
+    const auto result = run_command({"sh", "-c",
+                                     "cd " + directory.path().string() + " && " +
+                                         std::string{examples_directory} + "/" + example});
     EXPECT_EQ(result.code, 0) << example << result.out << result.err;
     return result.out;
   };
@@ -142,9 +146,9 @@ TEST(Golden, TheExamplesOfJoinsDoWhatTheySay) {
 
 TEST(Golden, TheExampleOfTheCoordinatorProcessesEachOrderOnceAndInOrder) {
   const TemporaryDirectory directory;
-  const auto result = run_command(
-      {"sh", "-c",
-       "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/work_coordinator"});
+  const auto result = run_command({"sh", "-c",
+                                   "cd " + directory.path().string() + " && " +
+                                       std::string{examples_directory} + "/work_coordinator"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_EQ(result.out,
             "m1 is processed: a chisel\nm2 is processed: a mallet\nm1 is a duplicate\n"
@@ -154,8 +158,9 @@ TEST(Golden, TheExampleOfTheCoordinatorProcessesEachOrderOnceAndInOrder) {
 
 TEST(Golden, TheExampleOfTenantsHandlesTheOrdersOfEachInItsOwnDatabase) {
   const TemporaryDirectory directory;
-  const auto result = run_command(
-      {"sh", "-c", "cd " + directory.path().string() + " && " DOVETAIL_EXAMPLES "/multi_tenant"});
+  const auto result = run_command({"sh", "-c",
+                                   "cd " + directory.path().string() + " && " +
+                                       std::string{examples_directory} + "/multi_tenant"});
   EXPECT_EQ(result.code, 0) << result.out << result.err;
   EXPECT_EQ(result.out, "acme: 2 confirmed\nglobex: 1 confirmed\ninitech: 1 confirmed\n");
 }

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <string>
 
+#include "support/paths.hpp"
+
 namespace dovetail::testing {
 
-inline const std::filesystem::path source_dir = DOVETAIL_SOURCE_DIR;
+inline const std::filesystem::path source_dir = testing::source_directory;
 
 [[nodiscard]] std::string contents(const std::filesystem::path& path);
 

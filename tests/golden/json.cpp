@@ -6,6 +6,7 @@
 #include "golden/golden_file.hpp"
 #include "support/backend.hpp"
 #include "support/eventually.hpp"
+#include "support/paths.hpp"
 #include "support/process.hpp"
 
 namespace dovetail::testing {
@@ -46,7 +47,7 @@ class JsonForms {
 
  private:
   [[nodiscard]] Words call(const Words& words) const {
-    Words all{"env", "-u", "DOVETAIL_GROUP", "DOVETAIL_DATABASE=" + url_, DOVETAIL_COMMAND};
+    Words all{"env", "-u", "DOVETAIL_GROUP", "DOVETAIL_DATABASE=" + url_, command_path};
     all.insert(all.end(), words.begin(), words.end());
     return all;
   }

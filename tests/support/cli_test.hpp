@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/backend.hpp"
+#include "support/paths.hpp"
 #include "support/process.hpp"
 
 namespace dovetail::testing {
@@ -19,7 +20,7 @@ class CliTest : public BackendTest {
  protected:
   using BackendTest::BackendTest;
   [[nodiscard]] Words call(Words arguments) const {
-    arguments.insert(arguments.begin(), DOVETAIL_COMMAND);
+    arguments.insert(arguments.begin(), command_path);
     for (const auto& each :
          {std::string{"--database"}, backend.url(), std::string{"--schema"}, backend.schema()}) {
       arguments.push_back(each);

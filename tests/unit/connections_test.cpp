@@ -7,12 +7,13 @@
 #include <sstream>
 
 #include "dovetail/platform.hpp"
+#include "support/paths.hpp"
 
 namespace dovetail::runtime {
 namespace {
 
 std::string contents(const std::string& file) {
-  std::ifstream stream(std::string{DOVETAIL_SOURCE_DIR} + "/" + file);
+  std::ifstream stream(std::string{testing::source_directory} + "/" + file);
   std::ostringstream text;
   text << stream.rdbuf();
   return text.str();

@@ -6,12 +6,14 @@
 #include <regex>
 #include <set>
 
+#include "support/paths.hpp"
+
 namespace dovetail {
 namespace {
 
 using Folders = std::set<std::string>;
 
-const std::filesystem::path source_dir = DOVETAIL_SOURCE_DIR;
+const std::filesystem::path source_dir = testing::source_directory;
 
 /// The components, in the order in which src/runtime/components.cpp registers them.
 std::vector<std::string> components() {
