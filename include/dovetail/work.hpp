@@ -217,9 +217,10 @@ class WorkBatches {
   /// stored is not stored again, and results that took effect are returned in `lost`.
   WorkResult process_work_batch(const WorkBatch& batch, const WorkOptions& options = {});
 
-  /// Removes this instance, for a clean end: others take over its partitions at once. It joins
-  /// again when it claims. Its leases stay until they are settled or expire. Returns whether it had
-  /// joined. The Platform calls it when it is destroyed.
+  /// Removes this instance, for a clean end: others take over its partitions at once. The work that
+  /// it has claimed through this Platform and not reported is released; no attempt is charged. It
+  /// joins again when it claims. Returns whether it had joined. The Platform calls it when it is
+  /// destroyed.
   bool leave(const WorkOptions& options = {});
 
   /// The instance of calls without WorkOptions::instance.

@@ -47,13 +47,26 @@ void Holdings::join(InstanceId instance) {
 
 bool Holdings::forget(InstanceId instance) {
   const std::scoped_lock lock{mutex_};
+  std::erase_if(held_, [&](const auto& each) { return each.second.instance == instance; });
   return joined_.erase(instance) > 0;
 }
 
-std::vector<InstanceId> Holdings::joined() const {
+std::vector<InstanceId> Holdings::instances() const {
   if (!process_.is_current_process()) return {};
   const std::scoped_lock lock{mutex_};
-  return {joined_.begin(), joined_.end()};
+  auto instances = joined_;
+  for (const auto& [key, holding] : held_) instances.insert(holding.instance);
+  return {instances.begin(), instances.end()};
+}
+
+std::vector<WorkRelease> Holdings::releases_of(InstanceId instance) const {
+  const std::scoped_lock lock{mutex_};
+  std::vector<WorkRelease> releases;
+  for (const auto& [key, holding] : held_) {
+    if (holding.instance != instance) continue;
+    releases.push_back({.queue = key.first, .claim = {.id = key.second, .epoch = holding.epoch}});
+  }
+  return releases;
 }
 
 }  // namespace dovetail::coordinator

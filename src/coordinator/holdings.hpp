@@ -1,4 +1,5 @@
-// The leases that this process has, for metrics. The database decides who holds what.
+// The leases that this process has, for metrics and for a clean end. The database decides who holds
+// what.
 #pragma once
 
 #include <chrono>
@@ -30,9 +31,13 @@ class Holdings {
 
   /// Remembers that an instance takes part, so that it can leave at the end.
   void join(InstanceId instance);
+  /// Forgets an instance and its leases. Returns whether it had joined.
   bool forget(InstanceId instance);
-  /// None in a forked child, whose parent is the instance.
-  [[nodiscard]] std::vector<InstanceId> joined() const;
+  /// The instances that have joined or hold leases. None in a forked child, whose parent is the
+  /// instance.
+  [[nodiscard]] std::vector<InstanceId> instances() const;
+  /// Releases of everything that an instance holds.
+  [[nodiscard]] std::vector<WorkRelease> releases_of(InstanceId instance) const;
 
  private:
   using Key = std::pair<WorkKind, MessageId>;

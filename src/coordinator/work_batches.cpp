@@ -80,7 +80,7 @@ WorkBatches::WorkBatches(storage::Database& database, Outbox& outbox, Inbox& inb
 
 /// A process that ends without this is stale after a while.
 WorkBatches::~WorkBatches() {
-  for (const auto& instance : holdings_->joined()) {
+  for (const auto& instance : holdings_->instances()) {
     try {
       remove(instance, true);
     } catch (const std::exception& error) {
@@ -128,10 +128,23 @@ bool WorkBatches::leave(const WorkOptions& options) {
 }
 
 bool WorkBatches::remove(InstanceId instance, bool once) {
+  const WorkOptions options{.instance = instance};
+  storage::WorkBatchOrder order{.instance = instance,
+                                .options = options,
+                                .host = core::host_name(),
+                                .pid = getpid(),
+                                .version = {}};
+  const WorkBatch batch{.releases = holdings_->releases_of(instance)};
+  coordinator::fill(order, batch, outbox_->options(), inbox_->options().queue);
   bool left = false;
-  database_->write(
-      {.single_statement = true, .repeatable = true, .once = once},
-      [&](storage::WriteSession& session) { left = store_->leave(session, instance); });
+  database_->write({.single_statement = !has_content(batch), .repeatable = true, .once = once},
+                   [&](storage::WriteSession& session) {
+                     if (has_content(batch)) {
+                       store_->process(session, order);
+                       wake(session, order);
+                     }
+                     left = store_->leave(session, instance);
+                   });
   return left;
 }
 

@@ -223,6 +223,30 @@ TEST_P(CoordinatorShareContract, APlatformThatEndsLeaves) {
   EXPECT_THAT(platform.instances().list(), IsEmpty());
 }
 
+TEST_P(CoordinatorShareContract, WorkOfAnInstanceThatLeavesIsReadyAtOnceWithoutAnAttempt) {
+  store_outbox({message("a"), message("b", "s"), message("c", "s")});
+  const auto held = claim(second);
+  ASSERT_THAT(held, SizeIs(3));
+  EXPECT_TRUE(work.leave(second));
+  const auto taken = claim(first);
+  ASSERT_THAT(taken, SizeIs(3));
+  for (const auto& each : taken) {
+    EXPECT_EQ(each.message.attempts, 0);
+    EXPECT_FALSE(each.orphaned);
+  }
+  EXPECT_THAT(complete(held, {}, second).lost, SizeIs(3));
+  EXPECT_EQ(complete(taken, {}, first).completed, 3U);
+}
+
+TEST_P(CoordinatorShareContract, WorkOfAPlatformThatEndsIsReadyAtOnce) {
+  store_outbox({message("a"), message("b", "s")});
+  {
+    auto other = backend.open();
+    EXPECT_THAT(other.work().process_work_batch({.claim_outbox = WorkClaim{}}).work, SizeIs(2));
+  }
+  EXPECT_THAT(claim(first), SizeIs(2));
+}
+
 TEST_P(CoordinatorShareContract, OnlyInstancesThatClaimTakeAShare) {
   work.process_work_batch({.outbox_messages = {{.message = message("x")}}}, second);
   EXPECT_THAT(platform.instances().list(), IsEmpty());
