@@ -6,7 +6,7 @@ build_packages=(g++ cmake ninja-build ccache pkg-config libpq-dev libsqlite3-dev
                 libfmt-dev libcli11-dev nlohmann-json3-dev libhowardhinnant-date-dev
                 libtomlplusplus-dev libboost1.81-dev libssl-dev)
 test_packages=(libgtest-dev libgmock-dev librapidcheck-dev postgresql-15 postgresql-client-15
-               clang-format clang-tidy)
+               clang-format clang-tidy openssl)
 
 if [ -t 1 ]; then bold=$'\033[1m' red=$'\033[31m' plain=$'\033[0m'; else bold='' red='' plain=''; fi
 started=$(date +%s)

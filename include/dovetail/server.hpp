@@ -1,4 +1,5 @@
-// Server: health over HTTP, beside a Platform or a PlatformGroup of the same process.
+// Server: health and live events over HTTP, beside a Platform or a PlatformGroup of the same
+// process.
 //
 //   auto platform = dovetail::Platform::open("sqlite:orders.db");
 //   platform.start();
@@ -14,6 +15,9 @@
 //   * Calls of the database run in their own threads. `/health…` has threads of its own: slow
 //     requests do not delay it.
 //   * `/health/live` never touches the database.
+//   * An address other than loopback without authentication is refused, and so are requests whose
+//     Host header is not allowed. Each route has a role; see docs/server.md.
+//   * Answers, errors and logs contain no tokens, passwords or hashes.
 //
 // Threads: start() and stop() are called by one thread at a time. The Platform or the group must
 // outlive the Server.
@@ -26,6 +30,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dovetail/log.hpp"
 
@@ -58,6 +63,9 @@ struct ServerLimits {
   std::size_t max_connections_per_address = 1'000;
   /// Requests that wait for a thread: 1 to 100,000. More requests get 503.
   std::size_t max_waiting_requests = 256;
+  /// Streams of `/api/v1/events`: 1 to 100,000. More get 503. A reader that is too slow is
+  /// disconnected.
+  std::size_t max_event_streams = 256;
   /// The time for a complete header after its first byte, or after the connection was opened.
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{30'000};   ///< For a complete body.
@@ -66,12 +74,57 @@ struct ServerLimits {
   std::chrono::milliseconds idle_timeout{60'000};   ///< Between two requests of a connection.
 };
 
+/// A caller that sends `Authorization: Bearer TOKEN`.
+struct ServerToken {
+  std::string name{};    ///< For the audit. 1 to 100 characters.
+  std::string sha256{};  ///< The SHA-256 of the token, as 64 hexadecimal digits.
+  ServerRole role = ServerRole::viewer;
+};
+
+/// A person who logs in with a password (`POST /api/v1/session`).
+struct ServerUser {
+  std::string name{};           ///< 1 to 100 characters.
+  std::string password_hash{};  ///< As crypt(5) describes: `$6$…`, `$y$…`.
+  ServerRole role = ServerRole::viewer;
+};
+
+/// With neither tokens nor users, everybody who reaches the server is an admin.
+struct ServerAuth {
+  std::vector<ServerToken> tokens{};
+  std::vector<ServerUser> users{};
+  std::chrono::seconds session_lifetime = std::chrono::hours{12};  ///< 1 s to 30 days.
+
+  [[nodiscard]] bool is_on() const { return !tokens.empty() || !users.empty(); }
+};
+
+/// Files in PEM format. Both empty: plain HTTP.
+struct ServerTls {
+  std::string certificate_file{};  ///< The certificate, and then those of its chain.
+  std::string key_file{};
+
+  [[nodiscard]] bool is_on() const { return !certificate_file.empty() || !key_file.empty(); }
+};
+
 struct ServerOptions {
-  /// An IPv4 or IPv6 address of the loopback interface.
+  /// An IPv4 or IPv6 address. One that is not loopback needs `auth`.
   std::string address = "127.0.0.1";
   std::uint16_t port = 8420;  ///< Zero: a free port; see Server::port().
-  int threads = 4;            ///< Threads that answer requests, besides those of health: 1 to 64.
+  /// The path under which a reverse proxy shows the server: `/dovetail`. Requests may have it or
+  /// not. Empty: none.
+  std::string base_path{};
+  int threads = 4;  ///< Threads that answer requests, besides those of health: 1 to 64.
   ServerLimits limits{};
+  ServerAuth auth{};
+  ServerTls tls{};
+  /// The names that the Host header may have, without a port, besides IP addresses and localhost:
+  /// `dovetail.example.com`. `*`: every name.
+  std::vector<std::string> allowed_hosts{};
+  /// A reverse proxy answers with HTTPS: cookies are marked as Secure. TLS implies it.
+  bool secure_cookies = false;
+  /// Refuses every request that changes data. Open the Platform with read-only sessions, too.
+  bool read_only = false;
+  /// The interval of the events of `/api/v1/events`: 100 ms to 1 min.
+  std::chrono::milliseconds event_interval{2'000};
   std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
 };
 
@@ -82,15 +135,16 @@ class Server {
   explicit Server(PlatformGroup& group, ServerOptions options = {});
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  /// Stops the server without waiting for requests.
+  /// Stops the server without waiting for requests, except for calls of the database under way.
   ~Server();
 
   /// Binds the address and answers requests from now on. Throws std::system_error when the address
-  /// cannot be bound, and InvalidOperation when the server was started before.
+  /// cannot be bound, std::invalid_argument when a file of TLS cannot be used, and InvalidOperation
+  /// when the server was started before.
   void start();
 
-  /// Accepts no more connections, closes idle ones, and waits up to `deadline` for the requests
-  /// under way. Then it closes the rest. Returns whether all requests were answered.
+  /// Accepts no more connections, ends idle ones and event streams, and waits up to `deadline` for
+  /// the requests under way. Then it closes the rest. Returns whether all requests were answered.
   bool stop(std::chrono::milliseconds deadline = std::chrono::seconds{10});
 
   /// The port that is bound. Zero before start().

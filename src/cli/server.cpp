@@ -9,6 +9,7 @@
 
 #include "cli/group_file.hpp"
 #include "cli/long_run.hpp"
+#include "cli/service_manager.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -20,6 +21,12 @@ struct ServerArguments {
   LongRunArguments long_run;
 };
 
+/// What must exist before the first thread.
+struct ServerProcess {
+  LongRun run;
+  ServiceManager manager;
+};
+
 /// Connections need files. The limit of most systems is 1,024, and a process may raise it.
 void allow_many_files() {
   struct rlimit files {};
@@ -28,58 +35,93 @@ void allow_many_files() {
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
 }
 
+/// Returns when a signal asks us to end.
+void wait_for_stop_signal(StopSignals& signals, const ServiceManager& manager) {
+  while (true) {
+    const auto signal = signals.wait(manager.watchdog_interval());
+    manager.alive();
+    if (signal == SIGHUP) {
+      std::cerr << "dovetail: SIGHUP: there is no configuration file to read again\n";
+    } else if (signal) {
+      return;
+    }
+  }
+}
+
 /// `Target` is a Platform or a PlatformGroup.
 template <class Target>
-void serve(Target& target, LongRun& run, const ServerArguments& arguments,
+void serve(Target& target, ServerProcess& process, const ServerArguments& arguments,
            const std::string& databases) {
   Server server(target, arguments.server);
-  target.start();
+  if (!arguments.server.read_only) target.start();
   server.start();
-  if (!arguments.long_run.quiet) {
-    std::cerr << "dovetail: serving " << databases << " at " << server.url()
-              << " until SIGINT or SIGTERM\n";
-  }
-  while (run.signals().wait(std::nullopt) == SIGHUP) {
-    std::cerr << "dovetail: SIGHUP: there is no configuration file to read again\n";
-  }
+  const auto status = "serving " + databases + " at " + server.url();
+  if (!arguments.long_run.quiet)
+    std::cerr << "dovetail: " << status << " until SIGINT or SIGTERM\n";
+  process.manager.ready(status);
+  wait_for_stop_signal(process.run.signals(), process.manager);
+  process.manager.stopping();
   target.stop();  // meanwhile the server tells that this process is alive
   server.stop();
 }
 
 void run_server(const Globals& globals, ServerArguments& arguments) {
   allow_many_files();
-  LongRun run;
+  ServerProcess process;
   arguments.server.log_sink = globals.options().log_sink;
   if (globals.has_group()) {
     GroupOptions options{.database = globals.options()};
     arguments.long_run.set_polls(options);
     auto group = open_group(globals, std::move(options));
-    serve(group, run, arguments, count_of_databases(group.keys().size()) + " of " + globals.group);
+    serve(group, process, arguments,
+          count_of_databases(group.keys().size()) + " of " + globals.group);
   } else {
     auto options = globals.options();
     arguments.long_run.set_polls(options.worker);
-    auto platform = run.open(globals, std::move(options));
-    serve(platform, run, arguments, platform.name() + " schema " + globals.schema);
+    auto platform = process.run.open(globals, std::move(options));
+    serve(platform, process, arguments, platform.name() + " schema " + globals.schema);
   }
+}
+
+void add_address(CLI::App& command, ServerOptions& server) {
+  command.add_option("--address", server.address, "The IP address to listen on")
+      ->capture_default_str();
+  command.add_option("--port", server.port, "The port to listen on; 0: a free one")
+      ->capture_default_str();
+  command
+      .add_option("--base-path", server.base_path,
+                  "The path under which a reverse proxy shows the server, such as /dovetail")
+      ->type_name("PATH");
+  command
+      .add_option("--allowed-host", server.allowed_hosts,
+                  "A name that the Host header may have, besides IP addresses and localhost; may "
+                  "be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  command
+      .add_option("--tls-certificate", server.tls.certificate_file,
+                  "The certificate and its chain, in PEM format: serves HTTPS")
+      ->type_name("FILE");
+  command.add_option("--tls-key", server.tls.key_file, "The key of the certificate, in PEM format")
+      ->type_name("FILE");
+  command.add_flag("--read-only", server.read_only,
+                   "Refuse changes over HTTP, and run no timers, jobs and joins");
 }
 
 }  // namespace
 
 void add_server(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<ServerArguments>();
-  auto& command =
-      add_command(app, globals, "server", "Answer HTTP: health; and run timers, jobs and joins",
-                  [&globals, arguments] { run_server(globals, *arguments); });
+  auto& command = add_command(app, globals, "server",
+                              "Answer HTTP: health, live events; and run timers, jobs and joins",
+                              [&globals, arguments] { run_server(globals, *arguments); });
   allow_group(command, globals);
   command.footer(
-      "Answers /health/live, /health/ready and /health, and does the work of `dovetail schedule`,\n"
-      "until SIGINT or SIGTERM.");
-  command
-      .add_option("--address", arguments->server.address,
-                  "The IP address to listen on, of the loopback interface")
-      ->capture_default_str();
-  command.add_option("--port", arguments->server.port, "The port to listen on; 0: a free one")
-      ->capture_default_str();
+      "Answers /health/live, /health/ready, /health and /api/v1/events, and does the work of\n"
+      "`dovetail schedule`, until SIGINT or SIGTERM. It tells systemd when it is ready, and that "
+      "it "
+      "is\nalive (Type=notify, WatchdogSec=).");
+  add_address(command, arguments->server);
   arguments->long_run.add_to(command, "Seconds between two polls for due timers and jobs");
 }
 

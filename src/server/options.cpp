@@ -1,7 +1,11 @@
 #include "server/options.hpp"
 
+#include <algorithm>
+#include <set>
 #include <stdexcept>
 
+#include "core/require.hpp"
+#include "server/crypto.hpp"
 #include "server/http/http_server.hpp"
 
 namespace dovetail {
@@ -36,15 +40,70 @@ void require_time_limit(const char* what, std::chrono::milliseconds value) {
                           std::to_string(value.count()) + " ms");
 }
 
-void require_address(const std::string& address) {
+void require_address(const std::string& address, const ServerAuth& auth) {
   if (!http::is_ip_address(address)) {
     throw std::invalid_argument("server address must be an IP address such as 127.0.0.1, got \"" +
                                 address + "\"");
   }
-  if (!http::is_loopback(address)) {
+  if (!http::is_loopback(address) && !auth.is_on()) {
     throw std::invalid_argument("server address " + address +
                                 " is not of the loopback interface, and the server has no "
-                                "authentication: use 127.0.0.1 or ::1");
+                                "authentication: add tokens or users, or use 127.0.0.1 or ::1");
+  }
+}
+
+constexpr std::size_t max_name_characters = 100;
+
+void require_name(const char* what, const std::string& name, std::set<std::string>& seen) {
+  if (name.empty()) throw std::invalid_argument(std::string{what} + " must have a name");
+  core::require_length(what, name, max_name_characters);
+  if (!seen.insert(name).second)
+    throw std::invalid_argument(std::string{what} + " \"" + name + "\" exists twice");
+}
+
+void require_auth(const ServerAuth& auth) {
+  std::set<std::string> names;
+  for (const auto& token : auth.tokens) {
+    require_name("server token", token.name, names);
+    const bool is_hash = token.sha256.size() == 64 &&
+                         token.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (!is_hash) {
+      throw std::invalid_argument("server token \"" + token.name +
+                                  "\": sha256 must be the SHA-256 of the token, as 64 hexadecimal "
+                                  "digits in lower case (printf %s TOKEN | sha256sum)");
+    }
+  }
+  for (const auto& user : auth.users) {
+    require_name("server user", user.name, names);
+    if (!is_password_hash(user.password_hash)) {
+      throw std::invalid_argument("server user \"" + user.name +
+                                  "\": password_hash must be a hash of crypt(5), such as $6$… or "
+                                  "$y$… (openssl passwd -6)");
+    }
+  }
+  if (auth.session_lifetime < std::chrono::seconds{1} ||
+      auth.session_lifetime > std::chrono::hours{24 * 30}) {
+    throw std::out_of_range("session_lifetime must be 1 s to 30 days");
+  }
+}
+
+void require_base_path(const std::string& path) {
+  const auto bad =
+      path.find_first_not_of("/-._~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ");
+  const bool is_path = path.starts_with("/") && !path.ends_with("/") && bad == std::string::npos &&
+                       path.find("//") == std::string::npos;
+  if (!path.empty() && !is_path) {
+    throw std::invalid_argument(
+        "base_path must be a path such as /dovetail, without a slash at "
+        "its end, got \"" +
+        path + "\"");
+  }
+}
+
+void require_tls(const ServerTls& tls) {
+  if (tls.certificate_file.empty() != tls.key_file.empty()) {
+    throw std::invalid_argument(
+        "TLS needs both files: certificate_file and key_file, and one of them is not given");
   }
 }
 
@@ -58,6 +117,7 @@ void require_limits(const ServerLimits& limits) {
   require_between<std::size_t>("max_connections_per_address", limits.max_connections_per_address, 1,
                                most);
   require_between<std::size_t>("max_waiting_requests", limits.max_waiting_requests, 1, most);
+  require_between<std::size_t>("max_event_streams", limits.max_event_streams, 1, most);
   require_time_limit("header_timeout", limits.header_timeout);
   require_time_limit("body_timeout", limits.body_timeout);
   require_time_limit("reply_timeout", limits.reply_timeout);
@@ -67,10 +127,18 @@ void require_limits(const ServerLimits& limits) {
 
 }  // namespace
 
-void require_valid(const ServerOptions& options) {
-  require_address(options.address);
+const ServerOptions& checked(const ServerOptions& options) {
+  require_auth(options.auth);
+  require_address(options.address, options.auth);
+  require_base_path(options.base_path);
+  require_tls(options.tls);
   require_between("server threads", options.threads, 1, 64);
   require_limits(options.limits);
+  if (options.event_interval < std::chrono::milliseconds{100} ||
+      options.event_interval > std::chrono::minutes{1}) {
+    throw std::out_of_range("event_interval must be 100 ms to 1 min");
+  }
+  return options;
 }
 
 }  // namespace server

@@ -5,7 +5,8 @@
 
 namespace dovetail::server {
 
-/// Throws std::invalid_argument or std::out_of_range that names the option.
-void require_valid(const ServerOptions& options);
+/// Returns the options. Throws std::invalid_argument or std::out_of_range that names a bad one; the
+/// text contains no secrets.
+const ServerOptions& checked(const ServerOptions& options);
 
 }  // namespace dovetail::server

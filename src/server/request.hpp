@@ -19,10 +19,19 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::optional<std::string_view> find_header(const Headers& headers,
                                                           std::string_view name);
 
+/// How a caller has proven who it is.
+enum class Proof {
+  none,     ///< Not at all.
+  local,    ///< Authentication is off: everybody is an admin.
+  token,    ///< A page of another site cannot send it.
+  session,  ///< A cookie, which browsers send by themselves.
+};
+
 /// Who sent a request.
 struct Identity {
-  std::string name{};  ///< For the audit; empty: nobody was asked.
+  std::string name{};  ///< For the audit. Empty with Proof::none.
   ServerRole role = ServerRole::viewer;
+  Proof proof = Proof::none;
 };
 
 /// What is known of a request before its body is read.
@@ -61,6 +70,8 @@ struct Response {
   std::string content_type = "application/json";
   std::string body{};
   Headers headers{};
+  /// The answer does not end: `body` is its beginning, and events follow.
+  bool is_stream = false;
 };
 
 }  // namespace dovetail::server

@@ -32,10 +32,12 @@ enum class Capacity {
 struct Route {
   std::string method{};   ///< `GET`; a GET route answers HEAD, too.
   std::string pattern{};  ///< `{name}` is one segment of the path.
-  /// Absent: for everybody, without authentication, from every Host.
+  /// Absent: for everybody, without authentication, and for GET with every Host.
   std::optional<ServerRole> role{};
   std::function<Response(const Request&)> handler{};
   Capacity capacity = Capacity::shared;
+  /// Of other methods than GET: whether it changes data, and is refused by a read-only server.
+  bool changes_data = true;
 };
 
 class RouteTable {

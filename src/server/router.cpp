@@ -1,9 +1,12 @@
 #include "server/router.hpp"
 
+#include <algorithm>
+
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
 #include "server/path.hpp"
 #include "server/problem.hpp"
+#include "server/request_rules.hpp"
 
 namespace dovetail::server {
 namespace {
@@ -52,8 +55,12 @@ Response of_error(const Error& error) {
 
 }  // namespace
 
-Router::Router(const RouteTable& routes, const ServerOptions& options, Logger log)
+Router::Router(const RouteTable& routes, const ServerOptions& options, Authenticator& auth,
+               Logger log)
     : routes_(routes),
+      options_(options),
+      auth_(auth),
+      base_(segments_of(options.base_path)),
       log_(std::move(log)),
       shared_(static_cast<std::size_t>(options.threads), options.limits.max_waiting_requests),
       reserved_(reserved_threads, max_waiting_reserved) {}
@@ -61,16 +68,60 @@ Router::Router(const RouteTable& routes, const ServerOptions& options, Logger lo
 std::variant<Request, Response> Router::admit(RequestHead head) {
   auto target = parse_target(head.target);
   if (!target) return refuse(400, "the path or the query is not a valid URL");
-  auto match = routes_.find(head.method, target->segments);
+  auto& segments = target->segments;
+  if (!base_.empty() && segments.size() >= base_.size() &&
+      std::equal(base_.begin(), base_.end(), segments.begin())) {
+    segments.erase(segments.begin(), segments.begin() + static_cast<std::ptrdiff_t>(base_.size()));
+  }
+  auto match = routes_.find(head.method, segments);
   if (match.route == nullptr)
     return with_security_headers(without_route(head.method, match.allowed));
-  return Request{.route = match.route,
-                 .method = std::move(head.method),
-                 .parameters = std::move(match.parameters),
-                 .query = std::move(target->query),
-                 .headers = std::move(head.headers),
-                 .identity = {.role = ServerRole::admin},
-                 .peer = std::move(head.peer)};
+  Request request{.route = match.route,
+                  .method = std::move(head.method),
+                  .parameters = std::move(match.parameters),
+                  .query = std::move(target->query),
+                  .headers = std::move(head.headers),
+                  .peer = std::move(head.peer)};
+  if (auto identity = auth_.identify(request.headers)) request.identity = *std::move(identity);
+  try {
+    require_access(request);
+  } catch (const Problem& refusal) {
+    auto response = refuse(refusal.status(), refusal.what());
+    if (refusal.status() == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return response;
+  }
+  return request;
+}
+
+void Router::require_access(const Request& request) const {
+  const auto& route = *request.route;
+  const bool only_reads = request.method == "GET" || request.method == "HEAD";
+  if (only_reads && !route.role) return;
+  const auto host = find_header(request.headers, "host").value_or("");
+  if (!is_allowed_host(host, options_.allowed_hosts)) {
+    throw Problem(403, "the Host header " + core::printable(core::trimmed(host, 255)) +
+                           " is not one of the server's allowed_hosts");
+  }
+  if (route.role && request.identity.proof == Proof::none)
+    throw Problem(401, "this needs a valid token or a login");
+  if (route.role && request.identity.role < *route.role) {
+    throw Problem(403, "this needs the role " + std::string{to_string(*route.role)} + "; " +
+                           request.identity.name + " has the role " +
+                           std::string{to_string(request.identity.role)});
+  }
+  if (!only_reads) require_rules_of_changes(request);
+}
+
+void Router::require_rules_of_changes(const Request& request) const {
+  if (options_.read_only && request.route->changes_data)
+    throw Problem(403, "the server is read-only");
+  if (!is_same_site(request.headers, request.identity.proof))
+    throw Problem(403, "this request comes from a page of another site");
+  const bool has_body = request.method != "DELETE" ||
+                        find_header(request.headers, "content-length").value_or("0") != "0" ||
+                        find_header(request.headers, "transfer-encoding");
+  if (has_body && !is_json(request.headers))
+    throw Problem(415, "the Content-Type must be application/json");
 }
 
 void Router::handle(Request request, std::function<void(Response)> reply) {

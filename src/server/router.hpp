@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "dovetail/log.hpp"
+#include "server/auth.hpp"
 #include "server/http/service.hpp"
 #include "server/request_threads.hpp"
 #include "server/route_table.hpp"
@@ -14,17 +15,24 @@ namespace dovetail::server {
 
 class Router final : public http::Service {
  public:
-  Router(const RouteTable& routes, const ServerOptions& options, Logger log);
+  /// The arguments must outlive it.
+  Router(const RouteTable& routes, const ServerOptions& options, Authenticator& auth, Logger log);
 
   [[nodiscard]] std::variant<Request, Response> admit(RequestHead head) override;
   void handle(Request request, std::function<void(Response)> reply) override;
   [[nodiscard]] Response refuse(int status, const std::string& detail) override;
 
  private:
+  /// Throws Problem if the caller may not use the route.
+  void require_access(const Request& request) const;
+  void require_rules_of_changes(const Request& request) const;
   /// The answer of the route's handler, or to what it throws.
   [[nodiscard]] Response answer(const Request& request) const;
 
   const RouteTable& routes_;
+  const ServerOptions& options_;
+  Authenticator& auth_;
+  const std::vector<std::string> base_;  ///< The segments of the base path.
   Logger log_;
   RequestThreads shared_;
   RequestThreads reserved_;

@@ -1,12 +1,28 @@
 // The routes of each part of the server.
 #pragma once
 
+#include <string>
+
+#include "server/auth.hpp"
 #include "server/databases.hpp"
+#include "server/events.hpp"
 #include "server/route_table.hpp"
 
 namespace dovetail::server {
 
 /// `/health/live`, `/health/ready`, `/health`.
 void add_health_routes(RouteTable& routes, const Databases& databases);
+
+/// Where a browser sends the session's cookie.
+struct CookieScope {
+  std::string path = "/";
+  bool is_secure = false;
+};
+
+/// `/api/v1/session`: GET says who I am, POST logs in, DELETE logs out.
+void add_session_routes(RouteTable& routes, Authenticator& auth, const CookieScope& scope);
+
+/// `/api/v1/events`: server-sent events.
+void add_event_routes(RouteTable& routes, EventHub& hub);
 
 }  // namespace dovetail::server

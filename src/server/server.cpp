@@ -13,9 +13,14 @@ class Server::State {
   State(server::Databases databases, ServerOptions options)
       : options_(std::move(options)),
         databases_(databases),
-        log_(options_.log_sink ? options_.log_sink : spdlog_log_sink(LogLevel::warn)) {
-    server::require_valid(options_);
+        log_(options_.log_sink ? options_.log_sink : spdlog_log_sink(LogLevel::warn)),
+        auth_(server::checked(options_).auth),
+        events_(databases_, options_.event_interval) {
     server::add_health_routes(routes_, databases_);
+    server::add_session_routes(routes_, auth_,
+                               {.path = options_.base_path.empty() ? "/" : options_.base_path,
+                                .is_secure = options_.secure_cookies || options_.tls.is_on()});
+    server::add_event_routes(routes_, events_);
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -23,17 +28,19 @@ class Server::State {
 
   void start() {
     if (http_) throw InvalidOperation("the server was started before");
-    router_ = std::make_unique<server::Router>(routes_, options_, log_);
+    router_ = std::make_unique<server::Router>(routes_, options_, auth_, log_);
     auto http = std::make_unique<server::http::HttpServer>(
-        server::http::HttpOptions{options_.address, options_.port, options_.limits}, *router_,
-        log_);
+        server::http::HttpOptions{options_.address, options_.port, options_.limits, options_.tls},
+        *router_, log_);
     http->start();
     http_ = std::move(http);
+    events_.start(*http_);
     log_.write(LogLevel::info, "server.started", {{"url", url()}});
   }
 
   bool stop(std::chrono::milliseconds deadline) {
     if (!router_ || !http_) return true;
+    events_.stop();
     const bool all_answered = http_->stop(deadline);
     router_.reset();  // waits for the handlers, which reply to connections of http_
     log_.write(LogLevel::info, "server.stopped", {{"all_answered", all_answered}});
@@ -44,14 +51,17 @@ class Server::State {
 
   [[nodiscard]] std::string url() const {
     const bool is_v6 = options_.address.find(':') != std::string::npos;
-    return "http://" + (is_v6 ? "[" + options_.address + "]" : options_.address) + ":" +
-           std::to_string(http_ ? port() : options_.port);
+    return (options_.tls.is_on() ? "https://" : "http://") +
+           (is_v6 ? "[" + options_.address + "]" : options_.address) + ":" +
+           std::to_string(http_ ? port() : options_.port) + options_.base_path;
   }
 
  private:
   const ServerOptions options_;
   const server::Databases databases_;
   Logger log_;
+  server::Authenticator auth_;
+  server::EventHub events_;
   server::RouteTable routes_;
   std::unique_ptr<server::http::HttpServer> http_;
   std::unique_ptr<server::Router> router_;

@@ -144,7 +144,8 @@ TEST_F(ServerProtocol, BadOptionsAreRefusedBeforeAnythingIsOpened) {
   auto options = test_server_options();
   options.address = "localhost";
   EXPECT_THROW(Server(platform, options), std::invalid_argument);
-  options.address = "0.0.0.0";
+  options = test_server_options();
+  options.base_path = "dovetail/";
   EXPECT_THROW(Server(platform, options), std::invalid_argument);
   options = test_server_options();
   options.threads = 0;

@@ -81,16 +81,20 @@ bool HttpClient::read_more(std::chrono::milliseconds patience) {
 }
 
 HttpAnswer HttpClient::receive(bool to_head) {
+  return receive_within(answer_patience, to_head);
+}
+
+HttpAnswer HttpClient::receive_within(std::chrono::milliseconds patience, bool to_head) {
   HttpAnswer answer;
   while (read_.find("\r\n\r\n") == std::string::npos) {
-    if (!read_more(answer_patience)) return answer;
+    if (!read_more(patience)) return answer;
   }
   const auto end = read_.find("\r\n\r\n") + 4;
   parse_head(read_.substr(0, end), answer);
   read_.erase(0, end);
   if (to_head || answer.status == 204 || answer.status < 200) return answer;
   const auto size = static_cast<std::size_t>(std::atol(answer.header("content-length").c_str()));
-  while (read_.size() < size && read_more(answer_patience)) {
+  while (read_.size() < size && read_more(patience)) {
   }
   answer.body = read_.substr(0, size);
   read_.erase(0, size);

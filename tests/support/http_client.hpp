@@ -32,6 +32,8 @@ class HttpClient {
   bool send(std::string_view bytes);
   /// Reads one answer. Those to HEAD have no body.
   HttpAnswer receive(bool to_head = false);
+  /// The same, with less patience.
+  HttpAnswer receive_within(std::chrono::milliseconds patience, bool to_head = false);
   /// Reads until `text` has arrived, and returns all that was read since the last call. Gives up
   /// when the connection ends or nothing arrives for `patience`.
   std::string receive_until(std::string_view text,

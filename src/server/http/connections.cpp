@@ -36,6 +36,8 @@ void Connections::add(std::shared_ptr<Connection> connection) {
 
 void Connections::remove(Connection& connection) {
   note_busy(connection);
+  streams_.erase(&connection);
+  stream_count_ = streams_.size();
   const auto same = by_address_.find(connection.address_);
   if (--same->second == 0) by_address_.erase(same);
   all_.erase(&connection);
@@ -56,6 +58,18 @@ bool Connections::begin_body() {
   if (bodies_ >= limits_.max_bodies) return false;
   ++bodies_;
   return true;
+}
+
+bool Connections::begin_stream(Connection& connection) {
+  if (streams_.size() >= limits_.max_event_streams) return false;
+  streams_.insert(&connection);
+  stream_count_ = streams_.size();
+  return true;
+}
+
+void Connections::broadcast(const std::shared_ptr<const std::string>& event) {
+  const std::vector<Connection*> all(streams_.begin(), streams_.end());  // one may be closed
+  for (auto* connection : all) connection->send_event(event);
 }
 
 void Connections::finish_all() {

@@ -1,8 +1,9 @@
 // The open connections and their limits.
 //
-// Threads: only the thread of the connections uses it, except for wait_until_none().
+// Threads: only the thread of the connections uses it, except for wait_until_none() and streams().
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "dovetail/server.hpp"
@@ -29,6 +31,8 @@ class Connection {
   virtual void close() = 0;
   /// Closes it after the request under way, if there is one.
   virtual void finish() = 0;
+  /// Writes an event to the stream that the connection is.
+  virtual void send_event(const std::shared_ptr<const std::string>& event) = 0;
   [[nodiscard]] const std::string& address() const { return address_; }
 
  private:
@@ -57,6 +61,11 @@ class Connections {
   [[nodiscard]] bool begin_body();
   void end_body() { --bodies_; }
 
+  /// The connection is a stream of events from now on. Returns false when there are too many.
+  [[nodiscard]] bool begin_stream(Connection& connection);
+  void broadcast(const std::shared_ptr<const std::string>& event);
+  [[nodiscard]] std::size_t streams() const { return stream_count_; }
+
   void finish_all();
   void close_all();
   [[nodiscard]] bool wait_until_none(std::chrono::milliseconds limit);
@@ -70,6 +79,8 @@ class Connections {
   std::list<Connection*> waiting_;  ///< The longest wait first.
   std::map<std::string, std::size_t> by_address_;
   std::size_t bodies_ = 0;
+  std::set<Connection*> streams_;
+  std::atomic<std::size_t> stream_count_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

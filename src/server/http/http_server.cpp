@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -15,6 +17,9 @@ namespace dovetail::server::http {
 namespace {
 
 constexpr std::chrono::milliseconds accept_pause{50};
+/// Proxies end a connection that is silent for a minute or so.
+constexpr std::chrono::seconds heartbeat_interval{15};
+constexpr const char* heartbeat_event = ": heartbeat\n\n";
 
 /// At most half of the files that this process may open.
 std::size_t connections_within(std::size_t wanted) {
@@ -26,6 +31,28 @@ std::size_t connections_within(std::size_t wanted) {
 ServerLimits limits_of_process(ServerLimits limits) {
   limits.max_connections = connections_within(limits.max_connections);
   return limits;
+}
+
+/// The certificate and the key; TLS 1.2 and later.
+std::unique_ptr<asio::ssl::context> tls_context(const ServerTls& files) {
+  if (!files.is_on()) return nullptr;
+  auto context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
+  context->set_options(asio::ssl::context::no_sslv2 | asio::ssl::context::no_sslv3 |
+                       asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
+  SSL_CTX_set_mode(context->native_handle(), SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_options(context->native_handle(), SSL_OP_NO_RENEGOTIATION);
+  error_code error;
+  context->use_certificate_chain_file(files.certificate_file, error);
+  if (error) {
+    throw std::invalid_argument("the certificate file " + files.certificate_file +
+                                " cannot be used: " + error.message());
+  }
+  context->use_private_key_file(files.key_file, asio::ssl::context::pem, error);
+  if (error) {
+    throw std::invalid_argument("the key file " + files.key_file +
+                                " cannot be used: " + error.message());
+  }
+  return context;
 }
 
 }  // namespace
@@ -53,8 +80,10 @@ class HttpServer::State {
         context_{io_, service, limits_, connections_} {}
 
   void start() {
+    tls_ = tls_context(options_.tls);
     bind();
     accept();
+    beat();
     thread_ = std::thread([this] { io_.run(); });
   }
 
@@ -65,6 +94,7 @@ class HttpServer::State {
       error_code ignored;
       acceptor_.close(ignored);
       pause_.cancel();
+      heartbeat_.cancel();
       connections_.finish_all();
     });
     const bool all_answered = connections_.wait_until_none(deadline);
@@ -77,6 +107,11 @@ class HttpServer::State {
   }
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] std::size_t streams() const { return connections_.streams(); }
+  void broadcast(std::string event) {
+    auto shared = std::make_shared<const std::string>(std::move(event));
+    asio::post(io_, [this, shared] { connections_.broadcast(shared); });
+  }
 
  private:
   void bind() {
@@ -91,6 +126,15 @@ class HttpServer::State {
       throw std::system_error(error.code(), "cannot listen on " + options_.address + " port " +
                                                 std::to_string(options_.port));
     }
+  }
+
+  void beat() {
+    heartbeat_.expires_after(heartbeat_interval);
+    heartbeat_.async_wait([this](error_code error) {
+      if (error) return;
+      connections_.broadcast(std::make_shared<const std::string>(heartbeat_event));
+      beat();
+    });
   }
 
   void accept() {
@@ -121,21 +165,32 @@ class HttpServer::State {
     auto address = peer.address().to_string();
     if (!connections_.make_room(address)) return;
     socket.set_option(tcp::no_delay(true), error);
-    const auto connection = std::make_shared<StreamConnection<tcp::socket>>(
-        context_, std::move(socket), std::move(address));
+    const auto connection = make_connection(std::move(socket), std::move(address));
     connections_.add(connection);
     connection->start();
+  }
+
+  std::shared_ptr<Connection> make_connection(tcp::socket socket, std::string address) {
+    using TlsStream = asio::ssl::stream<tcp::socket>;
+    if (!tls_) {
+      return std::make_shared<StreamConnection<tcp::socket>>(context_, std::move(socket),
+                                                             std::move(address));
+    }
+    return std::make_shared<StreamConnection<TlsStream>>(
+        context_, TlsStream{std::move(socket), *tls_}, std::move(address));
   }
 
   const HttpOptions options_;
   const ServerLimits limits_;
   Logger log_;
   Connections connections_;
+  std::unique_ptr<asio::ssl::context> tls_;
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   Context context_;
   tcp::acceptor acceptor_{io_};
   asio::steady_timer pause_{io_};
+  asio::steady_timer heartbeat_{io_};
   std::thread thread_;
   std::uint16_t port_ = 0;
 };
@@ -157,6 +212,14 @@ bool HttpServer::stop(std::chrono::milliseconds deadline) {
 
 std::uint16_t HttpServer::port() const {
   return state_->port();
+}
+
+void HttpServer::broadcast(std::string event) {
+  state_->broadcast(std::move(event));
+}
+
+std::size_t HttpServer::streams() const {
+  return state_->streams();
 }
 
 }  // namespace dovetail::server::http

@@ -19,6 +19,7 @@ struct HttpOptions {
   std::string address{};
   std::uint16_t port = 0;
   ServerLimits limits{};
+  ServerTls tls{};
 };
 
 /// Whether `address` is an IP address, and of the loopback interface.
@@ -33,11 +34,17 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
   ~HttpServer();
 
-  /// Throws std::system_error that names the address.
+  /// Throws std::system_error that names the address, and std::invalid_argument that names the file
+  /// of TLS that cannot be used.
   void start();
   /// See Server::stop().
   bool stop(std::chrono::milliseconds deadline);
   [[nodiscard]] std::uint16_t port() const;
+
+  /// Writes an event to every stream. A reader that has not received earlier ones is disconnected.
+  void broadcast(std::string event);
+  /// The number of open streams.
+  [[nodiscard]] std::size_t streams() const;
 
  private:
   class State;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/stream_traits.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/read.hpp>
 #include <cctype>
 
@@ -23,6 +25,10 @@ constexpr std::size_t read_size = 4 << 10;
 /// the answer before the connection is reset.
 constexpr std::size_t most_discarded = 256 << 10;
 constexpr milliseconds linger_limit{2'000};
+/// Of a stream: what its reader may be behind.
+constexpr std::size_t most_waiting_events = 64;
+constexpr std::size_t most_waiting_bytes = 256 << 10;
+constexpr int stream_send_buffer = 64 << 10;
 
 std::string lower_case(std::string_view text) {
   std::string lower{text};
@@ -69,7 +75,11 @@ auto StreamConnection<Stream>::after(Then then) {
 template <class Stream>
 void StreamConnection<Stream>::start() {
   enter(Phase::waiting);
-  read_header();
+  if constexpr (std::is_same_v<Stream, tcp::socket>) {
+    read_header();
+  } else {
+    shake_hands();
+  }
 }
 
 template <class Stream>
@@ -87,7 +97,10 @@ void StreamConnection<Stream>::close() {
 template <class Stream>
 void StreamConnection<Stream>::finish() {
   keep_alive_ = false;
-  if (phase_ == Phase::waiting) close();
+  if (phase_ == Phase::waiting) return close();
+  if (phase_ != Phase::streaming) return;
+  if (events_.size() > 1) events_.resize(1);  // the one that is being written
+  if (events_.empty()) close();
 }
 
 template <class Stream>
@@ -102,6 +115,16 @@ void StreamConnection<Stream>::enter(Phase phase) {
 }
 
 // --- reading a request
+
+template <class Stream>
+void StreamConnection<Stream>::shake_hands() {
+  if constexpr (!std::is_same_v<Stream, tcp::socket>) {
+    limit_time(context_.limits.header_timeout);
+    stream_.async_handshake(asio::ssl::stream_base::server, after([this](error_code error, auto) {
+                              error ? close() : read_header();
+                            }));
+  }
+}
 
 template <class Stream>
 void StreamConnection<Stream>::wait_for_request() {
@@ -234,6 +257,7 @@ void StreamConnection<Stream>::refuse(int status, const std::string& detail) {
 
 template <class Stream>
 void StreamConnection<Stream>::reply(const Response& response) {
+  if (response.is_stream && !is_head_) return begin_stream(response);
   enter(Phase::writing);
   parser_.reset();
   request_.reset();
@@ -250,10 +274,20 @@ void StreamConnection<Stream>::on_written(error_code error) {
   if (error) return close();
   if (keep_alive_ && !context_.stopping) return wait_for_request();
   enter(Phase::lingering);
-  beast::get_lowest_layer(stream_).shutdown(tcp::socket::shutdown_send, error);
   buffer_.clear();
   limit_time(linger_limit);
-  linger();
+  end_output();
+}
+
+template <class Stream>
+void StreamConnection<Stream>::end_output() {
+  if constexpr (std::is_same_v<Stream, tcp::socket>) {
+    error_code ignored;
+    stream_.shutdown(tcp::socket::shutdown_send, ignored);
+    linger();
+  } else {
+    stream_.async_shutdown(after([this](error_code, auto) { close(); }));
+  }
 }
 
 /// Discards what the client still sends, until it closes.
@@ -264,6 +298,59 @@ void StreamConnection<Stream>::linger() {
         discarded_ += size;
         error || discarded_ > most_discarded ? close() : linger();
       }));
+}
+
+// --- an answer that does not end
+
+template <class Stream>
+void StreamConnection<Stream>::begin_stream(const Response& response) {
+  if (context_.stopping || !context_.connections.begin_stream(*this))
+    return refuse(503, "too many event streams are open: try again later");
+  enter(Phase::streaming);
+  no_time_limit();
+  parser_.reset();
+  keep_alive_ = false;
+  error_code ignored;
+  beast::get_lowest_layer(stream_).set_option(
+      asio::socket_base::send_buffer_size(stream_send_buffer), ignored);
+  send_event(std::make_shared<const std::string>(
+      bytes_of(response, {.keep_alive = false, .without_length = true})));
+  watch_for_end();
+}
+
+/// The client has nothing more to send. If it does, or closes, the stream ends.
+template <class Stream>
+void StreamConnection<Stream>::watch_for_end() {
+  buffer_.clear();
+  stream_.async_read_some(buffer_.prepare(1), after([this](error_code, auto) { close(); }));
+}
+
+template <class Stream>
+void StreamConnection<Stream>::send_event(const std::shared_ptr<const std::string>& event) {
+  if (closed_ || phase_ != Phase::streaming) return;
+  const bool is_behind = events_.size() >= most_waiting_events ||
+                         (!events_.empty() && waiting_bytes_ + event->size() > most_waiting_bytes);
+  if (is_behind) return close();
+  events_.push_back(event);
+  waiting_bytes_ += event->size();
+  if (events_.size() == 1) write_events();
+}
+
+template <class Stream>
+void StreamConnection<Stream>::write_events() {
+  limit_time(context_.limits.write_timeout);
+  asio::async_write(stream_, asio::buffer(*events_.front()),
+                    after([this](error_code error, auto) { on_event_written(error); }));
+}
+
+template <class Stream>
+void StreamConnection<Stream>::on_event_written(error_code error) {
+  no_time_limit();
+  if (error) return close();
+  waiting_bytes_ -= events_.front()->size();
+  events_.pop_front();
+  if (!events_.empty()) return write_events();
+  if (context_.stopping) close();
 }
 
 // --- time limits
@@ -288,11 +375,14 @@ void StreamConnection<Stream>::on_time_limit() {
   timed_out_ = true;
   if (phase_ == Phase::running)
     return refuse(503, "the request took too long; it may still take effect");
-  if (phase_ == Phase::writing || phase_ == Phase::lingering) return close();
+  const bool is_output =
+      phase_ == Phase::writing || phase_ == Phase::streaming || phase_ == Phase::lingering;
+  if (is_output) return close();
   error_code ignored;
   beast::get_lowest_layer(stream_).cancel(ignored);
 }
 
 template class StreamConnection<tcp::socket>;
+template class StreamConnection<asio::ssl::stream<tcp::socket>>;
 
 }  // namespace dovetail::server::http

@@ -10,6 +10,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,12 +43,14 @@ class StreamConnection final : public Connection,
   void start() override;
   void close() override;
   void finish() override;
+  void send_event(const std::shared_ptr<const std::string>& event) override;
 
  private:
   using Parser = beast::http::request_parser<beast::http::string_body>;
-  enum class Phase { waiting, body, running, writing, lingering };
+  enum class Phase { waiting, body, running, writing, streaming, lingering };
 
   // --- reading a request
+  void shake_hands();
   void wait_for_request();
   void read_header();
   void on_header(error_code error);
@@ -62,7 +65,14 @@ class StreamConnection final : public Connection,
   void refuse(int status, const std::string& detail);
   void reply(const Response& response);
   void on_written(error_code error);
+  void end_output();
   void linger();
+
+  // --- an answer that does not end
+  void begin_stream(const Response& response);
+  void watch_for_end();
+  void write_events();
+  void on_event_written(error_code error);
 
   // --- time limits
   void limit_time(std::chrono::milliseconds limit);
@@ -89,6 +99,8 @@ class StreamConnection final : public Connection,
   bool is_head_ = false;
   bool keep_alive_ = true;
   std::size_t discarded_ = 0;
+  std::deque<std::shared_ptr<const std::string>> events_;  ///< The first one is being written.
+  std::size_t waiting_bytes_ = 0;                          ///< Of events_.
   bool closed_ = false;
 };
 

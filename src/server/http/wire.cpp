@@ -35,7 +35,8 @@ std::string bytes_of(const Response& response, const WireForm& form) {
   const bool may_have_body = response.status != 204 && response.status != 304;
   if (may_have_body) {
     if (!response.content_type.empty()) append_header(text, "Content-Type", response.content_type);
-    append_header(text, "Content-Length", std::to_string(response.body.size()));
+    if (!form.without_length)
+      append_header(text, "Content-Length", std::to_string(response.body.size()));
   }
   for (const auto& [name, value] : response.headers) append_header(text, name, value);
   append_header(text, "Connection", form.keep_alive ? "keep-alive" : "close");

@@ -1,0 +1,405 @@
+// Who may do what: roles, tokens, sessions, Host, pages of other sites, TLS.
+#include <crypt.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "server/crypto.hpp"
+#include "server/request_rules.hpp"
+#include "support/eventually.hpp"
+#include "support/process.hpp"
+#include "support/route_server.hpp"
+#include "support/server_test.hpp"
+
+namespace dovetail::testing {
+namespace {
+
+using server::Request;
+using server::Response;
+using Lines = std::vector<std::string>;
+
+const std::string json_type = "Content-Type: application/json";
+
+ServerToken token_of(const std::string& name, const std::string& token, ServerRole role) {
+  return {.name = name, .sha256 = server::sha256_hex(token), .role = role};
+}
+
+std::string hash_of(const std::string& password) {
+  crypt_data data{};
+  return ::crypt_r(password.c_str(), "$5$rounds=1000$saltsalt$", &data);
+}
+
+ServerAuth all_roles() {
+  return {.tokens = {token_of("v", "view-secret", ServerRole::viewer),
+                     token_of("o", "operate-secret", ServerRole::operator_),
+                     token_of("a", "admin-secret", ServerRole::admin)},
+          .users = {{"alice", hash_of("open sesame"), ServerRole::operator_}}};
+}
+
+std::string bearer(const std::string& token) {
+  return "Authorization: Bearer " + token;
+}
+
+class ServerSecurity : public ::testing::Test {
+ protected:
+  void start() {
+    server = std::make_unique<RouteServer>(options);
+    const auto answer = [this](const Request& request) {
+      ++calls;
+      return Response{.body = request.identity.name};
+    };
+    server->add({.method = "GET", .pattern = "/public", .handler = answer});
+    server->add(
+        {.method = "GET", .pattern = "/view", .role = ServerRole::viewer, .handler = answer});
+    for (const auto* method : {"POST", "PUT", "PATCH", "DELETE"}) {
+      server->add({.method = method,
+                   .pattern = "/operate",
+                   .role = ServerRole::operator_,
+                   .handler = answer});
+    }
+    server->add(
+        {.method = "POST", .pattern = "/purge", .role = ServerRole::admin, .handler = answer});
+    server->start();
+  }
+  int post(const std::string& target, Lines lines) {
+    lines.push_back(json_type);
+    return server->ask("POST", target, lines, "{}").status;
+  }
+
+  ServerOptions options;
+  std::atomic<int> calls = 0;
+  std::unique_ptr<RouteServer> server;
+};
+
+TEST_F(ServerSecurity, EachRouteNeedsItsRole) {
+  options.auth = all_roles();
+  start();
+  EXPECT_EQ(server->ask("GET", "/public").status, 200);
+  const auto nobody = server->ask("GET", "/view");
+  EXPECT_EQ(nobody.status, 401);
+  EXPECT_EQ(nobody.header("www-authenticate"), "Bearer");
+  EXPECT_EQ(server->ask("GET", "/view", {bearer("view-secret")}).body, "v");
+  EXPECT_EQ(post("/operate", {}), 401);
+  EXPECT_EQ(post("/operate", {bearer("view-secret")}), 403);
+  EXPECT_EQ(post("/operate", {bearer("operate-secret")}), 200);
+  EXPECT_EQ(post("/purge", {bearer("operate-secret")}), 403);
+  EXPECT_EQ(post("/purge", {bearer("admin-secret")}), 200);
+}
+
+TEST_F(ServerSecurity, AViewerReachesNoRouteThatChangesData) {
+  options.auth = all_roles();
+  start();
+  for (const auto* method : {"POST", "PUT", "PATCH", "DELETE"}) {
+    EXPECT_EQ(server->ask(method, "/operate", {bearer("view-secret"), json_type}, "{}").status,
+              403);
+  }
+  EXPECT_EQ(calls, 0);
+}
+
+TEST_F(ServerSecurity, WrongTokensAreRefused) {
+  options.auth = all_roles();
+  start();
+  for (const std::string wrong : {"Bearer wrong", "Bearer ", "Bearer", "bearer view-secre",
+                                  "Basic dmlldy1zZWNyZXQ=", "Bearer view-secret2", "view-secret"}) {
+    EXPECT_EQ(server->ask("GET", "/view", {"Authorization: " + wrong}).status, 401) << wrong;
+  }
+  EXPECT_EQ(server->ask("GET", "/view", {"authorization: bearer view-secret"}).status, 200);
+}
+
+TEST_F(ServerSecurity, ForgedHostsAreRefused) {
+  options.allowed_hosts = {"ops.example.com"};
+  start();
+  for (const std::string host : {"localhost", "127.0.0.1:80", "[::1]:8420", "ops.example.com",
+                                 "OPS.example.com:443", "10.0.0.1"}) {
+    EXPECT_EQ(server->ask("GET", "/view", {"Host: " + host}).status, 200) << host;
+  }
+  for (const std::string host :
+       {"evil.example.com", "localhost.evil.com", "127.0.0.1.nip.io", "example.com", ""}) {
+    const auto answer = server->ask("GET", "/view", {"Host: " + host});
+    EXPECT_EQ(answer.status, 403) << host;
+    EXPECT_NE(answer.body.find("allowed_hosts"), std::string::npos);
+  }
+  EXPECT_EQ(server->ask("GET", "/public", {"Host: pod-17.cluster"}).status, 200);
+}
+
+TEST_F(ServerSecurity, PagesOfOtherSitesCannotChangeData) {
+  start();
+  EXPECT_EQ(post("/operate", {"Sec-Fetch-Site: same-origin"}), 200);
+  EXPECT_EQ(post("/operate", {}), 200) << "a program such as curl";
+  EXPECT_EQ(post("/operate", {"Origin: http://localhost"}), 200);
+  EXPECT_EQ(calls, 3);
+  for (const std::string line :
+       {"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Sec-Fetch-Site: none",
+        "Origin: http://evil.example.com", "Origin: null", "Origin: http://localhost:81"}) {
+    EXPECT_EQ(post("/operate", {line}), 403) << line;
+  }
+  EXPECT_EQ(calls, 3);
+}
+
+TEST_F(ServerSecurity, ChangesNeedJson) {
+  start();
+  for (const Lines& lines : {Lines{}, Lines{"Content-Type: text/plain"},
+                             Lines{"Content-Type: application/x-www-form-urlencoded"},
+                             Lines{"Content-Type: text/plain; application/json"}}) {
+    EXPECT_EQ(server->ask("POST", "/operate", lines, "{}").status, 415);
+  }
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(
+      server->ask("POST", "/operate", {"Content-Type: application/json; charset=utf-8"}).status,
+      200);
+  EXPECT_EQ(server->ask("DELETE", "/operate").status, 200);
+}
+
+TEST_F(ServerSecurity, AReadOnlyServerRefusesChanges) {
+  options.read_only = true;
+  start();
+  EXPECT_EQ(server->ask("GET", "/view").status, 200);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(post("/operate", {}), 403);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(ServerSecurity, PreflightsAreNotGranted) {
+  start();
+  const auto answer =
+      server->ask("OPTIONS", "/operate",
+                  {"Origin: http://evil.example.com", "Access-Control-Request-Method: POST"});
+  EXPECT_EQ(answer.header("access-control-allow-origin"), "");
+}
+
+TEST_F(ServerSecurity, PathsHaveTheBasePathOrNot) {
+  options.base_path = "/ops/dovetail";
+  start();
+  EXPECT_EQ(server->ask("GET", "/ops/dovetail/view").status, 200);
+  EXPECT_EQ(server->ask("GET", "/view").status, 200);
+  EXPECT_EQ(server->ask("GET", "/ops/view").status, 404);
+}
+
+TEST_F(ServerSecurity, PartsOfThePathMayContainEveryCharacter) {
+  server = std::make_unique<RouteServer>(options);
+  server->add(
+      {.method = "GET", .pattern = "/topics/{topic}/x", .handler = [](const Request& request) {
+         return Response{.body = request.parameter("topic") + "|" +
+                                 request.query_value("q").value_or("none")};
+       }});
+  server->start();
+  EXPECT_EQ(server->ask("GET", "/topics/a%2Fb%3Fc%23d/x?q=1%262+3").body, "a/b?c#d|1&2 3");
+  EXPECT_EQ(server->ask("GET", "/topics/%3Cscript%3E/x").body, "<script>|none");
+  EXPECT_EQ(server->ask("GET", "/topics//x").status, 404);
+}
+
+TEST_F(ServerSecurity, WhatHandlersThrowIsAProblem) {
+  server = std::make_unique<RouteServer>(options);
+  const auto add = [&](const std::string& path, std::function<void()> fail) {
+    server->add({.method = "GET", .pattern = path, .handler = [fail](const Request&) {
+                   fail();
+                   return Response{};
+                 }});
+  };
+  add("/404", [] { throw server::Problem(404, "no such thing"); });
+  add("/400", [] { throw std::invalid_argument("bad"); });
+  add("/409", [] { throw InvalidOperation("not now"); });
+  add("/500", [] { throw std::runtime_error("a secret of the server"); });
+  server->start();
+  for (const int status : {404, 400, 409, 500}) {
+    const auto answer = server->ask("GET", "/" + std::to_string(status));
+    EXPECT_EQ(answer.status, status);
+    EXPECT_EQ(answer.header("content-type"), "application/problem+json");
+    EXPECT_EQ(answer.body.find("secret"), std::string::npos);
+  }
+}
+
+// --- logins
+
+class ServerSessions : public SqliteServerTest {
+ protected:
+  void serve_users() {
+    auto options = test_server_options();
+    options.auth = all_roles();
+    options.auth.session_lifetime = lifetime;
+    options.base_path = base_path;
+    serve(options);
+  }
+  HttpAnswer log_in(const std::string& user, const std::string& password, Lines lines = {}) {
+    lines.push_back(json_type);
+    if (lines.size() == 1) lines.emplace_back("Sec-Fetch-Site: same-origin");
+    const nlohmann::json body{{"user", user}, {"password", password}};
+    return client().ask("POST", "/api/v1/session", lines, body.dump());
+  }
+  /// The header that a browser sends after this answer.
+  static std::string cookie_of(const HttpAnswer& answer) {
+    const auto cookie = answer.header("set-cookie");
+    return "Cookie: other=1; " + cookie.substr(0, cookie.find(';'));
+  }
+
+  std::chrono::seconds lifetime = std::chrono::hours{1};
+  std::string base_path;
+};
+
+TEST_F(ServerSessions, ALoginGivesASessionUntilTheLogout) {
+  serve_users();
+  EXPECT_EQ(get("/api/v1/session").status, 401);
+  const auto login = log_in("alice", "open sesame");
+  ASSERT_EQ(login.status, 204) << login.body;
+  const auto cookie = cookie_of(login);
+  const auto me = nlohmann::json::parse(get("/api/v1/session", {cookie}).body);
+  EXPECT_EQ(me["name"], "alice");
+  EXPECT_EQ(me["role"], "operator");
+  EXPECT_EQ(client().ask("DELETE", "/api/v1/session", {cookie}).status, 403) << "no browser?";
+  EXPECT_EQ(
+      client().ask("DELETE", "/api/v1/session", {cookie, "Sec-Fetch-Site: same-origin"}).status,
+      204);
+  EXPECT_EQ(get("/api/v1/session", {cookie}).status, 401);
+}
+
+TEST_F(ServerSessions, CookiesAreForThisSiteOnly) {
+  base_path = "/dovetail";
+  serve_users();
+  const auto cookie = log_in("alice", "open sesame").header("set-cookie");
+  for (const auto* part : {"HttpOnly", "SameSite=Strict", "Path=/dovetail", "Max-Age=3600"}) {
+    EXPECT_NE(cookie.find(part), std::string::npos) << cookie;
+  }
+  EXPECT_EQ(cookie.find("Secure"), std::string::npos);
+}
+
+TEST_F(ServerSessions, SessionsExpire) {
+  lifetime = std::chrono::seconds{1};
+  serve_users();
+  const auto cookie = cookie_of(log_in("alice", "open sesame"));
+  EXPECT_TRUE(eventually([&] { return get("/api/v1/session", {cookie}).status == 401; }));
+}
+
+TEST_F(ServerSessions, WrongLoginsAreRefusedAlikeAndSlowedDown) {
+  serve_users();
+  const auto wrong = log_in("alice", "wrong");
+  const auto unknown = log_in("mallory", "open sesame");
+  EXPECT_EQ(wrong.status, 401);
+  EXPECT_EQ(unknown.status, 401);
+  EXPECT_EQ(wrong.body, unknown.body);
+  std::multiset<int> answers;
+  for (int i = 0; i < 10; ++i) answers.insert(log_in("alice", "wrong").status);
+  EXPECT_GE(answers.count(429), 5U);
+  EXPECT_EQ(log_in("alice", "wrong", {"Sec-Fetch-Site: cross-site"}).status, 403);
+  EXPECT_EQ(client().ask("POST", "/api/v1/session", {json_type}, "[]").status, 400);
+}
+
+TEST_F(ServerSessions, SecretsAreInNoAnswer) {
+  serve_users();
+  for (const auto& answer : {get("/api/v1/session", {bearer("admin-secret")}), get("/health"),
+                             log_in("alice", "open sesame!"), get("/nowhere")}) {
+    for (const auto* secret : {"secret", "open sesame", "$5$"}) {
+      EXPECT_EQ(answer.body.find(secret), std::string::npos) << answer.body;
+    }
+  }
+}
+
+// --- options
+
+TEST_F(ServerSessions, AnAddressForOthersNeedsAuthentication) {
+  auto options = test_server_options();
+  options.address = "0.0.0.0";
+  EXPECT_THROW(Server(platform, options), std::invalid_argument);
+  options.auth = all_roles();
+  Server server(platform, options);
+  server.start();
+  EXPECT_EQ(http_get(server.port(), "/health/live").status, 200);
+  EXPECT_EQ(http_get(server.port(), "/health").status, 401);
+}
+
+TEST_F(ServerSessions, BadSecretsAreRefusedWithoutBeingShown) {
+  const auto refusal = [&](const ServerAuth& auth) -> std::string {
+    auto options = test_server_options();
+    options.auth = auth;
+    try {
+      Server(platform, options);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  for (const auto& text : {refusal({.tokens = {{"t", "plain-secret", ServerRole::admin}}}),
+                           refusal({.users = {{"u", "plain-secret", ServerRole::admin}}}),
+                           refusal({.users = {{"", hash_of("x"), ServerRole::admin}}}),
+                           refusal({.users = {{"u", hash_of("x")}, {"u", hash_of("y")}}})}) {
+    EXPECT_NE(text, "accepted");
+    EXPECT_EQ(text.find("plain-secret"), std::string::npos);
+  }
+}
+
+// --- TLS
+
+TEST_F(ServerSessions, TlsServesHttpsWithSecureCookies) {
+  const TemporaryDirectory directory;
+  const auto certificate = (directory.path() / "cert.pem").string();
+  const auto key = (directory.path() / "key.pem").string();
+  ASSERT_EQ(run_command({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                         "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out",
+                         certificate, "-days", "2", "-subj", "/CN=localhost", "-addext",
+                         "subjectAltName=DNS:localhost"})
+                .code,
+            0);
+  auto options = test_server_options();
+  options.auth = all_roles();
+  options.tls = {certificate, key};
+  serve(options);
+  EXPECT_TRUE(server->url().starts_with("https://"));
+  const auto connect = "localhost:" + std::to_string(server->port());
+  const auto ask = [&](const std::string& request) {
+    return run_command({"openssl", "s_client", "-connect", connect, "-CAfile", certificate,
+                        "-verify_return_error", "-quiet"},
+                       request)
+        .out;
+  };
+  EXPECT_NE(ask("GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                .find("200 OK"),
+            std::string::npos);
+  const std::string body = R"({"user":"alice","password":"open sesame"})";
+  EXPECT_NE(ask("POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                "Sec-Fetch-Site: same-origin\r\nContent-Type: application/json\r\n"
+                "Content-Length: " +
+                std::to_string(body.size()) + "\r\n\r\n" + body)
+                .find("; Secure"),
+            std::string::npos);
+  auto plain = client();
+  plain.send("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(plain.is_closed_by_peer());
+}
+
+TEST_F(ServerSessions, FilesOfTlsThatCannotBeUsedAreNamed) {
+  auto options = test_server_options();
+  options.tls.certificate_file = "/nowhere/cert.pem";
+  EXPECT_THROW(Server(platform, options), std::invalid_argument);
+  options.tls.key_file = "/nowhere/key.pem";
+  Server server(platform, options);
+  try {
+    server.start();
+    FAIL() << "started";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string{error.what()}.find("/nowhere/cert.pem"), std::string::npos);
+  }
+}
+
+// --- events
+
+class ServerEvents : public ServerTest {};
+DOVETAIL_CONTRACT(ServerEvents);
+
+TEST_P(ServerEvents, AStreamShowsTheCountsOfTheQueues) {
+  auto options = test_server_options();
+  options.event_interval = std::chrono::milliseconds{100};
+  serve(options);
+  platform.outbox().enqueue({.topic = "t"});
+  auto viewer = client();
+  viewer.send("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  const auto first = viewer.receive_until("\"ready\":1");
+  EXPECT_NE(first.find("Content-Type: text/event-stream"), std::string::npos);
+  EXPECT_NE(first.find("event: sample\ndata: {"), std::string::npos);
+  platform.outbox().enqueue({.topic = "t"});
+  EXPECT_NE(viewer.receive_until("\"ready\":2").find("\"ready\":2"), std::string::npos);
+  EXPECT_TRUE(server->stop());
+  EXPECT_TRUE(viewer.is_closed_by_peer());
+}
+
+}  // namespace
+}  // namespace dovetail::testing
