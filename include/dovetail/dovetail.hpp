@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dovetail/aggregate.hpp"
+#include "dovetail/audit.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/clock.hpp"
 #include "dovetail/coordinator.hpp"
@@ -19,11 +20,13 @@
 #include "dovetail/join.hpp"
 #include "dovetail/lease.hpp"
 #include "dovetail/log.hpp"
+#include "dovetail/message_list.hpp"
 #include "dovetail/metrics.hpp"
 #include "dovetail/metrics_registry.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/platform.hpp"
 #include "dovetail/queue.hpp"
+#include "dovetail/replay.hpp"
 #include "dovetail/schedule.hpp"
 #include "dovetail/selection.hpp"
 #include "dovetail/stage.hpp"

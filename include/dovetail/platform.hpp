@@ -25,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dovetail/audit.hpp"
 #include "dovetail/clock.hpp"
 #include "dovetail/event.hpp"
 #include "dovetail/fanout.hpp"
@@ -38,6 +39,7 @@
 #include "dovetail/metrics.hpp"
 #include "dovetail/metrics_registry.hpp"
 #include "dovetail/outbox.hpp"
+#include "dovetail/replay.hpp"
 #include "dovetail/schedule.hpp"
 #include "dovetail/subscription.hpp"
 #include "dovetail/transaction.hpp"
@@ -162,6 +164,8 @@ class Platform {
   [[nodiscard]] Events& events();
   [[nodiscard]] Instances& instances();
   [[nodiscard]] WorkBatches& work();
+  [[nodiscard]] Audit& audit();
+  [[nodiscard]] Replays& replays();
 
   /// Registers a handler for a topic; see handler.hpp. Throws InvalidOperation when the topic
   /// already has a handler (JoinOptions::wait_topic always has one), or after start().

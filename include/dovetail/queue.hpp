@@ -37,6 +37,7 @@
 #include "dovetail/clock.hpp"
 #include "dovetail/ids.hpp"
 #include "dovetail/log.hpp"
+#include "dovetail/message_list.hpp"
 #include "dovetail/metrics.hpp"
 #include "dovetail/stage.hpp"
 #include "dovetail/stream.hpp"
@@ -148,6 +149,24 @@ struct StoredMessage {
   std::optional<std::string> last_error{};
   std::optional<std::string> unique_key{};
   int past_attempts = 0;  ///< The number of attempts before the last replay.
+};
+
+struct ListedMessage {
+  StoredMessage stored{};
+  MessageState state = MessageState::ready;
+};
+
+/// Messages without payloads.
+///
+/// The order depends on the state: done messages by the time of their end, newest first; failed
+/// messages, and messages of all states, by descending ids (ids that enqueue() generates increase
+/// with their time of creation); the others approximately oldest first.
+struct MessageList {
+  std::vector<ListedMessage> messages{};
+  /// Where the next page begins. Absent: there are no more messages.
+  std::optional<std::string> next{};
+  /// The scan limit was reached before the page was full: more messages may match behind `next`.
+  bool cut = false;
 };
 
 /// Selects dead letters. A message must match every field that is set.
@@ -281,6 +300,14 @@ class WorkQueue {
 
   /// The stored message with its payload, or nullopt.
   [[nodiscard]] std::optional<StoredMessage> find(MessageId id);
+
+  /// Stored messages without payloads, one page after the other; see message_list.hpp. Throws
+  /// std::invalid_argument for a cursor that is not one, or that belongs to another state.
+  [[nodiscard]] MessageList messages(const MessageFilter& filter = {},
+                                     const MessagePage& page = {});
+
+  /// The topics of messages and paused topics, with counts.
+  [[nodiscard]] TopicList topics(const TopicPage& page = {});
 
   /// Failed messages without payloads, in the order of their ids or in reverse.
   [[nodiscard]] std::vector<StoredMessage> dead_letters(const DeadLetterFilter& filter = {},

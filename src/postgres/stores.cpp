@@ -9,6 +9,7 @@
 #include "postgres/join_store.hpp"
 #include "postgres/lease_store.hpp"
 #include "postgres/migration_store.hpp"
+#include "postgres/operation_store.hpp"
 #include "postgres/queue_store.hpp"
 #include "postgres/sql.hpp"
 #include "postgres/subscription_store.hpp"
@@ -33,6 +34,8 @@ void Database::register_stores() {
   registry().add<storage::LeaseStore, LeaseStore>(texts_);
   registry().add<storage::InstanceStore, InstanceStore>(texts_);
   registry().add<storage::WorkStore, WorkStore>(texts_);
+  registry().add<storage::AuditStore, AuditStore>(texts_);
+  registry().add<storage::ReplayStore, ReplayStore>(texts_);
   registry().add<storage::GlanceStore, GlanceStore>(texts_);
   const auto quoted = '"' + options_.schema + '"';  // the name has been checked
   registry().add<storage::MigrationStore, MigrationStore>(texts_, quoted);

@@ -9,6 +9,7 @@
 #include "instance/component.hpp"
 #include "join/component.hpp"
 #include "lease/component.hpp"
+#include "operation/component.hpp"
 #include "outbox/component.hpp"
 #include "schedule/component.hpp"
 
@@ -27,6 +28,7 @@ std::span<const component::Registration> registered_components() {
       {&event::make_component, &event::Component::connections},
       {&instance::make_component, &instance::Component::connections},
       {&coordinator::make_component, &coordinator::Component::connections},
+      {&operation::make_component, &operation::Component::connections},
   });
   return components;
 }

@@ -10,6 +10,7 @@
 #include "instance/component.hpp"
 #include "join/component.hpp"
 #include "lease/component.hpp"
+#include "operation/component.hpp"
 #include "outbox/component.hpp"
 #include "runtime/engines.hpp"
 #include "runtime/handler_adapters.hpp"
@@ -195,6 +196,12 @@ Instances& Platform::instances() {
 }
 WorkBatches& Platform::work() {
   return state_->node().get<coordinator::Component>().batches;
+}
+Audit& Platform::audit() {
+  return state_->node().get<operation::Component>().audit;
+}
+Replays& Platform::replays() {
+  return state_->node().get<operation::Component>().replays;
 }
 const std::string& Platform::name() const {
   return state_->node().database().name();

@@ -26,6 +26,10 @@ class QueueOperator final : public storage::QueueOperator {
                                             std::chrono::microseconds waiting,
                                             int scan_limit) override;
   std::optional<StoredMessage> find(storage::ReadSession& session, MessageId id) override;
+  storage::ListResult list(storage::ReadSession& session,
+                           const storage::ListRequest& request) override;
+  std::pair<std::vector<TopicCounts>, std::int64_t> topics(storage::ReadSession& session,
+                                                           const TopicPage& page) override;
   std::vector<StoredMessage> dead_letters(storage::ReadSession& session,
                                           const DeadLetterFilter& filter,
                                           const DeadLetterPage& page) override;

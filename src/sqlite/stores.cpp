@@ -9,6 +9,7 @@
 #include "sqlite/join_store.hpp"
 #include "sqlite/lease_store.hpp"
 #include "sqlite/migration_store.hpp"
+#include "sqlite/operation_store.hpp"
 #include "sqlite/queue_store.hpp"
 #include "sqlite/sql.hpp"
 #include "sqlite/subscription_store.hpp"
@@ -37,6 +38,8 @@ void Database::register_stores() {
   registry().add<storage::SubscriptionStore, SubscriptionStore>(texts_, clock);
   registry().add<storage::LeaseStore, LeaseStore>(texts_, clock);
   registry().add<storage::InstanceStore, InstanceStore>(texts_, clock);
+  registry().add<storage::AuditStore, AuditStore>(texts_, clock);
+  registry().add<storage::ReplayStore, ReplayStore>(texts_, clock);
   registry().add<storage::GlanceStore, GlanceStore>(texts_, clock);
   registry().add<storage::MigrationStore, MigrationStore>(texts_, options_.schema);
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "dovetail/queue.hpp"
@@ -20,6 +21,29 @@ struct DueTopic {
   std::string topic;
   std::int64_t seen = 0;                    ///< How many of its messages were seen.
   std::chrono::microseconds oldest_wait{};  ///< How long the oldest of them has been due.
+};
+
+/// The place of a message in the order of a list. Each engine and each list uses some of the
+/// fields.
+struct ListPlace {
+  std::optional<Uuid> id{};
+  std::int64_t lane = 0;
+  std::int64_t at = 0;  ///< Microseconds since 1970.
+  std::int64_t seq = 0;
+};
+
+struct ListRequest {
+  MessageFilter filter{};
+  std::optional<ListPlace> after{};
+  int size = 0;
+  int scan_limit = 0;
+};
+
+struct ListResult {
+  std::vector<ListedMessage> messages{};
+  std::vector<ListPlace> places{};  ///< Of these messages.
+  std::int64_t read = 0;            ///< The number of messages that were read.
+  ListPlace last_read{};
 };
 
 class QueueOperator {
@@ -51,6 +75,10 @@ class QueueOperator {
   virtual std::vector<DueTopic> due_topics(ReadSession& session, std::chrono::microseconds waiting,
                                            int scan_limit) = 0;
   virtual std::optional<StoredMessage> find(ReadSession& session, MessageId id) = 0;
+  virtual ListResult list(ReadSession& session, const ListRequest& request) = 0;
+  /// The second value is the number of messages that were read.
+  virtual std::pair<std::vector<TopicCounts>, std::int64_t> topics(ReadSession& session,
+                                                                   const TopicPage& page) = 0;
   virtual std::vector<StoredMessage> dead_letters(ReadSession& session,
                                                   const DeadLetterFilter& filter,
                                                   const DeadLetterPage& page) = 0;
