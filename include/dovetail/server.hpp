@@ -125,6 +125,9 @@ struct ServerOptions {
   bool read_only = false;
   /// The interval of the events of `/api/v1/events`: 100 ms to 1 min.
   std::chrono::milliseconds event_interval{2'000};
+  /// Fields of JSON payloads, and headers of messages, whose values are not shown. Compared without
+  /// case.
+  std::vector<std::string> redact{"password", "secret", "token", "authorization"};
   std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
 };
 

@@ -33,9 +33,23 @@ std::string title_of(int status) {
   return found == titles.end() ? "Status " + std::to_string(status) : found->second;
 }
 
+std::string type_of(int status) {
+  std::string type = "urn:dovetail:problem:";
+  for (const char each : title_of(status)) {
+    if (each >= 'A' && each <= 'Z') {
+      type.push_back(static_cast<char>(each - 'A' + 'a'));
+    } else {
+      type.push_back(each == ' ' ? '-' : each);
+    }
+  }
+  return type;
+}
+
 Response problem(int status, const std::string& detail) {
-  const nlohmann::ordered_json body{
-      {"type", "about:blank"}, {"title", title_of(status)}, {"status", status}, {"detail", detail}};
+  const nlohmann::ordered_json body{{"type", type_of(status)},
+                                    {"title", title_of(status)},
+                                    {"status", status},
+                                    {"detail", detail}};
   using Handling = nlohmann::ordered_json::error_handler_t;
   return {.status = status,
           .content_type = "application/problem+json",

@@ -21,7 +21,10 @@ class Problem : public std::runtime_error {
 /// `Not Found` for 404.
 [[nodiscard]] std::string title_of(int status);
 
-/// {"type": "about:blank", "title": …, "status": …, "detail": …} as application/problem+json.
+/// `urn:dovetail:problem:not-found` for 404. It does not change between versions.
+[[nodiscard]] std::string type_of(int status);
+
+/// {"type": type_of(status), "title": …, "status": …, "detail": …} as application/problem+json.
 [[nodiscard]] Response problem(int status, const std::string& detail);
 
 }  // namespace dovetail::server

@@ -1,6 +1,7 @@
 #include "dovetail/server.hpp"
 
 #include "dovetail/error.hpp"
+#include "server/api/api.hpp"
 #include "server/http/http_server.hpp"
 #include "server/options.hpp"
 #include "server/router.hpp"
@@ -21,6 +22,7 @@ class Server::State {
                                {.path = options_.base_path.empty() ? "/" : options_.base_path,
                                 .is_secure = options_.secure_cookies || options_.tls.is_on()});
     server::add_event_routes(routes_, events_);
+    server::add_api_routes(routes_, databases_, {.redact = options_.redact});
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;

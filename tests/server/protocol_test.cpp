@@ -75,7 +75,7 @@ TEST_F(ServerProtocol, ErrorsAreProblemDetails) {
   const auto problem = nlohmann::json::parse(answer.body);
   EXPECT_EQ(problem["status"], 404);
   EXPECT_EQ(problem["title"], "Not Found");
-  EXPECT_EQ(problem["type"], "about:blank");
+  EXPECT_EQ(problem["type"], "urn:dovetail:problem:not-found");
   EXPECT_FALSE(problem["detail"].get<std::string>().empty());
 }
 
