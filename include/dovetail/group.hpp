@@ -210,6 +210,10 @@ class PlatformGroup {
   /// The keys in the order of the group, without databases that are leaving.
   [[nodiscard]] std::vector<std::string> keys() const;
   [[nodiscard]] GroupStatus status() const;
+  /// The health of this process and of its databases; see health.hpp. It reads no database: it
+  /// reports the databases whose calls fail. A group is ready while one of them does not fail.
+  /// `group[key].health()` checks one database. PlatformOptions::health has the options.
+  [[nodiscard]] HealthService& health();
 
   /// Applies the pending migrations of each database, several at the same time, and returns one
   /// result for each database, in the order of the group. A database that fails does not stop the

@@ -86,8 +86,8 @@ struct PlatformOptions {
   /// Creates or upgrades the schema when opening.
   bool deploy_schema = false;
   /// The maximum number of connections (SQLite: for reading; one more writes). On PostgreSQL, a
-  /// started Platform opens up to 2 * WorkerOptions::fetchers + 11 more for its own use
-  /// (15 by default), so that handlers cannot prevent the renewal of leases.
+  /// started Platform opens up to 2 * WorkerOptions::fetchers + 12 more for its own use
+  /// (16 by default), so that handlers cannot prevent the renewal of leases.
   std::size_t max_connections = 8;
   /// Set it for PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;
@@ -112,6 +112,7 @@ struct PlatformOptions {
   ScheduleOptions schedule{};
   EventOptions events{};
   WorkerOptions worker{};
+  HealthOptions health{};
   std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
   std::shared_ptr<MetricsSink> metrics{};  ///< Absent: a MetricsRegistry of its own.
   std::shared_ptr<Clock> clock{};          ///< Absent: the system clock.
@@ -200,10 +201,9 @@ class Platform {
   /// The name of this database in logs.
   [[nodiscard]] const std::string& name() const;
 
-  /// Checks the database and the services of this Platform; see health.hpp. It makes some reads,
-  /// and takes as long as a call if the database does not answer (PlatformOptions::retry_for). The
-  /// services of a group are not included; see PlatformGroup::status().
-  [[nodiscard]] HealthReport health() const;
+  /// The health of the database and of the services of this Platform; see health.hpp. The services
+  /// of a group are not included; see PlatformGroup::health().
+  [[nodiscard]] HealthService& health();
 
   /// The counters, gauges and timings of this Platform so far. Empty when PlatformOptions::metrics
   /// is a sink other than a MetricsRegistry.

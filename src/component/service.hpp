@@ -3,10 +3,13 @@
 // Threads: start() and stop() from one thread at a time; the rest from any.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "core/loop_progress.hpp"
 #include "dovetail/clock.hpp"
 
 namespace dovetail::component {
@@ -15,6 +18,14 @@ struct ServiceHealth {
   bool running = false;
   int failures = 0;          ///< Failed attempts in a row.
   std::string last_error{};  ///< Of the last failed attempt.
+};
+
+/// A background loop of a started platform. It is late if its progress has been missing for
+/// max(3 * interval, 30 s).
+struct Loop {
+  std::string name;
+  std::chrono::milliseconds interval{};  ///< The usual time between two rounds.
+  std::function<core::LoopProgress::State()> look;
 };
 
 /// Connections that a part of a started platform holds at the same time, in addition to
@@ -55,6 +66,8 @@ class Service {
   /// True for a service that must not end before the handlers have.
   [[nodiscard]] virtual bool outlives_handlers() const { return false; }
   [[nodiscard]] virtual ServiceHealth health() const = 0;
+  /// The loops of its threads, from start() to stop().
+  [[nodiscard]] virtual std::vector<Loop> loops() const { return {}; }
 };
 
 }  // namespace dovetail::component

@@ -50,6 +50,7 @@ void SteppedService::wake_by(MonoTime time) {
   if (wake_) return wake_(time);
   if (time >= wake_at_) return;
   wake_at_ = time;
+  progress_.due_by(time);
   wakes_.notify_one();
 }
 
@@ -59,13 +60,20 @@ void SteppedService::run(const std::stop_token& stop) {
       const std::lock_guard lock(mutex_);
       wake_at_ = MonoTime::max();
     }
+    progress_.begin();
     const auto next = step(stop);
     std::unique_lock lock(mutex_);
+    progress_.rest(std::min(next, wake_at_));
     while (!stop.stop_requested() && clock_.mono() < std::min(next, wake_at_)) {
       const auto longest = clock_.mono() + longest_wait;
       clock_.wait_until(wakes_, lock, std::min<MonoTime>({next, wake_at_, longest}));
     }
   }
+  progress_.rest(MonoTime::max());
+}
+
+std::vector<Loop> SteppedService::loops() const {
+  return {{name(), interval(), [this] { return progress_.look(); }}};
 }
 
 }  // namespace dovetail::component

@@ -20,13 +20,14 @@ namespace dovetail::component {
 
 class SteppedService : public Service {
  public:
-  explicit SteppedService(Clock& clock) : clock_(clock) {}
+  explicit SteppedService(Clock& clock) : clock_(clock), progress_(clock) {}
   SteppedService(const SteppedService&) = delete;
   SteppedService& operator=(const SteppedService&) = delete;
 
   void start() override;
   void request_stop() override;
   bool stop(MonoTime deadline) override;
+  [[nodiscard]] std::vector<Loop> loops() const override;
 
   // --- for a runner that runs the steps
 
@@ -47,6 +48,12 @@ class SteppedService : public Service {
   /// Subscribes to the events that make a step due.
   virtual void subscribe() {}
   virtual void unsubscribe() {}
+  /// The usual time between two steps.
+  [[nodiscard]] virtual std::chrono::milliseconds interval() const {
+    return std::chrono::milliseconds{0};
+  }
+  /// Of the thread that start() starts.
+  [[nodiscard]] core::LoopProgress& progress() { return progress_; }
   [[nodiscard]] Clock& clock() const { return clock_; }
   /// True between begin() and end().
   [[nodiscard]] bool is_running() const { return running_; }
@@ -55,6 +62,7 @@ class SteppedService : public Service {
   void run(const std::stop_token& stop);
 
   Clock& clock_;
+  core::LoopProgress progress_;
   std::mutex mutex_;
   std::condition_variable_any wakes_;
   MonoTime wake_at_ = MonoTime::max();

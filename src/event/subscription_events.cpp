@@ -17,6 +17,13 @@ constexpr int scan_of_resumed = 10'000;
 constexpr int full_page = 1'000;
 constexpr std::chrono::milliseconds longest_retry_delay = std::chrono::hours{24 * 365};
 
+/// A handler may take any time: the loop counts as resting.
+template <class Call>
+void call_aside(core::LoopProgress& progress, const Call& call) {
+  const core::LoopProgress::Aside handler_runs(progress);
+  call();
+}
+
 }  // namespace
 
 // --- pages
@@ -107,7 +114,7 @@ SubscriptionRunner::Called SubscriptionRunner::call(std::span<const Event> event
   is_permanent_ = false;
   std::exception_ptr transient;
   try {
-    registration_.handler(events, context);
+    call_aside(progress(), [&] { registration_.handler(events, context); });
     called = commit(context.begun(), moves) ? Called::done : Called::lost;
     last_failure_.clear();
   } catch (const PermanentFailure& error) {

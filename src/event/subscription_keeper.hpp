@@ -7,12 +7,13 @@
 #include <mutex>
 #include <string>
 
+#include "component/renews.hpp"
 #include "component/stepped_service.hpp"
 #include "event/scope.hpp"
 
 namespace dovetail::event {
 
-class SubscriptionKeeper final : public component::SteppedService {
+class SubscriptionKeeper final : public component::SteppedService, public component::Renews {
  public:
   SubscriptionKeeper(std::shared_ptr<Scope> scope, std::shared_ptr<Holdings> holdings)
       : SteppedService(scope->database.clock()),
@@ -25,6 +26,7 @@ class SubscriptionKeeper final : public component::SteppedService {
   [[nodiscard]] bool outlives_handlers() const override { return true; }
   MonoTime step(const std::stop_token& stop) override;
   [[nodiscard]] component::ServiceHealth health() const override;
+  [[nodiscard]] component::ServiceHealth renewals() const override { return health(); }
 
  private:
   void subscribe() override {

@@ -95,6 +95,16 @@ void Agenda::remove(const TaskPtr& task) {
   step_ended_.wait(lock, [&] { return !task->running; });
 }
 
+core::LoopProgress::State Agenda::look() {
+  const std::lock_guard lock(mutex_);
+  const auto now = clock_.mono();
+  auto earliest = now;
+  for (const auto& task : tasks_) {
+    if (!stopping_ && !task->running && !task->cancelled) earliest = std::min(earliest, task->due);
+  }
+  return {.last = earliest, .overdue = now - earliest};
+}
+
 // --- threads
 
 void Agenda::add_thread() {

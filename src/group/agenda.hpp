@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/loop_progress.hpp"
 #include "dovetail/clock.hpp"
 
 namespace dovetail::group {
@@ -61,6 +62,8 @@ class Agenda {
   [[nodiscard]] TaskPtr add(Step step, MonoTime first, IsOver is_over = {});
   /// Makes a step at `time` at the latest.
   void wake_by(const TaskPtr& task, MonoTime time);
+  /// Whether its threads begin the steps that are due. A step that hangs is not their fault.
+  [[nodiscard]] core::LoopProgress::State look();
   /// Waits for a step under way.
   void wait_for_step(const TaskPtr& task);
   /// No step begins after it. Does not wait for one under way.

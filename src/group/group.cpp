@@ -167,6 +167,10 @@ GroupStatus PlatformGroup::status() const {
   return state_->status();
 }
 
+HealthService& PlatformGroup::health() {
+  return state_->health();
+}
+
 std::vector<GroupMigration> PlatformGroup::migrate(
     const std::function<void(const GroupMigration&)>& report) {
   state_->process().require();

@@ -91,10 +91,20 @@ PlatformGroup::State::State(GroupOptions options)
                .maintenance = maintenance_,
                .listeners = listeners_,
                .migrations = migrations_},
-      roster_(context_) {}
+      roster_(context_),
+      supervisor_(context_.clock, metrics_, {}),
+      health_(std::make_unique<group::GroupHealth>(
+                  group::GroupHealth::Parts{.process = process_,
+                                            .state = run_state_,
+                                            .supervisor = supervisor_,
+                                            .options = options_.database.health,
+                                            .status = [this] { return status(); }}),
+              options_.database.health, options_.database.clock) {}
 
 PlatformGroup::State::~State() {
-  if (!stop(std::nullopt)) {
+  const bool ended = stop(std::nullopt);
+  supervisor_.stop();
+  if (!ended) {
     for (const auto& member : roster_.all()) member->cancel_calls();
   }
   if (pool_) {
@@ -119,6 +129,7 @@ void PlatformGroup::State::add_handler(bool inbox, std::string_view topic, Handl
     throw InvalidOperation("topic " + std::string{topic} + " has a handler already");
   }
   registry(inbox).add(topic, std::move(function), std::move(options));
+  run_state_ = runtime::RunState::prepared;
 }
 
 void PlatformGroup::State::add_fallback(bool inbox, HandlerFunction function,
@@ -126,6 +137,7 @@ void PlatformGroup::State::add_fallback(bool inbox, HandlerFunction function,
   process_.require();
   const std::lock_guard lock(start_mutex_);
   registry(inbox).add_fallback(std::move(function), std::move(options));
+  run_state_ = runtime::RunState::prepared;
 }
 
 void PlatformGroup::State::subscribe(event::Registration registration) {
@@ -133,6 +145,7 @@ void PlatformGroup::State::subscribe(event::Registration registration) {
   const std::lock_guard lock(start_mutex_);
   if (pool_) throw InvalidOperation("the group has been started: subscribe before");
   subscriptions_.add(std::move(registration));
+  run_state_ = runtime::RunState::prepared;
 }
 
 // --- start and stop
@@ -141,7 +154,9 @@ void PlatformGroup::State::start() {
   process_.require();
   const std::lock_guard lock(start_mutex_);
   if (pool_) throw InvalidOperation("the group has been started before");
+  run_state_ = runtime::RunState::starting;
   group::FanoutAccess::close(fanout_);
+  supervisor_.start();
   pool_ = std::make_unique<runtime::WorkerPool>(threads_of(options_), log_);
   pool_->start();
   for (auto* agenda : {&timekeepers_, &renewers_, &fetchers_, &maintenance_}) agenda->start();
@@ -157,6 +172,16 @@ void PlatformGroup::State::start() {
   sweeping_ = maintenance_.add(sweep, context_.clock.mono());
   looking_ = maintenance_.add([this](const std::stop_token&) { return look_for_changes(); },
                               context_.clock.mono());
+  supervise();
+  run_state_ = runtime::RunState::running;
+}
+
+void PlatformGroup::State::supervise() {
+  const auto loop = [](const char* name, group::Agenda& agenda) -> component::Loop {
+    return {name, {}, [&agenda] { return agenda.look(); }};
+  };
+  supervisor_.watch({loop("group.maintenance", maintenance_), loop("group.fetchers", fetchers_),
+                     loop("group.renewers", renewers_), loop("group.timekeepers", timekeepers_)});
 }
 
 bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
@@ -171,6 +196,7 @@ bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
       std::clamp(deadline.value_or(options_.database.worker.drain), milliseconds{0}, longest);
   const MonoTime until = context_.clock.mono() + patience;
   stopping_.request_stop();
+  if (run_state_ == runtime::RunState::running) run_state_ = runtime::RunState::stopping;
   for (const auto& member : roster_.all()) member->request_stop();
   maintenance_.stop();
   roster_.stop();
@@ -187,6 +213,8 @@ bool PlatformGroup::State::stop(std::optional<milliseconds> deadline) {
   pool_->join();
   finish_members();
   for (auto* agenda : {&fetchers_, &renewers_, &timekeepers_}) agenda->stop();
+  run_state_ = runtime::RunState::stopped;
+  supervisor_.stop();
   return true;
 }
 

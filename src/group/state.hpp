@@ -3,6 +3,7 @@
 // Threads: see group.hpp.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 
@@ -10,6 +11,7 @@
 #include "dovetail/group.hpp"
 #include "event/registrations.hpp"
 #include "group/discovery_calls.hpp"
+#include "group/health.hpp"
 #include "group/roster.hpp"
 
 namespace dovetail {
@@ -27,6 +29,7 @@ class PlatformGroup::State {
   [[nodiscard]] const GroupOptions& options() const { return options_; }
   [[nodiscard]] GroupFanout& fanout() { return fanout_; }
   [[nodiscard]] GroupStatus status() const;
+  [[nodiscard]] HealthService& health() { return health_; }
 
   // --- discovery
   void discover(std::shared_ptr<DatabaseDiscovery> discovery, DiscoverOptions options);
@@ -73,6 +76,8 @@ class PlatformGroup::State {
   std::vector<std::string> apply_list(std::vector<DatabaseEntry> found);
   void note_failure(const std::string& error);
   void finish_members();
+  /// Lets the supervisor watch the agendas.
+  void supervise();
 
   const GroupOptions options_;
   const Logger log_;
@@ -100,6 +105,9 @@ class PlatformGroup::State {
   group::Agenda::TaskPtr sweeping_;
   group::Agenda::TaskPtr looking_;
   bool changes_unknown_ = false;  // has_changed() has failed since; used by `looking_` only
+  std::atomic<runtime::RunState> run_state_{runtime::RunState::unused};
+  runtime::Supervisor supervisor_;
+  HealthService health_;
 };
 
 }  // namespace dovetail

@@ -59,7 +59,8 @@ namespace dovetail::json {
 [[nodiscard]] nlohmann::ordered_json to_json(const InstanceInfo& instance);
 [[nodiscard]] nlohmann::ordered_json to_json(const UnhandledTopic& topic);
 
-[[nodiscard]] nlohmann::ordered_json to_json(const HealthFinding& finding);
+[[nodiscard]] nlohmann::ordered_json to_json(const HealthCheck& check);
+/// The durations are milliseconds with a fraction.
 [[nodiscard]] nlohmann::ordered_json to_json(const HealthReport& report);
 
 template <class Values>

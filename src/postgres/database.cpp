@@ -191,10 +191,11 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto stop = or_closing(options.stop);
   auto& pool = pool_for(options.service);
   require_connected(pool, stop);
-  const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
+  const auto give_up_at = std::chrono::steady_clock::now() +
+                          (options.once ? std::chrono::milliseconds{0} : options_.retry_for);
   storage::run_with_retry(
       *options_.clock, options_.log, retry_policy(options.service),
-      {.repeatable = true, .stop = stop}, [&](const storage::Attempt&) {
+      {.repeatable = true, .once = options.once, .stop = stop}, [&](const storage::Attempt&) {
         auto connection = pool.acquire(stop, give_up_at);
         ReadSession session({*connection, Scope::read_only, !options_.pooled, stop});
         body(session);

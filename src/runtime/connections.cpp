@@ -8,8 +8,10 @@
 namespace dovetail::runtime {
 
 std::vector<component::ConnectionUse> connection_uses() {
-  std::vector<component::ConnectionUse> uses{
-      {.service = "housekeeper"}, {.service = "instance: heartbeat"}, {.service = "notifier"}};
+  std::vector<component::ConnectionUse> uses{{.service = "housekeeper"},
+                                             {.service = "health"},
+                                             {.service = "instance: heartbeat"},
+                                             {.service = "notifier"}};
   for (const auto& component : registered_components()) {
     std::ranges::move(component.connections(), std::back_inserter(uses));
   }

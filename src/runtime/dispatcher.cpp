@@ -79,7 +79,10 @@ void Dispatcher::start() {
   set_running();
   bells_.emplace(*this);
   fetchers_.running = true;
-  for (int i = 0; i < fetcher_count(); ++i) fetchers_.threads.emplace_back([this] { fetch(); });
+  for (int i = 0; i < fetcher_count(); ++i) {
+    auto& progress = fetchers_.progress.emplace_back(clock());
+    fetchers_.threads.emplace_back([this, &progress] { fetch(progress); });
+  }
   keeper_.start();
 }
 
@@ -168,6 +171,34 @@ void Dispatcher::cut_off() {
 component::ServiceHealth Dispatcher::health() const {
   const std::lock_guard lock(shared_.ledger.mutex);
   return shared_.health;
+}
+
+std::vector<component::Loop> Dispatcher::loops() const {
+  const auto look = [this] {
+    core::LoopProgress::State worst{.last = MonoTime::max()};
+    for (const auto& progress : fetchers_.progress) {
+      const auto state = progress.look();
+      worst.last = std::min(worst.last, state.last);
+      worst.overdue = std::max(worst.overdue, state.overdue);
+    }
+    return worst;
+  };
+  auto loops = keeper_.loops(scope_.prefix);
+  loops.insert(loops.begin(), {scope_.prefix + "fetchers", options_.idle_poll_interval, look});
+  return loops;
+}
+
+Dispatcher::Assessment Dispatcher::assess() {
+  const std::lock_guard lock(shared_.ledger.mutex);
+  const auto now = clock().mono();
+  const auto load = this->load();
+  shared_.planner.grow(load, now);
+  Assessment assessment{.needs = shared_.planner.needs(load, now),
+                        .wake = shared_.planner.next_wake(load, now),
+                        .is_drained = shared_.ledger.running == 0};
+  assessment.is_idle = load.held == 0 && shared_.ledger.running == 0 && load.finished == 0 &&
+                       shared_.ledger.aside().empty() && !load.resets_lost_leases;
+  return assessment;
 }
 
 Load Dispatcher::load() const {

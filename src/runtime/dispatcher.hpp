@@ -17,13 +17,14 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
-#include "component/service.hpp"
+#include "component/renews.hpp"
 #include "dovetail/platform.hpp"
 #include "runtime/claim_planner.hpp"
 #include "runtime/intake.hpp"
@@ -37,6 +38,7 @@
 namespace dovetail::runtime {
 
 class Dispatcher final : public component::Service,
+                         public component::Renews,
                          private WorkerPool::Client,
                          private LeaseKeeper::Holder {
  public:
@@ -59,6 +61,8 @@ class Dispatcher final : public component::Service,
   /// Settles the messages whose handlers ended after the deadline, if their leases are still held.
   void finish() override;
   [[nodiscard]] component::ServiceHealth health() const override;
+  [[nodiscard]] std::vector<component::Loop> loops() const override;
+  [[nodiscard]] component::ServiceHealth renewals() const override { return keeper_.renewals(); }
 
   // --- for a runner with threads for many dispatchers
 
@@ -119,6 +123,7 @@ class Dispatcher final : public component::Service,
 
   struct Fetchers {
     std::condition_variable_any wakes;
+    std::deque<core::LoopProgress> progress;  // of each thread; not changed after start()
     std::vector<std::jthread> threads;
     std::atomic<bool> running{false};
     std::function<void()> wake_other;  // wakes the threads of a runner instead of these
@@ -130,8 +135,8 @@ class Dispatcher final : public component::Service,
   void set_running();
 
   // --- the fetchers
-  void fetch();
-  std::optional<Trip> next_trip();
+  void fetch(core::LoopProgress& progress);
+  std::optional<Trip> next_trip(core::LoopProgress& progress);
   /// Under the ledger's mutex.
   [[nodiscard]] std::optional<Trip> trip_for(const Load& load, const TripNeeds& needs,
                                              MonoTime now);

@@ -49,14 +49,16 @@ std::vector<storage::Settlement> settlements_of(const std::vector<Finished>& fin
 
 }  // namespace
 
-void Dispatcher::fetch() {
-  while (auto trip = next_trip()) make(std::move(*trip));
+void Dispatcher::fetch(core::LoopProgress& progress) {
+  while (auto trip = next_trip(progress)) make(std::move(*trip));
+  progress.rest(MonoTime::max());
 }
 
 /// Waits until there is a reason for a round trip. Returns nullopt if there will be no more.
-std::optional<Dispatcher::Trip> Dispatcher::next_trip() {
+std::optional<Dispatcher::Trip> Dispatcher::next_trip(core::LoopProgress& progress) {
   std::unique_lock lock(shared_.ledger.mutex);
   for (;;) {
+    progress.begin();
     const auto now = clock().mono();
     const auto load = this->load();
     shared_.planner.grow(load, now);
@@ -69,6 +71,7 @@ std::optional<Dispatcher::Trip> Dispatcher::next_trip() {
     if (shared_.closed && (!failing || fetchers_.io.stop_requested())) return std::nullopt;
     auto wake = shared_.planner.next_wake(load, now);
     if (shared_.closed) wake = std::min<MonoTime>(wake, now + closing_look);
+    progress.rest(wake);
     clock().wait_until(fetchers_.wakes, lock, wake);
   }
 }
@@ -85,19 +88,6 @@ std::optional<Dispatcher::Trip> Dispatcher::trip_for(const Load& load, const Tri
             .stop = {}};
   trip.finished = shared_.ledger.take(shared_.stopping, now);
   return trip;
-}
-
-Dispatcher::Assessment Dispatcher::assess() {
-  const std::lock_guard lock(shared_.ledger.mutex);
-  const auto now = clock().mono();
-  const auto load = this->load();
-  shared_.planner.grow(load, now);
-  Assessment assessment{.needs = shared_.planner.needs(load, now),
-                        .wake = shared_.planner.next_wake(load, now),
-                        .is_drained = shared_.ledger.running == 0};
-  assessment.is_idle = load.held == 0 && shared_.ledger.running == 0 && load.finished == 0 &&
-                       shared_.ledger.aside().empty() && !load.resets_lost_leases;
-  return assessment;
 }
 
 Dispatcher::Visit Dispatcher::visit(bool may_claim, const std::stop_token& stop) {

@@ -1,22 +1,30 @@
-// The checks of Platform::health().
+// The health checks of a Platform.
 #pragma once
 
-#include <string>
-#include <vector>
+#include <functional>
+#include <memory>
 
-#include "component/service.hpp"
-#include "dovetail/health.hpp"
-#include "runtime/node.hpp"
+#include "observe/health_source.hpp"
+#include "runtime/runtime.hpp"
 
 namespace dovetail::runtime {
 
-/// The health of a service, under its name.
-struct NamedHealth {
-  std::string name;
-  component::ServiceHealth health;
-};
+class PlatformHealth final : public observe::HealthSource {
+ public:
+  /// `node` throws InvalidOperation after the database has left its group. `runtime` is null for a
+  /// database of a group.
+  PlatformHealth(std::function<std::shared_ptr<Node>()> node, Runtime* runtime)
+      : node_(std::move(node)), runtime_(runtime) {}
 
-/// Checks the database, and reports the services that fail. Does not throw Error.
-[[nodiscard]] HealthReport check_health(Node& node, const std::vector<NamedHealth>& services);
+  void require_process() const override;
+  [[nodiscard]] int phase() const override;
+  [[nodiscard]] HealthCheck live() override;
+  [[nodiscard]] std::vector<HealthCheck> quick(Scope scope) override;
+  void read(Scope scope, const std::stop_token& stop, observe::HealthRecorder& recorder) override;
+
+ private:
+  const std::function<std::shared_ptr<Node>()> node_;
+  Runtime* const runtime_;
+};
 
 }  // namespace dovetail::runtime

@@ -56,6 +56,7 @@ class Housekeeper final : public component::SteppedService {
     bool schema_logged = false;  // a schema error was logged since the last success
   };
 
+  [[nodiscard]] std::chrono::milliseconds interval() const override { return interval_; }
   void do_chore(Entry& entry, const std::stop_token& stop);
   void note_success(Entry& entry);
   void note_failure(Entry& entry, const std::exception& error);

@@ -72,6 +72,7 @@ class Instance final : public component::SteppedService {
   [[nodiscard]] component::ServiceHealth health() const override;
 
  private:
+  [[nodiscard]] std::chrono::milliseconds interval() const override { return options_.heartbeat; }
   void beat(InstanceState state);
   void note_failure(const std::exception& error);
   void subscribe() override;

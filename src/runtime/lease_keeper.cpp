@@ -29,10 +29,14 @@ void tell_to_stop(const std::vector<DeliveryPtr>& deliveries) {
 }
 
 void LeaseKeeper::start() {
-  renewer_ = std::jthread([this](const std::stop_token& stop) {
-    while (scope_.database.clock().sleep_for(interval(), stop)) renew(io_.get_token());
-  });
+  renewer_ = std::jthread([this](const std::stop_token& stop) { run_renewer(stop); });
   timekeeper_ = std::jthread([this] { run_timekeeper(); });
+}
+
+std::vector<component::Loop> LeaseKeeper::loops(const std::string& prefix) const {
+  const auto usual = std::chrono::duration_cast<std::chrono::milliseconds>(interval());
+  return {{prefix + "renewer", usual, [this] { return renewing_.look(); }},
+          {prefix + "timekeeper", {}, [this] { return keeping_time_.look(); }}};
 }
 
 void LeaseKeeper::begin(Wake wake) {
@@ -67,6 +71,7 @@ MonoDuration LeaseKeeper::safety_margin() const {
 void LeaseKeeper::watch(MonoTime deadline) {
   if (deadline >= next_deadline_) return;
   next_deadline_ = deadline;
+  keeping_time_.due_by(deadline);
   if (wake_) return wake_(deadline);
   wakes_.notify_one();
 }
@@ -77,6 +82,18 @@ void LeaseKeeper::note_lost(Delivery& delivery, MonoTime since) {
 }
 
 // --- renewals
+
+void LeaseKeeper::run_renewer(const std::stop_token& stop) {
+  auto& clock = scope_.database.clock();
+  auto next = clock.mono() + interval();
+  for (;;) {
+    renewing_.rest(next);
+    if (!clock.sleep_until(next, stop)) break;
+    renewing_.begin();
+    next = renew(io_.get_token());
+  }
+  renewing_.rest(MonoTime::max());
+}
 
 std::vector<Claim> LeaseKeeper::claims_to_renew(MonoTime now) {
   std::vector<Claim> claims;
@@ -111,16 +128,31 @@ MonoTime LeaseKeeper::renew(const std::stop_token& stop) {
   auto& clock = scope_.database.clock();
   const auto sent_at = clock.mono();
   const auto claims = claims_to_renew(sent_at);
-  if (!claims.empty()) {
+  if (claims.empty()) {
+    const std::lock_guard lock(ledger_.mutex);
+    renewals_.failures = 0;
+  } else {
     try {
       const auto held = source_.renew(claims, lease_, stop);
       scope_.count_event("renewed", held.size());
       note_renewal(claims, held, sent_at);
     } catch (const std::exception& error) {
-      scope_.log_error("renewal_failed", error);
+      note_failure(error);
     }
   }
   return clock.mono() + interval();
+}
+
+void LeaseKeeper::note_failure(const std::exception& error) {
+  scope_.log_error("renewal_failed", error);
+  const std::lock_guard lock(ledger_.mutex);
+  ++renewals_.failures;
+  renewals_.last_error = error.what();
+}
+
+component::ServiceHealth LeaseKeeper::renewals() const {
+  const std::lock_guard lock(ledger_.mutex);
+  return renewals_;
 }
 
 void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vector<MessageId>& held,
@@ -128,6 +160,7 @@ void LeaseKeeper::note_renewal(const std::vector<Claim>& asked, const std::vecto
   std::vector<MessageId> sorted(held);
   std::ranges::sort(sorted);
   const std::lock_guard lock(ledger_.mutex);
+  renewals_.failures = 0;
   for (auto& each : ledger_.aside()) {
     if (!std::ranges::binary_search(sorted, each.settlement.claim.id)) continue;
     each.lease_end = std::max(each.lease_end, sent_at + MonoDuration{lease_});
@@ -228,12 +261,16 @@ void LeaseKeeper::run_timekeeper() {
   std::unique_lock lock(ledger_.mutex);
   while (!closed_) {
     lock.unlock();
+    keeping_time_.begin();
     const auto next = keep_time();
     lock.lock();
+    keeping_time_.rest(std::min(next, next_deadline_));
     while (!closed_ && next_deadline_ >= next && clock.mono() < next) {
       clock.wait_until(wakes_, lock, next);
     }
   }
+  lock.unlock();
+  keeping_time_.rest(MonoTime::max());
 }
 
 }  // namespace dovetail::runtime

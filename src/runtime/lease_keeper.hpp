@@ -13,9 +13,11 @@
 
 #include <condition_variable>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "component/service.hpp"
 #include "runtime/invocation.hpp"
 #include "runtime/ledger.hpp"
 #include "runtime/work_source.hpp"
@@ -49,7 +51,13 @@ class LeaseKeeper {
 
   LeaseKeeper(Holder& holder, WorkSource& source, Ledger& ledger, const QueueScope& scope,
               std::chrono::milliseconds lease)
-      : holder_(holder), source_(source), ledger_(ledger), scope_(scope), lease_(lease) {}
+      : holder_(holder),
+        source_(source),
+        ledger_(ledger),
+        scope_(scope),
+        lease_(lease),
+        renewing_(scope.database.clock()),
+        keeping_time_(scope.database.clock()) {}
 
   /// Starts the two threads.
   void start();
@@ -72,6 +80,11 @@ class LeaseKeeper {
   /// Waits for the threads. A renewal under way is cancelled.
   void stop();
 
+  /// Failed renewals in a row.
+  [[nodiscard]] component::ServiceHealth renewals() const;
+  /// The loops of the two threads.
+  [[nodiscard]] std::vector<component::Loop> loops(const std::string& prefix) const;
+
   /// A message counts as lost this long before its lease expires.
   [[nodiscard]] MonoDuration safety_margin() const;
   /// A stop may be due at `deadline`. Under the ledger's mutex.
@@ -81,6 +94,7 @@ class LeaseKeeper {
 
  private:
   [[nodiscard]] MonoDuration interval() const;
+  void run_renewer(const std::stop_token& stop);
   enum class Reason { lease_ends, timeout, hangs };
   struct Stop {
     DeliveryPtr delivery;
@@ -89,6 +103,7 @@ class LeaseKeeper {
 
   void run_timekeeper();
   std::vector<Claim> claims_to_renew(MonoTime now);
+  void note_failure(const std::exception& error);
   void note_renewal(const std::vector<Claim>& asked, const std::vector<MessageId>& held,
                     MonoTime sent_at);
   /// Finds the stops that are due. Returns when to look again. Under the ledger's mutex.
@@ -104,7 +119,10 @@ class LeaseKeeper {
   std::condition_variable_any wakes_;         // wakes the timekeeper; used with the ledger's mutex
   MonoTime next_deadline_ = MonoTime::max();  // the earliest stop that is known
   bool closed_ = false;
+  component::ServiceHealth renewals_;  // guarded by the ledger's mutex
   Wake wake_;
+  core::LoopProgress renewing_;
+  core::LoopProgress keeping_time_;
   std::stop_source io_;
   std::jthread renewer_;
   std::jthread timekeeper_;

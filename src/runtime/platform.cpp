@@ -34,15 +34,26 @@ std::vector<SchemaChange> described(storage::Database& database,
   return changes;
 }
 
+std::shared_ptr<Clock> clock_of(const runtime::Node& node) {
+  return node.options().clock ? node.options().clock : system_clock();
+}
+
 }  // namespace
 
 struct Platform::State {
   explicit State(std::shared_ptr<runtime::Node> its_node, bool in_group)
       : kept_node(std::move(its_node)),
-        own_runtime(in_group ? nullptr : std::make_unique<runtime::Runtime>(*kept_node)) {}
+        own_runtime(in_group ? nullptr : std::make_unique<runtime::Runtime>(*kept_node)),
+        health(std::make_unique<runtime::PlatformHealth>([this] { return shared_node(); },
+                                                         own_runtime.get()),
+               kept_node->options().health, clock_of(*kept_node)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
-  [[nodiscard]] runtime::Node& node() const {
-    if (!retired) return *kept_node;
+  [[nodiscard]] runtime::Node& node() const { return *shared_node(); }
+
+  [[nodiscard]] const std::shared_ptr<runtime::Node>& shared_node() const {
+    if (!retired) return kept_node;
     throw InvalidOperation(
         "this database has left its group, or was replaced: ask the PlatformGroup for the key "
         "again");
@@ -58,6 +69,7 @@ struct Platform::State {
   std::shared_ptr<runtime::Node> kept_node;       // null: retired long ago
   std::atomic<bool> retired{false};               // the database has left its group
   std::unique_ptr<runtime::Runtime> own_runtime;  // absent: the database belongs to a group
+  HealthService health;                           // destroyed first: it uses the others
 };
 
 Platform runtime::PlatformAccess::platform_of(std::shared_ptr<Node> node, bool in_group) {
@@ -207,11 +219,8 @@ const std::string& Platform::name() const {
   return state_->node().database().name();
 }
 
-HealthReport Platform::health() const {
-  state_->node().process().require();
-  std::vector<runtime::NamedHealth> services;
-  if (state_->own_runtime) services = state_->own_runtime->health();
-  return runtime::check_health(state_->node(), services);
+HealthService& Platform::health() {
+  return state_->health;
 }
 
 MetricsSnapshot Platform::metrics() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "component/renews.hpp"
 #include "dovetail/error.hpp"
 #include "runtime/housekeeper.hpp"
 #include "runtime/node_services.hpp"
@@ -14,7 +15,11 @@ constexpr std::chrono::milliseconds late_settling_time{500};
 
 }  // namespace
 
-Runtime::Runtime(Node& node) : node_(node), options_(node.options()), handlers_(node) {
+Runtime::Runtime(Node& node)
+    : node_(node),
+      options_(node.options()),
+      handlers_(node),
+      supervisor_(node.database().clock(), node.metrics(), node.database().name()) {
   for (const auto& component : node_.components()) {
     component->accept_handlers(
         [this](std::string_view topic, HandlerFunction function, HandlerOptions options) {
@@ -26,6 +31,7 @@ Runtime::Runtime(Node& node) : node_(node), options_(node.options()), handlers_(
 Runtime::~Runtime() {
   stop(std::chrono::milliseconds{0});
   end_handlers();
+  end_supervision();
   while (!services_.empty()) services_.pop_back();  // in the reverse order of their start
 }
 
@@ -41,6 +47,7 @@ void Runtime::add_handler(std::string_view queue, std::string_view topic, Handle
   node_.process().require();
   const std::lock_guard lock(start_mutex_);
   handlers().add(queue, topic, std::move(function), std::move(options));
+  state_ = RunState::prepared;
 }
 
 void Runtime::add_fallback(std::string_view queue, HandlerFunction function,
@@ -48,6 +55,7 @@ void Runtime::add_fallback(std::string_view queue, HandlerFunction function,
   node_.process().require();
   const std::lock_guard lock(start_mutex_);
   handlers().add_fallback(queue, std::move(function), std::move(options));
+  state_ = RunState::prepared;
 }
 
 // --- start
@@ -68,10 +76,23 @@ void Runtime::start() {
   node_.process().require();
   const std::lock_guard lock(start_mutex_);
   if (pool_) throw InvalidOperation("the platform has been started before");
+  const auto before = state_.exchange(RunState::starting);
+  try {
+    start_services();
+  } catch (...) {
+    state_ = before;
+    throw;
+  }
+  supervise();
+  state_ = RunState::running;
+}
+
+void Runtime::start_services() {
   for (const auto& component : node_.components()) component->check_start({});
   auto pool = std::make_unique<WorkerPool>(worker_threads(options_), node_.logger());
   auto services = make_services(*pool);
   try {
+    supervisor_.start();
     pool->start();
     for (const auto& service : services) service->start();
   } catch (...) {  // no more threads
@@ -80,10 +101,27 @@ void Runtime::start() {
       (*each)->stop(MonoTime::min());
     }
     pool->join();
+    supervisor_.stop();
     throw;
   }
   services_ = std::move(services);
   pool_ = std::move(pool);
+}
+
+void Runtime::supervise() {
+  std::vector<component::Loop> loops;
+  const std::lock_guard lock(health_mutex_);
+  for (const auto& service : services_) {
+    watched_.push_back(service.get());
+    std::ranges::move(service->loops(), std::back_inserter(loops));
+  }
+  supervisor_.watch(std::move(loops));
+}
+
+void Runtime::end_supervision() {
+  supervisor_.stop();
+  const std::lock_guard lock(health_mutex_);
+  watched_.clear();
 }
 
 // --- stop
@@ -99,6 +137,7 @@ bool Runtime::stop(std::optional<std::chrono::milliseconds> deadline) {
   const auto patience =
       std::clamp(deadline.value_or(options_.worker.drain), std::chrono::milliseconds{0}, longest);
   const MonoTime until = node_.database().clock().mono() + patience;
+  if (state_ == RunState::running) state_ = RunState::stopping;
   for (const auto& service : services_) service->request_stop();
   const auto timer = cut_off_at(until + late_settling_time);
   bool ended = true;
@@ -106,14 +145,22 @@ bool Runtime::stop(std::optional<std::chrono::milliseconds> deadline) {
     if (!ended && (*service)->outlives_handlers()) continue;
     ended = (*service)->stop(until) && ended;
   }
-  if (ended) end_handlers();
-  return ended;
+  if (!ended) return false;
+  end_handlers();
+  state_ = RunState::stopped;
+  end_supervision();
+  return true;
 }
 
-std::vector<NamedHealth> Runtime::health() {
+std::vector<NamedHealth> Runtime::health() const {
   std::vector<NamedHealth> all;
-  const std::lock_guard lock(start_mutex_);
-  for (const auto& service : services_) all.push_back({service->name(), service->health()});
+  const std::lock_guard lock(health_mutex_);
+  for (const auto* service : watched_) {
+    all.push_back({service->name(), service->health()});
+    if (const auto* renews = dynamic_cast<const component::Renews*>(service)) {
+      all.back().renewals = renews->renewals();
+    }
+  }
   return all;
 }
 

@@ -8,20 +8,30 @@
 // Threads: from any.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "dovetail/platform.hpp"
-#include "runtime/health.hpp"
 #include "runtime/node_handlers.hpp"
+#include "runtime/run_state.hpp"
+#include "runtime/supervisor.hpp"
 #include "runtime/worker_pool.hpp"
 
 namespace dovetail::runtime {
+
+/// The health of a service, under its name.
+struct NamedHealth {
+  std::string name;
+  component::ServiceHealth health;
+  std::optional<component::ServiceHealth> renewals{};  ///< Of a service that renews leases.
+};
 
 class Runtime {
  public:
@@ -41,8 +51,12 @@ class Runtime {
   /// Returns whether all handlers have ended.
   bool stop(std::optional<std::chrono::milliseconds> deadline);
 
+  // These do not wait for start() or stop().
+
+  [[nodiscard]] RunState state() const { return state_; }
+  [[nodiscard]] const Supervisor& supervisor() const { return supervisor_; }
   /// The health of the started services.
-  [[nodiscard]] std::vector<NamedHealth> health();
+  [[nodiscard]] std::vector<NamedHealth> health() const;
 
  private:
   using Services = std::vector<std::unique_ptr<component::Service>>;
@@ -52,6 +66,11 @@ class Runtime {
   [[nodiscard]] Services make_services(WorkerPool& pool);
   [[nodiscard]] std::unique_ptr<std::jthread> cut_off_at(MonoTime time) const;
   void end_handlers();
+  /// Under the start mutex.
+  void start_services();
+  /// Lets the supervisor watch the services, until end_supervision().
+  void supervise();
+  void end_supervision();
 
   Node& node_;
   const PlatformOptions& options_;
@@ -60,6 +79,10 @@ class Runtime {
   std::mutex start_mutex_;  // guards the handlers until the start, and the next two members
   std::unique_ptr<WorkerPool> pool_;
   Services services_;
+  std::atomic<RunState> state_{RunState::unused};
+  Supervisor supervisor_;
+  mutable std::mutex health_mutex_;
+  std::vector<const component::Service*> watched_;  // guarded by the health mutex
 };
 
 }  // namespace dovetail::runtime

@@ -42,6 +42,9 @@ class Scheduler final : public component::SteppedService {
  private:
   void subscribe() override;
   void unsubscribe() override;
+  [[nodiscard]] std::chrono::milliseconds interval() const override {
+    return options_.idle_poll_interval;
+  }
   /// One round trip.
   storage::NextDue next_due(const std::stop_token& stop);
   /// Fires due timers and plans due jobs. Returns the number of fired timers and started runs.

@@ -19,6 +19,9 @@ class Databases {
 
   [[nodiscard]] bool is_group() const { return group_ != nullptr; }
   [[nodiscard]] PlatformGroup* group() const { return group_; }
+  [[nodiscard]] HealthService& health() const {
+    return is_group() ? group_->health() : platform_->health();
+  }
   /// The keys of the group in its order; for one Platform, its name.
   [[nodiscard]] std::vector<std::string> keys() const;
   /// Opens a database of a group if necessary, and then throws like Platform::open(). Null for an

@@ -179,8 +179,8 @@ storage::RetryPolicy Database::retry_policy() const {
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   const auto& stop = options.stop;
   storage::run_with_retry(
-      *options_.clock, options_.log, retry_policy(), {.repeatable = true, .stop = stop},
-      [&](const storage::Attempt&) {
+      *options_.clock, options_.log, retry_policy(),
+      {.repeatable = true, .once = options.once, .stop = stop}, [&](const storage::Attempt&) {
         auto connection = readers_.acquire(stop);
         connection->script(
             "begin",

@@ -81,6 +81,8 @@ struct GroupCommitOptions {
 struct ReadOptions {
   /// For the background service: must not wait for connections that handlers hold.
   bool service = false;
+  /// A failure ends the read, also one that a second attempt might avoid.
+  bool once = false;
   std::stop_token stop{};
 };
 

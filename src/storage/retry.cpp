@@ -1,5 +1,6 @@
 #include "storage/retry.hpp"
 
+#include "core/loop_progress.hpp"
 #include "core/random.hpp"
 
 namespace dovetail::storage {
@@ -15,7 +16,8 @@ void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy,
   const MonoDeadline give_up(clock, policy.patience);
   for (Attempt attempt;; ++attempt.number) {
     try {
-      return run(attempt);
+      run(attempt);
+      return core::LoopProgress::note_current();
     } catch (const Error& error) {
       const auto pause = policy.backoff.delay(attempt.number, core::random_unit());
       if (!may_retry(error, options) || attempt.number >= policy.max_attempts ||

@@ -93,21 +93,38 @@ TEST_P(CliInstancesContract, TopicsThatNobodyHandlesAreShown) {
   }
 }
 
-TEST_P(CliInstancesContract, HealthExitsWithOneWhenSomethingNeedsAttention) {
+TEST_P(CliInstancesContract, HealthExitsWithOneIfUnhealthyOrIfDegradedAndStrict) {
   const auto healthy = dovetail({"health"});
   EXPECT_EQ(healthy.code, 0) << healthy.err;
   EXPECT_EQ(healthy.out, "healthy\n");
   EXPECT_EQ(dovetail({"enqueue", "orders", "{}"}).code, 0);
   set_back("outbox", "ready_at");
   const auto degraded = dovetail({"health"});
-  EXPECT_EQ(degraded.code, 1);
+  EXPECT_EQ(degraded.code, 0);
   EXPECT_THAT(degraded.out, AllOf(HasSubstr("degraded\n"), HasSubstr("outbox orders (1 due")));
-  const auto json = dovetail({"health", "--json"});
-  EXPECT_EQ(json.code, 1);
-  const auto report = nlohmann::json::parse(json.out);
+  EXPECT_EQ(dovetail({"health", "--strict"}).code, 1);
+  EXPECT_EQ(dovetail({"health", "ready", "--strict"}).out, "healthy\n");
+  EXPECT_EQ(dovetail({"health", "--strict", "--tag", "database"}).code, 0);
+  EXPECT_EQ(dovetail({"health", "--strict", "--tag", "database", "--tag", "queue"}).code, 1);
+  EXPECT_EQ(dovetail({"health", "sometimes"}).code, 2);
+}
+
+TEST_P(CliInstancesContract, HealthInJsonHasEveryCheckThatRan) {
+  EXPECT_EQ(dovetail({"enqueue", "orders", "{}"}).code, 0);
+  set_back("outbox", "ready_at");
+  const auto report = ask({"health"});
   EXPECT_EQ(report["status"], "degraded");
-  EXPECT_EQ(report["findings"][0]["name"], "topics");
-  EXPECT_EQ(report["findings"][0]["status"], "degraded");
+  EXPECT_EQ(report["checks"][0]["name"], "database");
+  EXPECT_EQ(report["checks"][0]["status"], "healthy");
+  EXPECT_EQ(report["checks"][0]["tags"][0], "database");
+  EXPECT_TRUE(report["total_duration_ms"].is_number());
+}
+
+TEST_P(CliInstancesContract, HealthOfADatabaseWithoutASchemaIsUnhealthy) {
+  const auto missing = run_command(
+      {command_path, "health", "--database", backend.url(), "--schema", "nothing_here"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.out, AllOf(HasSubstr("unhealthy\nschema: "), HasSubstr("dovetail migrate")));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "support/backend.hpp"
 #include "support/cutting_proxy.hpp"
 #include "support/eventually.hpp"
+#include "support/health_reports.hpp"
 #include "support/recorded_lines.hpp"
 #include "support/refusing_server.hpp"
 
@@ -19,6 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Steady = std::chrono::steady_clock;
 
@@ -70,13 +72,16 @@ TEST_F(PostgresOutage, OpeningAgainstAServerThatDoesNotAnswerSaysSo) {
 
 TEST_F(PostgresOutage, ADatabaseThatDoesNotAnswerIsUnhealthy) {
   auto proxy = std::make_unique<CuttingProxy>(backend.url());
-  const auto platform = Platform::open(proxy->url(), options());
-  EXPECT_EQ(platform.health().status, HealthStatus::healthy);
+  auto options = this->options();
+  options.health.cache = 0ms;
+  auto platform = Platform::open(proxy->url(), options);
+  EXPECT_EQ(platform.health().all().status, HealthStatus::healthy);
   proxy.reset();
-  const auto report = platform.health();
+  const auto report = platform.health().all();
   EXPECT_EQ(report.status, HealthStatus::unhealthy);
-  ASSERT_EQ(report.findings.size(), 1U) << "the other checks are left out";
-  EXPECT_EQ(report.findings[0].name, "database");
+  EXPECT_THAT(names_of(report), ElementsAre("database", "started")) << "the others are left out";
+  EXPECT_EQ(check_named(report, "database").status, HealthStatus::unhealthy);
+  EXPECT_EQ(platform.health().live().status, HealthStatus::healthy);
 }
 
 TEST_F(PostgresOutage, TheConnectTimeoutOfTheUrlWins) {

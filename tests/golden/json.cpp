@@ -192,7 +192,7 @@ void describe_health(JsonForms& forms, Platform& platform) {
   const auto claimed = platform.outbox().claim_streams({.owner = owner});
   ASSERT_EQ(claimed.size(), 1U);
   platform.outbox().fail(owner, std::vector{claimed[0].claim}, "broken");
-  forms.ask({"health"}, 1);
+  forms.ask({"health"});
   platform.outbox().resume_stream("s");
   const auto again = platform.outbox().claim_streams({.owner = owner});
   ASSERT_EQ(again.size(), 1U);

@@ -39,14 +39,14 @@ const std::vector<Layer> layers_below{{"core", {}},
                                       {"postgres", {"core", "storage"}},
                                       {"sqlite", {"core", "storage"}},
                                       {"queue", {"core", "storage"}},
-                                      {"component", {"storage"}},
+                                      {"component", {"core", "storage"}},
                                       {"observe", {"core"}}};
 /// What each component may include, in addition to the components that are registered before it.
 const std::vector<std::string> component_includes{"core", "storage", "queue", "component"};
 /// The runtime may also include all components.
 const Layer runtime_layer{"runtime", {"core", "storage", "queue", "component", "observe"}};
 const std::vector<Layer> layers_above{
-    {"group", {"core", "storage", "component", "fanout", "event", "runtime"}},
+    {"group", {"core", "storage", "component", "observe", "fanout", "event", "runtime"}},
     {"json", {}},
     {"server", {"core", "json"}},
     {"cli", {"core", "storage", "runtime", "json"}}};
