@@ -89,6 +89,9 @@ struct PlatformOptions {
   /// started Platform opens up to 2 * WorkerOptions::fetchers + 12 more for its own use
   /// (16 by default), so that handlers cannot prevent the renewal of leases.
   std::size_t max_connections = 8;
+  /// Opens the database for reading only: every call that writes, and start(), throws
+  /// InvalidOperation. On PostgreSQL the sessions are read-only, too (not with `pooled`).
+  bool read_only = false;
   /// Set it for PostgreSQL behind PgBouncer in transaction mode: no named prepared statements.
   bool pooled = false;
   /// How long a write to SQLite waits for another writer.

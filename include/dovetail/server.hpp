@@ -121,7 +121,8 @@ struct ServerOptions {
   std::vector<std::string> allowed_hosts{};
   /// A reverse proxy answers with HTTPS: cookies are marked as Secure. TLS implies it.
   bool secure_cookies = false;
-  /// Refuses every request that changes data. Open the Platform with read-only sessions, too.
+  /// Refuses every request that changes data. Open the Platform with PlatformOptions::read_only,
+  /// too.
   bool read_only = false;
   /// The interval of the events of `/api/v1/events`: 100 ms to 1 min.
   std::chrono::milliseconds event_interval{2'000};
@@ -149,6 +150,12 @@ class Server {
   /// Accepts no more connections, ends idle ones and event streams, and waits up to `deadline` for
   /// the requests under way. Then it closes the rest. Returns whether all requests were answered.
   bool stop(std::chrono::milliseconds deadline = std::chrono::seconds{10});
+
+  /// Takes over the tokens, the users and the files of TLS (which may have changed on disk), while
+  /// the server runs. Other options are ignored: they need a new server. Throws
+  /// std::invalid_argument, and then nothing has changed. Call it from one thread at a time, not
+  /// during start() or stop().
+  void reload(const ServerOptions& options);
 
   /// The port that is bound. Zero before start().
   [[nodiscard]] std::uint16_t port() const;

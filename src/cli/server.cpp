@@ -71,12 +71,14 @@ void run_server(const Globals& globals, ServerArguments& arguments) {
   arguments.server.log_sink = globals.options().log_sink;
   if (globals.has_group()) {
     GroupOptions options{.database = globals.options()};
+    options.database.read_only = arguments.server.read_only;
     arguments.long_run.set_polls(options);
     auto group = open_group(globals, std::move(options));
     serve(group, process, arguments,
           count_of_databases(group.keys().size()) + " of " + globals.group);
   } else {
     auto options = globals.options();
+    options.read_only = arguments.server.read_only;
     arguments.long_run.set_polls(options.worker);
     auto platform = process.run.open(globals, std::move(options));
     serve(platform, process, arguments, platform.name() + " schema " + globals.schema);
@@ -104,8 +106,9 @@ void add_address(CLI::App& command, ServerOptions& server) {
       ->type_name("FILE");
   command.add_option("--tls-key", server.tls.key_file, "The key of the certificate, in PEM format")
       ->type_name("FILE");
-  command.add_flag("--read-only", server.read_only,
-                   "Refuse changes over HTTP, and run no timers, jobs and joins");
+  command.add_flag(
+      "--read-only", server.read_only,
+      "Open the database for reading only: refuse changes, and run no timers, jobs and joins");
 }
 
 }  // namespace

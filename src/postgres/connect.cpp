@@ -201,7 +201,7 @@ void require_port(std::string_view port) {
 
 }  // namespace
 
-ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed) {
+ConnectionSettings::ConnectionSettings(std::string_view url, const StartupSettings& startup) {
   char* message = nullptr;
   const std::string text{url};
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options{
@@ -214,19 +214,24 @@ ConnectionSettings::ConnectionSettings(std::string_view url, bool read_committed
   for (const auto* option = options.get(); option->keyword != nullptr; ++option) {
     if (option->val != nullptr) values_.emplace_back(option->keyword, option->val);
   }
+  // The default asks for a server that accepts writes; a standby is good enough for reading.
+  if (startup.read_only && get("target_session_attrs").empty())
+    values_.emplace_back("target_session_attrs", "any");
   for (const auto& [key, value] : default_settings) {
     if (get(key).empty()) values_.emplace_back(key, value);
   }
   for (const auto port : split(get("port"))) require_port(port);
-  if (!read_committed) return;
+  std::string settings;
+  if (startup.read_committed) settings += "-c default_transaction_isolation=read\\ committed";
+  if (startup.read_only) settings += " -c default_transaction_read_only=on";
+  if (settings.empty()) return;
   sends_options_ = true;
-  const std::string isolation = "-c default_transaction_isolation=read\\ committed";
   const auto given =
       std::ranges::find(values_, "options", [](const auto& entry) { return entry.first; });
   if (given == values_.end()) {
-    values_.emplace_back("options", isolation);
+    values_.emplace_back("options", settings);
   } else {
-    given->second += " " + isolation;
+    given->second += " " + settings;
   }
 }
 

@@ -31,14 +31,19 @@
 
 namespace dovetail::postgres {
 
+/// Settings of a session from its start, whatever the defaults of the server are. Poolers refuse
+/// them.
+struct StartupSettings {
+  bool read_committed = false;
+  bool read_only = false;
+};
+
 /// The parsed connection string, completed with defaults: keepalives, timeouts, application name,
 /// encoding.
 class ConnectionSettings {
  public:
   /// Throws std::invalid_argument if libpq cannot parse the string. The text has no secrets.
-  /// `read_committed`: sets the isolation level, whatever the default of the server is. Poolers
-  /// refuse such startup options.
-  explicit ConnectionSettings(std::string_view url, bool read_committed = false);
+  explicit ConnectionSettings(std::string_view url, const StartupSettings& startup = {});
 
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& values() const {
     return values_;

@@ -130,7 +130,8 @@ class BorrowedTransaction final : public storage::BorrowedTransactionHandle {
 
 Database::Database(std::string_view url, storage::DatabaseOptions options)
     : options_(with_account(std::move(options))),
-      settings_(url, !options_.pooled),
+      settings_(url, {.read_committed = !options_.pooled,
+                      .read_only = options_.read_only && !options_.pooled}),
       name_(options_.label.empty() ? settings_.describe() : options_.label),
       connect_timeout_(settings_.connect_timeout(options_.connect_timeout)),
       texts_(sql::statements(), quoted(options_.schema)),
@@ -208,6 +209,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
 }
 
 void Database::write(const storage::WriteOptions& given, const WriteBody& body) {
+  storage::require_writable(options_);
   auto options = given;
   options.stop = or_closing(given.stop);
   require_connected(pool_for(options.service), options.stop);
@@ -257,6 +259,7 @@ storage::GroupCommitOptions Database::group_commit() const {
 }
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
+  storage::require_writable(options_);
   const auto stop = closing_.get_token();
   require_connected(pool_, stop);
   const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;

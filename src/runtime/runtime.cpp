@@ -74,6 +74,8 @@ Runtime::Services Runtime::make_services(WorkerPool& pool) {
 
 void Runtime::start() {
   node_.process().require();
+  if (options_.read_only)
+    throw InvalidOperation("the platform is open for reading only: it cannot be started");
   const std::lock_guard lock(start_mutex_);
   if (pool_) throw InvalidOperation("the platform has been started before");
   const auto before = state_.exchange(RunState::starting);

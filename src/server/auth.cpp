@@ -40,32 +40,52 @@ std::optional<std::string> session_in(const Headers& headers) {
   return std::nullopt;
 }
 
-/// A hash of the same method as those of the users, which no password has.
-std::string hash_of_nobody(const std::vector<ServerUser>& users) {
-  return users.empty() ? std::string{} : users.front().password_hash;
+std::optional<Identity> owner_of(const std::vector<ServerToken>& tokens, std::string_view token) {
+  const auto hash = sha256_hex(token);
+  std::optional<Identity> owner;
+  for (const auto& each : tokens) {  // all of them, so that the time tells nothing
+    if (is_same_secret(each.sha256, hash)) owner = Identity{each.name, each.role, Proof::token};
+  }
+  return owner;
+}
+
+const ServerUser* user_named(const ServerAuth& auth, const std::string& name) {
+  const auto found = std::ranges::find(auth.users, name, &ServerUser::name);
+  return found == auth.users.end() ? nullptr : &*found;
+}
+
+/// For unknown users: the answer takes as long as for others.
+std::string hash_of_nobody(const ServerAuth& auth) {
+  return auth.users.empty() ? std::string{} : auth.users.front().password_hash;
 }
 
 }  // namespace
 
 Authenticator::Authenticator(ServerAuth auth)
-    : auth_(std::move(auth)),
-      no_user_hash_(hash_of_nobody(auth_.users)),
-      sessions_(auth_.session_lifetime) {}
+    : auth_(std::make_shared<const ServerAuth>(std::move(auth))),
+      sessions_(auth_->session_lifetime) {}
 
-std::optional<Identity> Authenticator::identify(const Headers& headers) {
-  if (!is_on()) return Identity{"local", ServerRole::admin, Proof::local};
-  if (const auto header = find_header(headers, "authorization")) return owner_of(token_in(*header));
-  const auto secret = session_in(headers);
-  return secret ? sessions_.find(*secret) : std::nullopt;
+std::shared_ptr<const ServerAuth> Authenticator::known() const {
+  const std::lock_guard lock(mutex_);
+  return auth_;
 }
 
-std::optional<Identity> Authenticator::owner_of(std::string_view token) const {
-  const auto hash = sha256_hex(token);
-  std::optional<Identity> owner;
-  for (const auto& each : auth_.tokens) {  // all of them, so that the time tells nothing
-    if (is_same_secret(each.sha256, hash)) owner = Identity{each.name, each.role, Proof::token};
-  }
-  return owner;
+void Authenticator::replace(ServerAuth auth) {
+  auto replacement = std::make_shared<const ServerAuth>(std::move(auth));
+  const std::lock_guard lock(mutex_);
+  auth_ = std::move(replacement);
+}
+
+std::optional<Identity> Authenticator::identify(const Headers& headers) {
+  const auto auth = known();
+  if (!auth->is_on()) return Identity{"local", ServerRole::admin, Proof::local};
+  if (const auto header = find_header(headers, "authorization"))
+    return owner_of(auth->tokens, token_in(*header));
+  const auto secret = session_in(headers);
+  const auto session = secret ? sessions_.find(*secret) : std::nullopt;
+  const auto* user = session ? user_named(*auth, session->name) : nullptr;
+  if (user == nullptr) return std::nullopt;
+  return Identity{user->name, user->role, Proof::session};
 }
 
 std::string Authenticator::log_in(const Login& login) {
@@ -76,10 +96,10 @@ std::string Authenticator::log_in(const Login& login) {
     throw Problem(429, "too many logins: try again in " +
                            std::to_string(std::max<std::int64_t>(wait.count(), 1)) + " s");
   }
-  const auto user = std::ranges::find(auth_.users, login.user, &ServerUser::name);
-  const bool is_known = user != auth_.users.end();
-  const bool matches = has_password(is_known ? user->password_hash : no_user_hash_, login.password);
-  if (!is_known || !matches) {
+  const auto auth = known();
+  const auto* user = user_named(*auth, login.user);
+  const auto hash = user != nullptr ? user->password_hash : hash_of_nobody(*auth);
+  if (!has_password(hash, login.password) || user == nullptr) {
     throttle_.note_failure(key);
     throw Problem(401, "the user name or the password is wrong");
   }

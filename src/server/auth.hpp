@@ -3,6 +3,7 @@
 // Threads: may be shared between threads.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -18,7 +19,9 @@ class Authenticator {
  public:
   explicit Authenticator(ServerAuth auth);
 
-  [[nodiscard]] bool is_on() const { return auth_.is_on(); }
+  [[nodiscard]] bool is_on() const { return known()->is_on(); }
+  /// Tokens and users from now on. Sessions of users who remain go on, with their new roles.
+  void replace(ServerAuth auth);
   /// The caller, by its token or its session. Nothing if it has none or a wrong one. A wrong token
   /// is not made good by a session.
   [[nodiscard]] std::optional<Identity> identify(const Headers& headers);
@@ -36,10 +39,10 @@ class Authenticator {
   [[nodiscard]] std::chrono::seconds session_lifetime() const { return sessions_.lifetime(); }
 
  private:
-  [[nodiscard]] std::optional<Identity> owner_of(std::string_view token) const;
+  [[nodiscard]] std::shared_ptr<const ServerAuth> known() const;
 
-  const ServerAuth auth_;
-  const std::string no_user_hash_;  ///< For unknown users: the answer takes as long as for others.
+  mutable std::mutex mutex_;
+  std::shared_ptr<const ServerAuth> auth_;  ///< Under mutex_.
   Sessions sessions_;
   LoginThrottle throttle_;
   std::mutex checking_;  ///< One password at a time: guessing does not use up all threads.

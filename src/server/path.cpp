@@ -77,8 +77,9 @@ std::optional<Target> parse_target(std::string_view target) {
     return std::nullopt;
   const bool good = for_each_part(target.substr(1, question - 1), '/', [&](std::string_view part) {
     auto segment = percent_decoded(part, false);
-    if (segment) parsed.segments.push_back(*std::move(segment));
-    return segment.has_value();
+    if (!segment) return false;
+    parsed.segments.push_back(*std::move(segment));
+    return true;
   });
   return good ? std::optional{std::move(parsed)} : std::nullopt;
 }

@@ -1,5 +1,7 @@
 #include "dovetail/server.hpp"
 
+#include <stdexcept>
+
 #include "dovetail/error.hpp"
 #include "server/api/api.hpp"
 #include "server/http/http_server.hpp"
@@ -49,6 +51,18 @@ class Server::State {
     return all_answered;
   }
 
+  void reload(const ServerOptions& options) {
+    auto merged = options_;
+    merged.auth = options.auth;
+    merged.tls = options.tls;
+    server::checked(merged);
+    if (merged.tls.is_on() != options_.tls.is_on())
+      throw std::invalid_argument("TLS cannot be turned on or off while the server runs");
+    if (http_ && merged.tls.is_on()) http_->replace_tls(merged.tls);
+    auth_.replace(merged.auth);
+    log_.write(LogLevel::info, "server.reloaded", {{"url", url()}});
+  }
+
   [[nodiscard]] std::uint16_t port() const { return http_ ? http_->port() : 0; }
 
   [[nodiscard]] std::string url() const {
@@ -83,6 +97,10 @@ void Server::start() {
 
 bool Server::stop(std::chrono::milliseconds deadline) {
   return state_->stop(deadline);
+}
+
+void Server::reload(const ServerOptions& options) {
+  state_->reload(options);
 }
 
 std::uint16_t Server::port() const {

@@ -192,6 +192,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
 }
 
 void Database::write(const storage::WriteOptions& options, const WriteBody& body) {
+  storage::require_writable(options_);
   const auto run = [&](const storage::Attempt& attempt) {
     if (options.stop.stop_requested())
       throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");
@@ -220,6 +221,7 @@ void Database::cancel_calls() {
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
   process_.require();
+  storage::require_writable(options_);
   return std::make_unique<OwnedTransaction>(*this, writer());
 }
 

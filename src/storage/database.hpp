@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "dovetail/clock.hpp"
+#include "dovetail/error.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/metrics.hpp"
 #include "storage/connection_budget.hpp"
@@ -25,6 +26,7 @@ struct DatabaseOptions {
   /// Connections of the background service, in addition to max_connections.
   std::size_t service_connections = 4;
   bool pooled = false;
+  bool read_only = false;  ///< Database::write() and begin() throw InvalidOperation.
   std::chrono::milliseconds busy_timeout{10'000};
   /// The time limit of one attempt to connect. The first connection has this limit for all of its
   /// attempts together.
@@ -42,6 +44,11 @@ struct DatabaseOptions {
   /// The account of this database in the budget. Absent: nobody asks for it.
   std::shared_ptr<ConnectionBudget::Account> account{};
 };
+
+/// Throws InvalidOperation if the database is open for reading only.
+inline void require_writable(const DatabaseOptions& options) {
+  if (options.read_only) throw InvalidOperation("the database is open for reading only");
+}
 
 struct WriteOptions {
   /// The body runs one statement: the engine may skip the explicit BEGIN and COMMIT around it.

@@ -294,6 +294,24 @@ TEST_F(ServerSessions, SecretsAreInNoAnswer) {
   }
 }
 
+TEST_F(ServerSessions, AReloadRotatesTokensAndUsers) {
+  serve_users();
+  const auto cookie = cookie_of(log_in("alice", "open sesame"));
+  auto options = test_server_options();
+  options.auth.tokens = {token_of("n", "new-secret", ServerRole::viewer)};
+  options.auth.users = {{"alice", hash_of("changed"), ServerRole::viewer}};
+  server->reload(options);
+  EXPECT_EQ(get("/api/v1/session", {bearer("view-secret")}).status, 401);
+  EXPECT_EQ(get("/api/v1/session", {bearer("new-secret")}).status, 200);
+  EXPECT_EQ(nlohmann::json::parse(get("/api/v1/session", {cookie}).body)["role"], "viewer");
+  options.auth.users = {{"bob", "not a hash", ServerRole::viewer}};
+  EXPECT_THROW(server->reload(options), std::invalid_argument);
+  EXPECT_EQ(get("/api/v1/session", {cookie}).status, 200) << "a bad reload changes nothing";
+  options.auth.users.clear();
+  server->reload(options);
+  EXPECT_EQ(get("/api/v1/session", {cookie}).status, 401);
+}
+
 // --- options
 
 TEST_F(ServerSessions, AnAddressForOthersNeedsAuthentication) {

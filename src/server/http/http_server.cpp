@@ -108,6 +108,10 @@ class HttpServer::State {
 
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::size_t streams() const { return connections_.streams(); }
+  void replace_tls(const ServerTls& files) {
+    const std::shared_ptr<asio::ssl::context> context = tls_context(files);
+    asio::post(io_, [this, context] { tls_ = context; });
+  }
   void broadcast(std::string event) {
     auto shared = std::make_shared<const std::string>(std::move(event));
     asio::post(io_, [this, shared] { connections_.broadcast(shared); });
@@ -184,7 +188,7 @@ class HttpServer::State {
   const ServerLimits limits_;
   Logger log_;
   Connections connections_;
-  std::unique_ptr<asio::ssl::context> tls_;
+  std::shared_ptr<asio::ssl::context> tls_;  ///< Open connections keep what they need of it.
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   Context context_;
@@ -212,6 +216,10 @@ bool HttpServer::stop(std::chrono::milliseconds deadline) {
 
 std::uint16_t HttpServer::port() const {
   return state_->port();
+}
+
+void HttpServer::replace_tls(const ServerTls& tls) {
+  state_->replace_tls(tls);
 }
 
 void HttpServer::broadcast(std::string event) {

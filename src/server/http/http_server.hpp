@@ -41,6 +41,9 @@ class HttpServer {
   bool stop(std::chrono::milliseconds deadline);
   [[nodiscard]] std::uint16_t port() const;
 
+  /// New connections use these files of TLS from now on. Throws like start().
+  void replace_tls(const ServerTls& tls);
+
   /// Writes an event to every stream. A reader that has not received earlier ones is disconnected.
   void broadcast(std::string event);
   /// The number of open streams.

@@ -236,7 +236,7 @@ void StreamConnection<Stream>::on_body(error_code error) {
 // --- answering it
 
 template <class Stream>
-void StreamConnection<Stream>::run(Request request) {
+void StreamConnection<Stream>::run(Request&& request) {
   enter(Phase::running);
   limit_time(context_.limits.reply_timeout);
   context_.service.handle(

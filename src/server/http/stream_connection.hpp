@@ -61,7 +61,7 @@ class StreamConnection final : public Connection,
   void on_body(error_code error);
 
   // --- answering it
-  void run(Request request);
+  void run(Request&& request);
   void refuse(int status, const std::string& detail);
   void reply(const Response& response);
   void on_written(error_code error);
