@@ -1,5 +1,5 @@
-// Server: health and live events over HTTP, beside a Platform or a PlatformGroup of the same
-// process.
+// Server: health, an API and live events over HTTP, beside a Platform or a PlatformGroup of the
+// same process.
 //
 //   auto platform = dovetail::Platform::open("sqlite:orders.db");
 //   platform.start();
@@ -151,10 +151,10 @@ class Server {
   /// the requests under way. Then it closes the rest. Returns whether all requests were answered.
   bool stop(std::chrono::milliseconds deadline = std::chrono::seconds{10});
 
-  /// Takes over the tokens, the users and the files of TLS (which may have changed on disk), while
-  /// the server runs. Other options are ignored: they need a new server. Throws
-  /// std::invalid_argument, and then nothing has changed. Call it from one thread at a time, not
-  /// during start() or stop().
+  /// Takes over the tokens, the users, the allowed hosts and the files of TLS (which may have
+  /// changed on disk), while the server runs. Other options are ignored: they need a new server.
+  /// Throws std::invalid_argument, and then nothing has changed. Call it from one thread at a time,
+  /// not during start() or stop().
   void reload(const ServerOptions& options);
 
   /// The port that is bound. Zero before start().

@@ -11,6 +11,22 @@ Response health_response(const HealthReport& report) {
           .body = json::to_json(report).dump(-1, ' ', false, Handling::replace)};
 }
 
+/// For callers who have not proven who they are: the names of the checks, and no details, which may
+/// name hosts and topics.
+HealthReport without_details(HealthReport report) {
+  for (auto& check : report.checks) {
+    check.description.clear();
+    check.data.clear();
+  }
+  return report;
+}
+
+Response ready_response(const Databases& databases, const Request& request) {
+  auto report = databases.health().ready();
+  const bool is_anonymous = request.identity.proof == Proof::none;
+  return health_response(is_anonymous ? without_details(std::move(report)) : report);
+}
+
 }  // namespace
 
 void add_health_routes(RouteTable& routes, const Databases& databases) {
@@ -19,12 +35,11 @@ void add_health_routes(RouteTable& routes, const Databases& databases) {
               .handler = [databases](
                              const Request&) { return health_response(databases.health().live()); },
               .capacity = Capacity::at_once});
-  routes.add(
-      {.method = "GET",
-       .pattern = "/health/ready",
-       .handler =
-           [databases](const Request&) { return health_response(databases.health().ready()); },
-       .capacity = Capacity::reserved});
+  routes.add({.method = "GET",
+              .pattern = "/health/ready",
+              .handler = [databases](
+                             const Request& request) { return ready_response(databases, request); },
+              .capacity = Capacity::reserved});
   routes.add(
       {.method = "GET",
        .pattern = "/health",

@@ -62,6 +62,7 @@ Router::Router(const RouteTable& routes, const ServerOptions& options, Authentic
       auth_(auth),
       base_(segments_of(options.base_path)),
       log_(std::move(log)),
+      allowed_hosts_(options.allowed_hosts),
       shared_(static_cast<std::size_t>(options.threads), options.limits.max_waiting_requests),
       reserved_(reserved_threads, max_waiting_reserved) {}
 
@@ -93,12 +94,22 @@ std::variant<Request, Response> Router::admit(RequestHead head) {
   return request;
 }
 
+void Router::allow_hosts(std::vector<std::string> hosts) {
+  const std::lock_guard lock(mutex_);
+  allowed_hosts_ = std::move(hosts);
+}
+
+bool Router::allows_host(std::string_view host) const {
+  const std::lock_guard lock(mutex_);
+  return is_allowed_host(host, allowed_hosts_);
+}
+
 void Router::require_access(const Request& request) const {
   const auto& route = *request.route;
   const bool only_reads = request.method == "GET" || request.method == "HEAD";
   if (only_reads && !route.role) return;
   const auto host = find_header(request.headers, "host").value_or("");
-  if (!is_allowed_host(host, options_.allowed_hosts)) {
+  if (!allows_host(host)) {
     throw Problem(403, "the Host header " + core::printable(core::trimmed(host, 255)) +
                            " is not one of the server's allowed_hosts");
   }

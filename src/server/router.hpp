@@ -4,6 +4,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
 
 #include "dovetail/log.hpp"
 #include "server/auth.hpp"
@@ -18,6 +21,9 @@ class Router final : public http::Service {
   /// The arguments must outlive it.
   Router(const RouteTable& routes, const ServerOptions& options, Authenticator& auth, Logger log);
 
+  /// From now on; may be called by any thread.
+  void allow_hosts(std::vector<std::string> hosts);
+
   [[nodiscard]] std::variant<Request, Response> admit(RequestHead head) override;
   void handle(Request request, std::function<void(Response)> reply) override;
   [[nodiscard]] Response refuse(int status, const std::string& detail) override;
@@ -26,6 +32,7 @@ class Router final : public http::Service {
   /// Throws Problem if the caller may not use the route.
   void require_access(const Request& request) const;
   void require_rules_of_changes(const Request& request) const;
+  [[nodiscard]] bool allows_host(std::string_view host) const;
   /// The answer of the route's handler, or to what it throws.
   [[nodiscard]] Response answer(const Request& request) const;
 
@@ -34,6 +41,8 @@ class Router final : public http::Service {
   Authenticator& auth_;
   const std::vector<std::string> base_;  ///< The segments of the base path.
   Logger log_;
+  mutable std::mutex mutex_;
+  std::vector<std::string> allowed_hosts_;  ///< Under mutex_.
   RequestThreads shared_;
   RequestThreads reserved_;
 };

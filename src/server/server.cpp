@@ -60,6 +60,7 @@ class Server::State {
       throw std::invalid_argument("TLS cannot be turned on or off while the server runs");
     if (http_ && merged.tls.is_on()) http_->replace_tls(merged.tls);
     auth_.replace(merged.auth);
+    if (router_) router_->allow_hosts(options.allowed_hosts);
     log_.write(LogLevel::info, "server.reloaded", {{"url", url()}});
   }
 

@@ -300,7 +300,11 @@ TEST_F(ServerSessions, AReloadRotatesTokensAndUsers) {
   auto options = test_server_options();
   options.auth.tokens = {token_of("n", "new-secret", ServerRole::viewer)};
   options.auth.users = {{"alice", hash_of("changed"), ServerRole::viewer}};
+  options.allowed_hosts = {"new.example.com"};
+  const Lines named{bearer("new-secret"), "Host: new.example.com"};
+  EXPECT_EQ(get("/api/v1/session", named).status, 403);
   server->reload(options);
+  EXPECT_EQ(get("/api/v1/session", named).status, 200);
   EXPECT_EQ(get("/api/v1/session", {bearer("view-secret")}).status, 401);
   EXPECT_EQ(get("/api/v1/session", {bearer("new-secret")}).status, 200);
   EXPECT_EQ(nlohmann::json::parse(get("/api/v1/session", {cookie}).body)["role"], "viewer");
