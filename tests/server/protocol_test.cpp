@@ -52,8 +52,8 @@ TEST_F(ServerProtocol, ConnectionCloseAndHttp10EndTheConnection) {
 TEST_F(ServerProtocol, HeadHasTheHeadersOfGetAndNoBody) {
   serve();
   auto connection = client();
-  const auto head = connection.ask("HEAD", "/health/live");
-  const auto get = connection.get("/health/live");  // not taken for a body
+  const auto head = connection.ask("HEAD", "/api/v1/session");
+  const auto get = connection.get("/api/v1/session");  // not taken for a body
   EXPECT_EQ(head.status, 200);
   EXPECT_EQ(head.header("content-length"), std::to_string(get.body.size()));
 }
