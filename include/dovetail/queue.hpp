@@ -292,7 +292,8 @@ class WorkQueue {
 
   // --- operation
 
-  [[nodiscard]] QueueCounts counts();
+  /// Counts up to `up_to` messages of each state: 1 to 10,000,000. A lower limit is faster.
+  [[nodiscard]] QueueCounts counts(std::int64_t up_to = 100'000);
 
   /// Returns whether a message of these topics is due or in progress. Reads the queue until it
   /// finds one.

@@ -6,8 +6,6 @@
 namespace dovetail::postgres {
 namespace {
 
-constexpr std::int64_t queue_count_limit = 100'000;
-
 void add_ids(Params& params, std::optional<std::span<const MessageId>> ids) {
   if (!ids) {
     params.add(nullptr);
@@ -85,10 +83,10 @@ WallTime QueueOperator::now(storage::ReadSession& session) {
   return ReadSession::of(session).run(texts_, sql_.clock, {}).time(0, 0);
 }
 
-QueueCounts QueueOperator::counts(storage::ReadSession& session) {
+QueueCounts QueueOperator::counts(storage::ReadSession& session, std::int64_t up_to) {
   using Column = sql::columns::counts;
   Params params;
-  params.add(queue_count_limit);
+  params.add(up_to);
   const auto result = ReadSession::of(session).run(texts_, sql_.counts, params);
   QueueCounts counts;
   counts.ready = result.integer(0, Column::ready);
@@ -97,7 +95,7 @@ QueueCounts QueueOperator::counts(storage::ReadSession& session) {
   counts.done = result.integer(0, Column::done);
   counts.failed = result.integer(0, Column::failed);
   counts.paused = result.integer(0, Column::paused);
-  counts.counted_up_to = queue_count_limit;
+  counts.counted_up_to = up_to;
   if (!result.is_null(0, Column::oldest_due))
     counts.oldest_due = std::chrono::microseconds{result.integer(0, Column::oldest_due)};
   return counts;

@@ -20,6 +20,7 @@ using queue::require_topic;
 using storage::in_portions;
 
 constexpr int most_summary_letters = 10'000'000;
+constexpr std::int64_t most_counted = 10'000'000;
 
 void require_filter(const DeadLetterFilter& filter) {
   if (filter.topic) require_topic(*filter.topic);
@@ -51,9 +52,14 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
   return count;
 }
 
-QueueCounts WorkQueue::counts() {
+QueueCounts WorkQueue::counts(std::int64_t up_to) {
+  if (up_to < 1 || up_to > most_counted) {
+    throw std::out_of_range("up_to must be 1 to " + std::to_string(most_counted) + ", got " +
+                            std::to_string(up_to));
+  }
   QueueCounts counts;
-  database_->read([&](storage::ReadSession& session) { counts = operator_->counts(session); });
+  database_->read(
+      [&](storage::ReadSession& session) { counts = operator_->counts(session, up_to); });
   return counts;
 }
 

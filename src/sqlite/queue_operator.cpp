@@ -13,7 +13,6 @@
 namespace dovetail::sqlite {
 namespace {
 
-constexpr std::int64_t queue_count_limit = 100'000;
 /// A message of priority p that makes its stream claimable has the lane p + 20.
 constexpr int ticket_lanes = 20;
 
@@ -113,10 +112,10 @@ WallTime QueueOperator::now(storage::ReadSession& session) {
   return cursor.time(0);
 }
 
-QueueCounts QueueOperator::counts(storage::ReadSession& session) {
+QueueCounts QueueOperator::counts(storage::ReadSession& session, std::int64_t up_to) {
   using Column = sql::columns::counts;
   auto cursor = context_.run(ReadSession::of(session), context_.sql.counts);
-  cursor.bind(queue_count_limit).bind(context_.now()).step();
+  cursor.bind(up_to).bind(context_.now()).step();
   QueueCounts counts;
   counts.ready = cursor.integer(Column::ready);
   counts.scheduled = cursor.integer(Column::scheduled);
@@ -124,7 +123,7 @@ QueueCounts QueueOperator::counts(storage::ReadSession& session) {
   counts.done = cursor.integer(Column::done);
   counts.failed = cursor.integer(Column::failed);
   counts.paused = cursor.integer(Column::paused);
-  counts.counted_up_to = queue_count_limit;
+  counts.counted_up_to = up_to;
   if (!cursor.is_null(Column::oldest_due))
     counts.oldest_due = std::chrono::microseconds{cursor.integer(Column::oldest_due)};
   return counts;

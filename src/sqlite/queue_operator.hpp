@@ -20,7 +20,8 @@ class QueueOperator final : public storage::QueueOperator {
   bool pause(storage::WriteSession& session, std::string_view topic) override;
   bool resume(storage::WriteSession& session, std::string_view topic) override;
   WallTime now(storage::ReadSession& session) override;
-  QueueCounts counts(storage::ReadSession& session) override;
+  using storage::QueueOperator::counts;
+  QueueCounts counts(storage::ReadSession& session, std::int64_t up_to) override;
   bool has_work(storage::ReadSession& session, std::span<const std::string> topics) override;
   std::vector<storage::DueTopic> due_topics(storage::ReadSession& session,
                                             std::chrono::microseconds waiting,

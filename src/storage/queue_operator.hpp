@@ -67,7 +67,9 @@ class QueueOperator {
 
   /// The time that decides what is due.
   virtual WallTime now(ReadSession& session) = 0;
-  virtual QueueCounts counts(ReadSession& session) = 0;
+  /// Counts up to `up_to` messages of each state.
+  virtual QueueCounts counts(ReadSession& session, std::int64_t up_to) = 0;
+  QueueCounts counts(ReadSession& session) { return counts(session, 100'000); }
   /// Returns whether a message of these topics is due or in progress.
   virtual bool has_work(ReadSession& session, std::span<const std::string> topics) = 0;
   /// Topics whose messages have been due for at least `waiting`, among the first `scan_limit`

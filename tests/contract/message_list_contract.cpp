@@ -197,6 +197,16 @@ TEST_P(MessageListContract, BadCursorsAndLimitsAreRejected) {
   EXPECT_THROW((void)outbox.messages({.topic = ""}), std::invalid_argument);
 }
 
+TEST_P(MessageListContract, CountingStopsAtALimit) {
+  for (int i = 0; i < 5; ++i) outbox.enqueue({.topic = "t"});
+  const auto counts = outbox.counts(3);
+  EXPECT_EQ(counts.ready, 3);
+  EXPECT_EQ(counts.counted_up_to, 3);
+  EXPECT_EQ(outbox.counts().ready, 5);
+  EXPECT_EQ(outbox.counts().counted_up_to, 100'000);
+  EXPECT_THROW((void)outbox.counts(0), std::out_of_range);
+}
+
 TEST_P(MessageListContract, TopicsAreListedWithTheirCounts) {
   failed_one("b");
   done_one("b");

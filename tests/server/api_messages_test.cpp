@@ -74,6 +74,23 @@ TEST_P(ApiMessages, PagesStayCompleteWhileMessagesArrive) {
   EXPECT_EQ(std::multiset<std::string>(wanted.begin(), wanted.end()), seen);
 }
 
+TEST_P(ApiMessages, TimesHaveOffsetsAndFractions) {
+  platform.outbox().enqueue({.topic = "t"});
+  for (const auto* time : {"2020-01-31T09:30:00Z", "2020-01-31T09:30:00.123456789Z",
+                           "2020-01-31T10:30:00.5%2B01:00", "2020-02-29T23:59:59-23:59"}) {
+    EXPECT_EQ(read("/messages?created_after=" + std::string{time})["messages"].size(), 1U) << time;
+    EXPECT_EQ(read("/messages?created_before=" + std::string{time})["messages"].size(), 0U) << time;
+  }
+  for (const auto* time : {"2021-02-29T00:00:00Z", "2020-01-31", "2020-01-31T24:00:00Z",
+                           "2020-01-31T09:30:00", "2020-01-31T09:30:00.Z", "2020-1-31T09:30:00Z",
+                           "2020-01-31T09:30:00Zx", "-020-01-31T09:30:00Z"})
+    read("/messages?created_after=" + std::string{time}, 400);
+  const auto timer =
+      change("/timers", {{"topic", "t"}, {"due_at", "2099-01-31T10:30:00.25+01:00"}}, 201);
+  EXPECT_EQ(read("/timers/" + timer["timer_id"].get<std::string>())["due_at"],
+            "2099-01-31T09:30:00.250000Z");
+}
+
 TEST_P(ApiMessages, AMessageSaysWhatItBelongsTo) {
   platform.jobs().create_or_update({.name = "nightly", .topic = "report", .cron = "@daily"});
   const auto run = change("/jobs/nightly/trigger", nullptr, 201)["run_id"].get<std::string>();

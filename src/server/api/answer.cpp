@@ -84,16 +84,12 @@ ordered_json message_json(const StoredMessage& stored, const PayloadView& view) 
   return value;
 }
 
-ordered_json capped_counts(const QueueCounts& counts) {
-  auto value = json::to_json(counts);
+ordered_json capped_counts(WorkQueue& queue) {
+  auto value = json::to_json(queue.counts(most_counted));
   auto capped = ordered_json::array();
   for (const auto* name : {"ready", "scheduled", "in_progress", "done", "failed", "paused"}) {
-    auto& count = value[name];
-    if (count.get<std::int64_t>() < most_counted) continue;
-    count = most_counted;
-    capped.push_back(name);
+    if (value[name].get<std::int64_t>() >= most_counted) capped.push_back(name);
   }
-  value["counted_up_to"] = most_counted;
   value["capped"] = std::move(capped);
   return value;
 }

@@ -45,6 +45,6 @@ struct PayloadView {
 [[nodiscard]] ordered_json message_json(const StoredMessage& stored, const PayloadView& view);
 
 /// Counts up to 10,000. `capped` names those that may be higher.
-[[nodiscard]] ordered_json capped_counts(const QueueCounts& counts);
+[[nodiscard]] ordered_json capped_counts(WorkQueue& queue);
 
 }  // namespace dovetail::server::api

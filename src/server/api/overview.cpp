@@ -12,7 +12,7 @@ ordered_json overview_of(Platform& platform) {
   ordered_json queues;
   for (const auto* name : {"outbox", "inbox", "timers"}) {
     auto& queue = queue_of(platform, std::string{name});
-    queues[name] = capped_counts(queue.counts());
+    queues[name] = capped_counts(queue);
     queues[name]["paused_topics"] = json::to_json_array(queue.paused_topics());
   }
   const auto jobs = platform.jobs().list();

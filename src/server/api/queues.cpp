@@ -7,7 +7,7 @@ namespace {
 ordered_json queue_json(Platform& platform, const std::string& name) {
   auto& queue = queue_of(platform, name);
   auto value = ordered_json{{"queue", name}};
-  value.update(capped_counts(queue.counts()));
+  value.update(capped_counts(queue));
   value["paused_topics"] = json::to_json_array(queue.paused_topics());
   value["max_attempts"] = queue.options().max_attempts;
   value["retain_done_ms"] =
