@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <iomanip>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -16,15 +15,6 @@ namespace {
 
 constexpr std::size_t max_topic_characters = 255;
 constexpr int nothing_changed_code = 1;
-
-LogLevel level_of(const std::string& word) {
-  static const std::map<std::string, LogLevel> levels{{"debug", LogLevel::debug},
-                                                      {"info", LogLevel::info},
-                                                      {"warn", LogLevel::warn},
-                                                      {"error", LogLevel::error},
-                                                      {"off", LogLevel::off}};
-  return levels.at(word);
-}
 
 bool starts_character(char c) {
   return (c & 0xC0) != 0x80;
@@ -88,45 +78,63 @@ void add_only_option(CLI::App& app, Globals& globals) {
 }  // namespace
 
 PlatformOptions Globals::options() const {
-  return {.schema = schema, .pooled = pooled, .log_sink = spdlog_log_sink(level_of(log_level))};
+  auto options = service_options();
+  options.deploy_schema = false;
+  return options;
+}
+
+PlatformOptions Globals::service_options() const {
+  auto options = loaded.settings.platform;
+  options.schema = schema;
+  options.log_sink = log_sink;
+  return options;
+}
+
+GroupOptions Globals::group_service_options() const {
+  auto options = loaded.settings.group_options();
+  options.database = service_options();
+  return options;
 }
 
 Platform Globals::open() const {
   return Platform::open(database, options());
 }
 
-void Globals::resolve(const CLI::App& command, const std::string& default_schema) {
-  resolve_database(command);
-  if (!only.empty() && group.empty()) {
-    throw std::invalid_argument("--only chooses databases of a group: give --group FILE, too");
-  }
-  if (schema.empty()) schema = from_environment("DOVETAIL_SCHEMA");
-  if (schema.empty()) schema = default_schema;
+config::Sources Globals::sources(const CLI::App& command) const {
+  config::Sources sources{.file = config.empty() ? from_environment("DOVETAIL_CONFIG") : config,
+                          .environment = config::process_environment(),
+                          .flags = flags,
+                          .prefer_database = !group_commands.contains(&command)};
+  const auto add = [&](const char* name, const char* flag, const std::string& text) {
+    if (!text.empty()) sources.flags.push_back({name, flag, text});
+  };
+  add("database.url", "--database", database);
+  add("group.file", "--group", group);
+  add("database.schema", "--schema", schema);
+  add("database.pooled", "--pooled", pooled ? "true" : "");
+  add("log.level", "--log-level", log_level);
+  return sources;
 }
 
-void Globals::resolve_database(const CLI::App& command) {
+void Globals::resolve(const CLI::App& command, const std::string& default_schema) {
+  loaded_from = sources(command);
+  loaded = config::load(loaded_from);
+  log_sink = std::make_shared<config::LevelSink>(loaded.settings.log.level,
+                                                 spdlog_log_sink(LogLevel::debug));
+  database = loaded.settings.url;
+  group = loaded.settings.group_file;
+  schema =
+      loaded.origins.contains("database.schema") ? loaded.settings.platform.schema : default_schema;
   const bool works_on_groups = group_commands.contains(&command);
-  if (!database.empty() && !group.empty()) {
-    throw std::invalid_argument(
-        "--database and --group are both given: --database names one database, --group a file with "
-        "many; give one of them");
-  }
-  if (database.empty() && group.empty()) {
-    database = from_environment("DOVETAIL_DATABASE");
-    group = from_environment("DOVETAIL_GROUP");
-    if (!works_on_groups && !database.empty()) group.clear();
-    if (!database.empty() && !group.empty()) {
-      throw std::invalid_argument(
-          "DOVETAIL_DATABASE and DOVETAIL_GROUP are both set: give --database or --group, or unset "
-          "one of them");
-    }
-  }
   if (!group.empty() && !works_on_groups) choose_database(command);
   if (database.empty() && group.empty()) {
     throw std::invalid_argument(
         std::string{"--database is required: give -d sqlite:orders.db or "
                     "-d postgresql://localhost/orders, or set DOVETAIL_DATABASE"} +
         (works_on_groups ? "; for many databases, give --group FILE or set DOVETAIL_GROUP" : ""));
+  }
+  if (!only.empty() && group.empty()) {
+    throw std::invalid_argument("--only chooses databases of a group: give --group FILE, too");
   }
 }
 
@@ -148,6 +156,10 @@ void add_global_options(CLI::App& app, Globals& globals, const std::string& defa
   // No envname(): CLI11 applies the variable to every command, so it would override the flag of the
   // command that runs.
   app.add_option_function<std::string>(
+         "--config", set_once("--config", globals.config),
+         "Configuration file, see `dovetail config`; DOVETAIL_CONFIG if absent")
+      ->type_name("FILE");
+  app.add_option_function<std::string>(
          "-d,--database", set_once("--database", globals.database),
          "sqlite:<path> or postgresql://…; DOVETAIL_DATABASE if absent")
       ->type_name("URL");
@@ -166,7 +178,7 @@ void add_global_options(CLI::App& app, Globals& globals, const std::string& defa
       ->type_name("NAME");
   app.add_option("--log-level", globals.log_level, "debug, info, warn, error or off")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
-      ->capture_default_str();
+      ->default_str("warn");
   app.add_flag("--pooled", globals.pooled, "PostgreSQL is behind PgBouncer in transaction mode");
 }
 
@@ -185,6 +197,31 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
 void allow_group(CLI::App& command, Globals& globals) {
   for (const auto* name : {"--group", "--only"}) command.get_option(name)->group("Options");
   globals.group_commands.insert(&command);
+}
+
+void add_setting(CLI::App& command, Globals& globals, const std::string& flag,
+                 const std::string& name, const std::string& description) {
+  const auto& setting = config::setting(name);
+  const auto set = [&globals, flag, name](const std::string& text) {
+    globals.flags.push_back({name, flag, text});
+  };
+  if (setting.kind == config::Kind::boolean) {
+    command.add_flag_callback(
+        flag, [set] { set("true"); }, description);
+    return;
+  }
+  if (setting.kind == config::Kind::list) {
+    command
+        .add_option_function<std::vector<std::string>>(
+            flag, [set](const std::vector<std::string>& texts) { set(CLI::detail::join(texts)); },
+            description)
+        ->allow_extra_args(false);
+    return;
+  }
+  auto& option = *command.add_option_function<std::string>(flag, set, description);
+  auto shown = setting.shown(setting.get({}));
+  std::erase(shown, '"');
+  if (!shown.empty()) option.default_str(shown);
 }
 
 CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name,

@@ -4,37 +4,53 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "config/load.hpp"
+#include "config/reload.hpp"
 #include "dovetail/dovetail.hpp"
 
 namespace dovetail::cli {
 
 struct Globals {
+  // The flags, as they were given; resolve() replaces the values of absent ones.
+  std::string config;  ///< The path of the configuration file.
   std::string database;
   std::string group;              ///< The path of the file; instead of `database`.
   std::vector<std::string> only;  ///< The values of --only, as they were given.
   std::string schema;
-  std::string log_level = "warn";
+  std::string log_level;
+  std::vector<config::FlagValue> flags;  ///< Of add_setting().
   bool json = false;
   bool pooled = false;
 
-  /// Called after the flags of `command` were read. An absent flag is replaced by its environment
-  /// variable, and an absent variable by the default. Throws std::invalid_argument when there is
-  /// neither a database nor a group, or when there are both. A command that does not work on groups
-  /// gets the one database of the group that --only names; otherwise it is refused.
+  // After resolve():
+  config::Loaded loaded;        ///< The configuration.
+  config::Sources loaded_from;  ///< Its sources.
+  std::shared_ptr<config::LevelSink> log_sink;
+
+  /// Called after the flags of `command` were read. Loads the configuration: flags, environment,
+  /// file, defaults. Throws std::invalid_argument when there is neither a database nor a group, or
+  /// when there are both. A command that does not work on groups gets the one database of the group
+  /// that --only names; otherwise it is refused.
   void resolve(const CLI::App& command, const std::string& default_schema);
+  /// The sources of the configuration, before resolve().
+  [[nodiscard]] config::Sources sources(const CLI::App& command) const;
   [[nodiscard]] bool has_group() const { return !group.empty(); }
+  /// The options of a command that does not start services: it does not deploy the schema.
   [[nodiscard]] PlatformOptions options() const;
+  /// The options of a command that starts services.
+  [[nodiscard]] PlatformOptions service_options() const;
+  [[nodiscard]] GroupOptions group_service_options() const;
   [[nodiscard]] Platform open() const;
 
   std::set<const CLI::App*> group_commands;  ///< The commands of allow_group().
 
  private:
-  void resolve_database(const CLI::App& command);
   void choose_database(const CLI::App& command);
 };
 
@@ -57,11 +73,17 @@ CLI::App& add_command(CLI::App& parent, Globals& globals, const std::string& nam
 /// on one database of the group.
 void allow_group(CLI::App& command, Globals& globals);
 
+/// Adds a flag that is the setting `name`. It overrides the other layers of the configuration. The
+/// flag of a list may be repeated; a boolean one has no value.
+void add_setting(CLI::App& command, Globals& globals, const std::string& flag,
+                 const std::string& name, const std::string& description);
+
 /// Adds a name with subcommands, such as `jobs`. The name alone is not a command.
 CLI::App& add_group(CLI::App& app, Globals& globals, const std::string& name,
                     const std::string& description);
 
 void add_bench(CLI::App& app, Globals& globals);
+void add_config(CLI::App& app, Globals& globals);
 void add_migrate(CLI::App& app, Globals& globals);
 void add_grants(CLI::App& app, Globals& globals);
 void add_enqueue(CLI::App& app, Globals& globals);

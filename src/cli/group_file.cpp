@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "cli/mistakes.hpp"
+#include "core/nearest.hpp"
 #include "dovetail/error.hpp"
 
 namespace dovetail::cli {
@@ -30,7 +30,7 @@ Keys keys_of(const Entries& entries) {
 std::string unknown_key(const Globals& globals, const std::string& flag, const std::string& key,
                         const Keys& known) {
   auto text = flag + ": " + globals.group + " has no database \"" + key + "\"";
-  if (const auto meant = nearest(key, known)) return text + "; did you mean " + *meant + "?";
+  if (const auto meant = core::nearest(key, known)) return text + "; did you mean " + *meant + "?";
   std::string list;
   for (std::size_t i = 0; i < std::min(known.size(), most_keys_shown); ++i)
     list += (i == 0 ? "" : ", ") + known[i];
@@ -136,7 +136,7 @@ DatabaseEntry find_database(const Globals& globals, const std::string& key) {
 PlatformGroup open_group(const Globals& globals, GroupOptions options) {
   static_cast<void>(group_discovery(globals)->find({}));  // throws before anything is logged
   PlatformGroup group(std::move(options));
-  group.discover(group_discovery(globals));
+  group.discover(group_discovery(globals), globals.loaded.settings.discover);
   try {
     group.refresh();
   } catch (const std::invalid_argument&) {

@@ -14,6 +14,10 @@ namespace {
 constexpr SecondsRange poll_range{std::chrono::milliseconds{1}, std::chrono::hours{1}};
 constexpr SecondsRange group_poll_range{std::chrono::milliseconds{500}, std::chrono::hours{1}};
 
+bool reloads(const Globals& globals, bool always) {
+  return always || !globals.loaded_from.file.empty();
+}
+
 [[noreturn]] void end_at_limit(std::chrono::milliseconds limit, const std::string& reason) {
   std::cerr << "dovetail: " << no_answer_within(limit, reason) << '\n';
   std::_Exit(1);
@@ -64,8 +68,28 @@ std::string LongRun::connect_error() const {
   return connect_errors_ ? connect_errors_->last() : std::string{};
 }
 
-LongRun::LongRun(bool and_suspend) : signals_(and_suspend) {
+LongRun::LongRun(StopSignals::More more) : signals_(more) {
   ::signal(SIGPIPE, SIG_IGN);
+}
+
+LongRun::LongRun(const Globals& globals, bool always_reload)
+    : LongRun({.hang_up_even_if_ignored = reloads(globals, always_reload)}) {
+  if (!reloads(globals, always_reload)) return;
+  reloader_.emplace(globals.loaded_from, globals.loaded, Logger{globals.log_sink});
+  reloader_->on_reload([sink = globals.log_sink](const config::Settings& settings) {
+    sink->set_level(settings.log.level);
+  });
+}
+
+std::optional<int> LongRun::wait(std::optional<std::chrono::milliseconds> timeout,
+                                 const std::stop_token& stop) {
+  auto signal = signals_.wait(timeout, stop);
+  while (signal == SIGHUP && reloader_) {
+    reloader_->reload();
+    if (timeout) return std::nullopt;
+    signal = signals_.wait(timeout, stop);
+  }
+  return signal;
 }
 
 Platform LongRun::open(const Globals& globals, PlatformOptions options,
@@ -73,7 +97,9 @@ Platform LongRun::open(const Globals& globals, PlatformOptions options,
   connect_errors_ = std::make_shared<ConnectErrors>(options.log_sink);
   options.log_sink = connect_errors_;
   const std::jthread watcher([&](const std::stop_token& done) {
-    const auto signal = signals_.wait_for_end(limit, done);
+    auto signal = signals_.wait_for_end(limit, done);
+    // There is nothing to reload yet.
+    while (signal == SIGHUP && reloader_) signal = signals_.wait_for_end(limit, done);
     if (signal) std::_Exit(exit_code_of_signal(*signal));
     if (!done.stop_requested() && limit) end_at_limit(*limit, connect_error());
   });
@@ -81,7 +107,7 @@ Platform LongRun::open(const Globals& globals, PlatformOptions options,
 }
 
 void LongRunArguments::add_to(CLI::App& command, const std::string& polls) {
-  command.add_option("--poll", poll_seconds, polls)->capture_default_str();
+  command.add_option("--poll", poll_seconds, polls)->default_str("0.5");
   command.add_option(
       "--idle-poll", idle_poll_seconds,
       "Seconds between two polls while there is nothing to do, at most; 5 if absent, "
@@ -90,7 +116,7 @@ void LongRunArguments::add_to(CLI::App& command, const std::string& polls) {
 }
 
 void LongRunArguments::set_polls(WorkerOptions& worker) const {
-  worker.poll_interval = parse_seconds("--poll", poll_seconds, poll_range);
+  if (poll_seconds) worker.poll_interval = parse_seconds("--poll", *poll_seconds, poll_range);
   if (idle_poll_seconds)
     worker.idle_poll_interval = parse_seconds("--idle-poll", *idle_poll_seconds, poll_range);
   worker.idle_poll_interval = std::max(worker.idle_poll_interval, worker.poll_interval);

@@ -21,7 +21,10 @@ namespace dovetail::cli {
 class LongRun {
  public:
   /// With `and_suspend`, signals() reports SIGTSTP (Ctrl-Z) too.
-  explicit LongRun(bool and_suspend = false);
+  explicit LongRun(bool and_suspend = false) : LongRun({.suspend = and_suspend}) {}
+  /// For a process that reads its configuration again at SIGHUP; see wait(). Without a
+  /// configuration file, SIGHUP ends the process, unless `always_reload`.
+  explicit LongRun(const Globals& globals, bool always_reload = false);
 
   /// Platform::open(). While it waits for a server that does not answer, a signal ends this process
   /// with the exit code of that signal, and `limit` ends it with a message and exit code 1.
@@ -29,19 +32,29 @@ class LongRun {
                               std::optional<std::chrono::milliseconds> limit = {});
 
   [[nodiscard]] StopSignals& signals() { return signals_; }
+  /// Null if SIGHUP ends this process.
+  [[nodiscard]] config::Reloader* reloader() { return reloader_ ? &*reloader_ : nullptr; }
+  /// Returns the signal that ends this process. Meanwhile, reloads the configuration at SIGHUP.
+  /// Returns nullopt after `timeout`, if given, which a reload ends, too, or when `stop` is
+  /// requested.
+  [[nodiscard]] std::optional<int> wait(std::optional<std::chrono::milliseconds> timeout,
+                                        const std::stop_token& stop = {});
   /// Why the last connection attempt of the Platform failed. Empty if none did.
   [[nodiscard]] std::string connect_error() const;
 
  private:
   class ConnectErrors;
+  explicit LongRun(StopSignals::More more);
 
   StopSignals signals_;
+  std::optional<config::Reloader> reloader_;
   std::shared_ptr<ConnectErrors> connect_errors_;
 };
 
-/// The options for poll intervals, and for the line that is printed at the start.
+/// The options for poll intervals, which override the configuration, and for the line that is
+/// printed at the start.
 struct LongRunArguments {
-  double poll_seconds = 0.5;
+  std::optional<double> poll_seconds;
   std::optional<double> idle_poll_seconds;
   bool quiet = false;
 

@@ -44,6 +44,7 @@ void add_commands(CLI::App& app, Globals& globals) {
   add_streams(app, globals);
   add_events(app, globals);
   add_subscriptions(app, globals);
+  add_config(app, globals);
   add_bench(app, globals);
 }
 

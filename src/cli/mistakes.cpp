@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <numeric>
 #include <utility>
+
+#include "core/nearest.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -85,7 +86,8 @@ std::string unknown_name(const CLI::App& parent, const std::string& word) {
   };
   if (parent.get_option_no_throw("--" + word) != nullptr)
     return did_you_mean(quoted(path + " --" + word));
-  if (const auto meant = nearest(word, names)) return did_you_mean(quoted(path + " " + *meant));
+  if (const auto meant = core::nearest(word, names))
+    return did_you_mean(quoted(path + " " + *meant));
   if (const auto found = commands_in_groups(parent, word); !found.empty())
     return did_you_mean(listed(found));
   if (names.size() == 1) return did_you_mean(quoted(path + " " + names.front()));
@@ -124,7 +126,7 @@ std::string unknown_option(const CLI::App& command, const std::string& word) {
     if (name == other && command.get_option_no_throw(std::string{meant}) != nullptr)
       return text + "; did you mean " + std::string{meant} + "?";
   }
-  if (const auto meant = nearest(name, option_names(command)))
+  if (const auto meant = core::nearest(name, option_names(command)))
     text += "; did you mean " + *meant + "?";
   return text;
 }
@@ -212,39 +214,6 @@ std::string missing_value(const std::string& text) {
 std::string path_of(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name()
                                      : path_of(*app.get_parent()) + " " + app.get_name();
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before(b.size() + 1);
-  std::vector<std::size_t> above(b.size() + 1);
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(above.begin(), above.end(), 0);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      row[j] =
-          std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    std::swap(before, above);
-    std::swap(above, row);
-  }
-  return above[b.size()];
-}
-
-std::optional<std::string> nearest(const std::string& word, const Names& candidates) {
-  std::optional<std::string> best;
-  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
-  for (const auto& each : candidates) {
-    const bool begins = word.size() >= 3 && each.starts_with(word);
-    const auto distance = begins ? 1 : edit_distance(word, each);
-    if (distance < least) {
-      least = distance;
-      best = each;
-    }
-  }
-  return best;
 }
 
 std::optional<std::string> unknown_command(const CLI::App& app,

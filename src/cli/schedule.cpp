@@ -9,23 +9,23 @@ namespace dovetail::cli {
 namespace {
 
 void run_schedule(const Globals& globals, const LongRunArguments& arguments) {
-  auto options = globals.options();
+  auto options = globals.service_options();
   arguments.set_polls(options.worker);
-  LongRun run;
+  LongRun run(globals);
   auto platform = run.open(globals, std::move(options));
   platform.start();
   if (!arguments.quiet) {
     std::cerr << "dovetail: running timers, jobs and joins of " << platform.name() << " schema "
               << globals.schema << " until SIGINT or SIGTERM\n";
   }
-  static_cast<void>(run.signals().wait(std::nullopt));
+  static_cast<void>(run.wait(std::nullopt));
   platform.stop();
 }
 
 void run_group_schedule(const Globals& globals, const LongRunArguments& arguments) {
-  GroupOptions options{.database = globals.options()};
+  auto options = globals.group_service_options();
   arguments.set_polls(options);
-  LongRun run;
+  LongRun run(globals);
   auto group = open_group(globals, std::move(options));
   group.start();
   if (!arguments.quiet) {
@@ -33,7 +33,7 @@ void run_group_schedule(const Globals& globals, const LongRunArguments& argument
               << count_of_databases(group.keys().size()) << " of " << globals.group
               << " until SIGINT or SIGTERM\n";
   }
-  static_cast<void>(run.signals().wait(std::nullopt));
+  static_cast<void>(run.wait(std::nullopt));
   group.stop();
 }
 

@@ -24,13 +24,13 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals(bool and_suspend) {
+StopSignals::StopSignals(More more) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
-  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
-  if (and_suspend && !is_ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
+  if (more.hang_up_even_if_ignored || !is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
+  if (more.suspend && !is_ignored(SIGTSTP)) sigaddset(&set, SIGTSTP);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = FileDescriptor{::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)};
   if (!signals_.is_open()) throw std::system_error(errno, std::generic_category(), "signalfd");

@@ -16,8 +16,13 @@ namespace dovetail::cli {
 
 class StopSignals {
  public:
-  /// With `and_suspend`, SIGTSTP (Ctrl-Z) is one of the signals.
-  explicit StopSignals(bool and_suspend = false);
+  struct More {
+    bool suspend = false;  ///< SIGTSTP (Ctrl-Z) is one of the signals.
+    /// For a process that does not end at SIGHUP.
+    bool hang_up_even_if_ignored = false;
+  };
+  StopSignals() : StopSignals(More{}) {}
+  explicit StopSignals(More more);
 
   /// Returns the signal. Returns nullopt after `timeout`, if given, or when `stop` is requested.
   [[nodiscard]] std::optional<int> wait(std::optional<std::chrono::milliseconds> timeout,

@@ -32,12 +32,13 @@ constexpr SecondsRange drain_range{milliseconds{0}, std::chrono::hours{24}};
 struct WorkArguments {
   std::string command;
   std::vector<std::string> topics;
-  int threads = 0;
-  int batch_size = 50;
-  double lease_seconds = 30;
+  // Absent: see [worker] of the configuration.
+  std::optional<int> threads;
+  std::optional<int> batch_size;
+  std::optional<double> lease_seconds;
+  std::optional<double> drain_seconds;
   double timeout_seconds = 600;
   double snooze_seconds = 60;
-  double drain_seconds = 30;
   std::optional<int> max_attempts;
   bool once = false;
   LongRunArguments long_run;
@@ -153,14 +154,15 @@ void register_handlers(Target& target, const std::vector<std::string>& topics,
 
 // --- the worker
 
-WorkerOptions worker_options(const WorkArguments& arguments) {
-  WorkerOptions options{
-      .threads = arguments.threads,
-      .batch_size = arguments.batch_size,
-      .lease = parse_seconds("--lease", arguments.lease_seconds, worker_lease_range),
-      .drain = parse_seconds("--drain", arguments.drain_seconds, drain_range)};
+/// The options of the configuration, with those of the flags.
+void set_worker_options(WorkerOptions& options, const WorkArguments& arguments) {
+  options.threads = arguments.threads.value_or(options.threads);
+  options.batch_size = arguments.batch_size.value_or(options.batch_size);
+  if (arguments.lease_seconds)
+    options.lease = parse_seconds("--lease", *arguments.lease_seconds, worker_lease_range);
+  if (arguments.drain_seconds)
+    options.drain = parse_seconds("--drain", *arguments.drain_seconds, drain_range);
   arguments.long_run.set_polls(options);
-  return options;
 }
 
 bool has_work(Outbox& outbox, const std::vector<std::string>& topics) {
@@ -170,21 +172,21 @@ bool has_work(Outbox& outbox, const std::vector<std::string>& topics) {
 }
 
 /// Returns when a signal asks us to end, or with `once` when no work is left.
-void wait_for_end(StopSignals& signals, bool once, const std::function<bool()>& is_idle) {
+void wait_for_end(LongRun& run, bool once, const std::function<bool()>& is_idle) {
   if (!once) {
-    static_cast<void>(signals.wait(std::nullopt));
+    static_cast<void>(run.wait(std::nullopt));
     return;
   }
-  while (!signals.wait(idle_check_interval) && !is_idle()) {
+  while (!run.wait(idle_check_interval) && !is_idle()) {
   }
 }
 
 template <class Target>
-void stop(Target& target, StopSignals& signals, CommandRunner& runner, Drain& drain,
+void stop(Target& target, LongRun& run, CommandRunner& runner, Drain& drain,
           milliseconds patience) {
   drain.begin();
   const std::jthread impatient([&](const std::stop_token& done) {
-    if (!signals.wait(std::nullopt, done)) return;
+    if (!run.wait(std::nullopt, done)) return;
     runner.kill_all();
     std::_Exit(1);
   });
@@ -206,14 +208,14 @@ void stop(Target& target, StopSignals& signals, CommandRunner& runner, Drain& dr
 }
 
 void say_what_it_does(const std::string& databases, const Globals& globals,
-                      const WorkArguments& arguments) {
+                      const WorkArguments& arguments, const WorkerOptions& options) {
   std::string topics;
   for (const auto& topic : arguments.topics) topics += (topics.empty() ? "" : ", ") + topic;
   std::cerr << "dovetail: working on " << databases << " schema " << globals.schema << ", "
             << (topics.empty() ? "all topics" : "topics " + topics) << ", "
-            << (arguments.threads == 0 ? "a thread per core"
-                                       : std::to_string(arguments.threads) + " threads")
-            << ", batches of " << arguments.batch_size
+            << (options.threads == 0 ? "a thread per core"
+                                     : std::to_string(options.threads) + " threads")
+            << ", batches of " << options.batch_size
             << ", command: " << shortened(arguments.command, shown_command_characters) << '\n';
 }
 
@@ -221,24 +223,25 @@ void say_what_it_does(const std::string& databases, const Globals& globals,
 /// construction.
 class CommandWorker {
  public:
-  CommandWorker(const Globals& globals, const WorkArguments& arguments)
+  CommandWorker(const Globals& globals, const WorkArguments& arguments,
+                const WorkerOptions& options)
       : globals_(globals),
         arguments_(arguments),
+        options_(options),
         snooze_(parse_seconds("--snooze", arguments.snooze_seconds, delay_range)),
         handler_{.max_attempts = arguments.max_attempts,
                  .timeout = parse_seconds("--timeout", arguments.timeout_seconds, delay_range)},
+        run_(globals),
         runner_(arguments.command) {}
 
   template <class Target>
   void work(Target& target, const std::string& databases, const std::function<bool()>& has_work) {
     const CommandHandler handler{runner_, drain_, snooze_, handler_.timeout, globals_.has_group()};
     register_handlers(target, arguments_.topics, handler, handler_);
-    if (!arguments_.long_run.quiet) say_what_it_does(databases, globals_, arguments_);
+    if (!arguments_.long_run.quiet) say_what_it_does(databases, globals_, arguments_, options_);
     target.start();
-    wait_for_end(run_.signals(), arguments_.once,
-                 [&] { return runner_.running() == 0 && !has_work(); });
-    stop(target, run_.signals(), runner_, drain_,
-         parse_seconds("--drain", arguments_.drain_seconds, drain_range));
+    wait_for_end(run_, arguments_.once, [&] { return runner_.running() == 0 && !has_work(); });
+    stop(target, run_, runner_, drain_, options_.drain);
   }
 
   [[nodiscard]] LongRun& run() { return run_; }
@@ -246,6 +249,7 @@ class CommandWorker {
  private:
   const Globals& globals_;
   const WorkArguments& arguments_;
+  const WorkerOptions options_;
   const milliseconds snooze_;
   const HandlerOptions handler_;
   LongRun run_;
@@ -254,9 +258,9 @@ class CommandWorker {
 };
 
 void work_on_database(const Globals& globals, const WorkArguments& arguments) {
-  auto options = globals.options();
-  options.worker = worker_options(arguments);
-  CommandWorker worker(globals, arguments);
+  auto options = globals.service_options();
+  set_worker_options(options.worker, arguments);
+  CommandWorker worker(globals, arguments, options.worker);
   auto platform = worker.run().open(globals, std::move(options));
   worker.work(platform, platform.name(),
               [&] { return has_work(platform.outbox(), arguments.topics); });
@@ -295,10 +299,10 @@ void complain_of(const LeftOut& left_out, const std::vector<std::string>& bad_en
 }
 
 void work_on_group(const Globals& globals, const WorkArguments& arguments) {
-  GroupOptions options{.database = globals.options()};
-  options.database.worker = worker_options(arguments);
+  auto options = globals.group_service_options();
+  set_worker_options(options.database.worker, arguments);
   arguments.long_run.set_polls(options);
-  CommandWorker worker(globals, arguments);
+  CommandWorker worker(globals, arguments, options.database.worker);
   auto group = open_group(globals, std::move(options));
   LeftOut left_out;
   worker.work(group, count_of_databases(group.keys().size()) + " of " + globals.group,
@@ -322,8 +326,9 @@ constexpr const char* work_footer =
     "  75 (EX_TEMPFAIL)   it is snoozed; no attempt is charged\n"
     "  65 (EX_DATAERR)    it fails for good: it is a dead letter at once\n"
     "  other, or a signal it is retried after a backoff\n"
-    "After SIGINT, SIGTERM or SIGHUP the worker starts no further command and lets the running "
-    "ones\nfinish.\n"
+    "After SIGINT or SIGTERM the worker starts no further command and lets the running ones\n"
+    "finish. SIGHUP does the same, unless there is a configuration file: then the worker reads it\n"
+    "again.\n"
     "With --group, the command also gets DOVETAIL_DATABASE_KEY, the key of the message's "
     "database.\n"
     "The worker reads the file again when it changes.";
@@ -338,14 +343,14 @@ void add_claiming(CLI::App& command, WorkArguments& arguments) {
       .add_option("--threads", arguments.threads,
                   "Commands at the same time; 0: one per core, at least four")
       ->check(CLI::Range(0, 1'000))
-      ->capture_default_str();
+      ->default_str("0");
   command.add_option("--batch", arguments.batch_size, "Messages claimed at once, at most")
       ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
+      ->default_str("50");
   command
       .add_option("--lease", arguments.lease_seconds,
                   "Seconds until the lease of a dead worker expires")
-      ->capture_default_str();
+      ->default_str("30");
 }
 
 void add_limits(CLI::App& command, WorkArguments& arguments) {
@@ -365,7 +370,7 @@ void add_limits(CLI::App& command, WorkArguments& arguments) {
       .add_option("--drain", arguments.drain_seconds,
                   "Seconds that running commands may take after SIGINT or SIGTERM, then SIGTERM, "
                   "5 seconds later SIGKILL; a second signal kills them at once")
-      ->capture_default_str();
+      ->default_str("30");
   command.add_flag("--once", arguments.once,
                    "End when no message is ready or in progress; scheduled messages do not count");
 }

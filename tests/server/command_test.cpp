@@ -89,12 +89,12 @@ TEST_P(ServerCommand, ServesHealthAndRunsTheSchedule) {
 }
 
 TEST_P(ServerCommand, EndsInOrderWhileAStreamIsOpenAndIgnoresSighup) {
-  auto process = serve();
+  auto process = serve({"--log-level", "info"});
   HttpClient viewer(port());
   viewer.send("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_NE(viewer.receive_until("event: sample").find("event: sample"), std::string::npos);
   process.signal(SIGHUP);
-  EXPECT_TRUE(eventually([&] { return log().find("SIGHUP") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] { return log().find("config.reloaded") != std::string::npos; }));
   EXPECT_EQ(http_get(port(), "/health/live").status, 200);
   process.signal(SIGINT);
   EXPECT_TRUE(viewer.is_closed_by_peer());

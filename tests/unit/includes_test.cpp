@@ -49,7 +49,8 @@ const std::vector<Layer> layers_above{
     {"group", {"core", "storage", "component", "observe", "fanout", "event", "runtime"}},
     {"json", {}},
     {"server", {"core", "json"}},
-    {"cli", {"core", "storage", "runtime", "json"}}};
+    {"config", {"core", "storage", "runtime"}},
+    {"cli", {"core", "storage", "runtime", "json", "config"}}};
 
 std::map<std::string, Folders> make_table() {
   std::map<std::string, Folders> table;

@@ -1,0 +1,32 @@
+// Everything that a process of Dovetail is configured with.
+#pragma once
+
+#include <string>
+
+#include "dovetail/group.hpp"
+#include "dovetail/log.hpp"
+#include "dovetail/platform.hpp"
+#include "dovetail/server.hpp"
+
+namespace dovetail::config {
+
+struct LogSettings {
+  LogLevel level = LogLevel::warn;
+};
+
+/// The defaults are those of the option structs.
+struct Settings {
+  std::string url{};         ///< Of one database; empty with a group, or if none is named.
+  std::string group_file{};  ///< The TOML file with the section [databases]; or empty.
+  std::string selection = "round_robin";
+  PlatformOptions platform{};
+  GroupOptions group{};  ///< Without `database` and `selection`: see group_options().
+  DiscoverOptions discover{};
+  LogSettings log{};
+  ServerOptions server{};
+
+  /// `group` with `platform` as the options of each database.
+  [[nodiscard]] GroupOptions group_options() const;
+};
+
+}  // namespace dovetail::config
