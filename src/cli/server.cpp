@@ -34,9 +34,12 @@ void allow_many_files() {
   static_cast<void>(::setrlimit(RLIMIT_NOFILE, &files));
 }
 
-/// Returns when a signal asks us to end.
-void wait_for_stop_signal(ServerProcess& process) {
-  while (!process.run.wait(process.manager.watchdog_interval())) process.manager.alive();
+/// Returns when a signal asks us to end. Tells the watchdog that this process is alive as long as
+/// it is.
+void wait_for_stop_signal(ServerProcess& process, HealthService& health) {
+  while (!process.run.wait(process.manager.watchdog_interval())) {
+    if (health.live().status != HealthStatus::unhealthy) process.manager.alive();
+  }
 }
 
 /// `Target` is a Platform or a PlatformGroup.
@@ -51,7 +54,7 @@ void serve(Target& target, ServerProcess& process, const ServerOptions& options,
   process.run.reloader()->on_reload(
       [&server](const config::Settings& settings) { server.reload(settings.server); });
   process.manager.ready(status);
-  wait_for_stop_signal(process);
+  wait_for_stop_signal(process, target.health());
   process.manager.stopping();
   target.stop();  // meanwhile the server tells that this process is alive
   server.stop();
@@ -108,14 +111,13 @@ void add_address(CLI::App& command, Globals& globals) {
 void add_server(CLI::App& app, Globals& globals) {
   auto arguments = std::make_shared<LongRunArguments>();
   auto& command = add_command(app, globals, "server",
-                              "Answer HTTP: health, live events; and run timers, jobs and joins",
+                              "Answer HTTP: health, the API; and run timers, jobs and joins",
                               [&globals, arguments] { run_server(globals, *arguments); });
   allow_group(command, globals);
   command.footer(
-      "Answers /health/live, /health/ready, /health and /api/v1/events, and does the work of\n"
-      "`dovetail schedule`, until SIGINT or SIGTERM. It tells systemd when it is ready, and that "
-      "it "
-      "is\nalive (Type=notify, WatchdogSec=).");
+      "Answers /health/live, /health/ready, /health and /api/v1/, and does the work of `dovetail\n"
+      "schedule`, until SIGINT or SIGTERM. Tells systemd that it is ready and alive (Type=notify,\n"
+      "WatchdogSec=).");
   add_address(command, globals);
   arguments->add_to(command, "Seconds between two polls for due timers and jobs");
 }
