@@ -4,9 +4,10 @@ set -euo pipefail
 
 build_packages=(g++ cmake ninja-build ccache pkg-config libpq-dev libsqlite3-dev libspdlog-dev
                 libfmt-dev libcli11-dev nlohmann-json3-dev libhowardhinnant-date-dev
-                libtomlplusplus-dev libboost1.81-dev libssl-dev)
+                libtomlplusplus-dev libboost1.81-dev libssl-dev prometheus-cpp-dev
+                libcurl4-openssl-dev)
 test_packages=(libgtest-dev libgmock-dev librapidcheck-dev postgresql-15 postgresql-client-15
-               clang-format clang-tidy openssl)
+               clang-format clang-tidy openssl prometheus)
 
 if [ -t 1 ]; then bold=$'\033[1m' red=$'\033[31m' plain=$'\033[0m'; else bold='' red='' plain=''; fi
 started=$(date +%s)
@@ -45,12 +46,26 @@ install_packages() {
     as_root mkdir -p "$(dirname "$no_cluster")"
     echo "create_main_cluster = false" | as_root tee "$no_cluster" >/dev/null
   fi
+  # Only promtool of the package prometheus is needed: keep its packages from starting services.
+  local no_services=/usr/sbin/policy-rc.d our_policy=''
+  if [[ " ${missing[*]} " == *" prometheus "* ]] && [ ! -e "$no_services" ]; then
+    our_policy=$no_services
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$no_services" >/dev/null
+    as_root chmod +x "$no_services"
+  fi
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
   as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 install -y \
     --no-install-recommends "${missing[@]}" >/tmp/dovetail-apt.$$.log 2>&1 || {
-    tail -n 30 "/tmp/dovetail-apt.$$.log" >&2; fail "apt-get install ${missing[*]}"; }
+    tail -n 30 "/tmp/dovetail-apt.$$.log" >&2
+    [ -z "$our_policy" ] || as_root rm -f "$our_policy"
+    fail "apt-get install ${missing[*]}"; }
   rm -f "/tmp/dovetail-apt.$$.log"
   [ ! -e "$no_cluster" ] || as_root rm -f "$no_cluster"
+  [ -z "$our_policy" ] || as_root rm -f "$our_policy"
+  # Nor shall it start with the machine.
+  if [ -n "$our_policy" ] && command -v systemctl >/dev/null; then
+    as_root systemctl -q disable prometheus.service >/dev/null 2>&1 || true
+  fi
 }
 
 # Clones in different directories share compilations, and precompiled headers are cached, too.

@@ -63,6 +63,10 @@ struct EventAppend;
 struct EventOutcome;
 }  // namespace storage
 
+namespace queue {
+class EnqueuedCount;
+}
+
 class Outbox;
 class Subscriptions;
 class SubscriptionContext;
@@ -311,7 +315,7 @@ class Events {
   Outcomes append_in(Transaction& transaction, Orders orders, const AppendOptions& options);
   /// Throws if a stream refused its events.
   void require_appended(Orders orders, const Outcomes& outcomes) const;
-  void note_appended(std::size_t count, bool stored) const;
+  void note_appended(std::size_t count, bool stored, const queue::EnqueuedCount& published) const;
 
   storage::Database* database_;
   storage::EventStore* store_;

@@ -335,7 +335,8 @@ class Fanout {
   void require_policy(const FanoutPlan& plan);
   void note_round(const FanoutPlan& plan, const FanoutRound& round) const;
   [[nodiscard]] bool is_superseded(const FanoutSlice& slice);
-  void note_slice(std::string_view event, const FanoutSlice& slice, LogLevel level) const;
+  void note_slice(std::string_view event, std::string_view metric, const FanoutSlice& slice,
+                  LogLevel level) const;
 
   storage::Database* database_;
   storage::FanoutStore* store_;

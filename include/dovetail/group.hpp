@@ -255,6 +255,10 @@ class PlatformGroup {
   /// used.
   bool stop(std::optional<std::chrono::milliseconds> deadline = {});
 
+  /// As Platform::sample(), for all open databases of the group.
+  [[nodiscard]] std::shared_ptr<const Sample> sample(
+      std::chrono::milliseconds max_age = std::chrono::seconds{3}) const;
+
   /// The counters, gauges and timings of all databases; the label `store` is the key.
   [[nodiscard]] MetricsSnapshot metrics() const;
 

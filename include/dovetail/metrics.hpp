@@ -1,7 +1,8 @@
 // Metrics: counters, timings and gauges, which are written to a sink. The default sink is a
 // MetricsRegistry (metrics_registry.hpp).
 //
-// Names and labels are listed in docs/operations.md. Labels never hold payloads or ids.
+// Names and labels are listed in docs/observability.md; Prometheus uses the same names. Labels
+// never hold payloads or ids.
 //
 // Threads: a MetricsSink must accept concurrent calls, and must not block: it is called on hot
 // paths.
@@ -30,7 +31,8 @@ class MetricsSink {
   /// Records a duration of the timing `name`.
   virtual void time(std::string_view name, std::chrono::nanoseconds duration,
                     std::span<const MetricLabel> labels) = 0;
-  /// Sets the gauge `name` to `value`. The default ignores it: a sink need not have gauges.
+  /// Sets the gauge `name` to `value`; not a number removes it. The default ignores it: a sink need
+  /// not have gauges.
   virtual void gauge(std::string_view /*name*/, double /*value*/,
                      std::span<const MetricLabel> /*labels*/) {}
 };

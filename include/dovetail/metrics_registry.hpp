@@ -7,8 +7,10 @@
 //   * A measurement of a series that exists takes no lock: it adds to an atomic cell. Threads use
 //     different cells, as far as there are enough. The first measurement of a series takes a lock.
 //   * A snapshot contains every measurement that happened before it. It blocks no thread.
-//   * Memory is bounded: there are at most `max_series` series. Measurements of further series are
-//     dropped and counted (MetricsSnapshot::dropped).
+//   * Memory is bounded. A metric has at most `max_values` values of a label whose values the users
+//     choose (topic, source, job, subscription, work_key); further values become "other", and such
+//     measurements are counted (MetricsSnapshot::folded). There are at most `max_series` series.
+//     Measurements of further series are dropped and counted (MetricsSnapshot::dropped).
 // Not guaranteed
 //   * That a snapshot is atomic: it may contain some of the measurements that happen while it is
 //     taken.
@@ -43,21 +45,22 @@ struct CounterValue {
 struct GaugeValue {
   std::string name{};
   MetricLabels labels{};
-  double value = 0;  ///< The last value that was set.
+  double value = 0;  ///< The last value that was set. Not NaN.
 };
 
 /// A histogram of durations.
 struct TimingValue {
   /// The upper bounds of the buckets, inclusive. The last bucket has no bound.
-  static constexpr std::array<std::chrono::nanoseconds, 15> bounds{
-      std::chrono::microseconds{100},   std::chrono::microseconds{250},
-      std::chrono::microseconds{500},   std::chrono::milliseconds{1},
-      std::chrono::microseconds{2'500}, std::chrono::milliseconds{5},
-      std::chrono::milliseconds{10},    std::chrono::milliseconds{25},
-      std::chrono::milliseconds{50},    std::chrono::milliseconds{100},
-      std::chrono::milliseconds{250},   std::chrono::milliseconds{500},
-      std::chrono::seconds{1},          std::chrono::seconds{10},
-      std::chrono::nanoseconds::max()};
+  static constexpr std::array<std::chrono::nanoseconds, 18> bounds{
+      std::chrono::milliseconds{1},     std::chrono::microseconds{2'500},
+      std::chrono::milliseconds{5},     std::chrono::milliseconds{10},
+      std::chrono::milliseconds{25},    std::chrono::milliseconds{50},
+      std::chrono::milliseconds{100},   std::chrono::milliseconds{250},
+      std::chrono::milliseconds{500},   std::chrono::seconds{1},
+      std::chrono::milliseconds{2'500}, std::chrono::seconds{5},
+      std::chrono::seconds{10},         std::chrono::seconds{30},
+      std::chrono::seconds{60},         std::chrono::seconds{120},
+      std::chrono::seconds{300},        std::chrono::nanoseconds::max()};
 
   std::string name{};
   MetricLabels labels{};
@@ -73,6 +76,7 @@ struct MetricsSnapshot {
   std::vector<GaugeValue> gauges{};
   std::vector<TimingValue> timings{};
   std::uint64_t dropped = 0;  ///< Measurements of series beyond the limit.
+  std::uint64_t folded = 0;   ///< Measurements with the label value "other".
 
   /// The sum of a counter over all its labels; zero when it was never counted.
   [[nodiscard]] std::uint64_t counter(std::string_view name) const;
@@ -80,7 +84,9 @@ struct MetricsSnapshot {
 
 class MetricsRegistry final : public MetricsSink {
  public:
-  static constexpr std::size_t default_max_series = 5'000;
+  static constexpr std::size_t default_max_series = 20'000;
+  /// The number of values of one label of a metric, before they become "other".
+  static constexpr std::size_t max_values = 200;
 
   /// Throws std::out_of_range when `max_series` is not 1 to 1,000,000.
   explicit MetricsRegistry(std::size_t max_series = default_max_series);

@@ -107,11 +107,7 @@ class Outbox : public WorkQueue {
   Enqueued store_alone(storage::NewMessage& message, bool in_doubt,
                        std::chrono::steady_clock::time_point since);
   // Logs and metrics, after the commit.
-  struct EnqueuedBatch {
-    std::size_t stored = 0;
-    std::size_t duplicates = 0;
-    std::vector<std::pair<JoinId, MessageId>> attached{};  // for the log at debug level
-  };
+  struct EnqueuedBatch;
   [[nodiscard]] EnqueuedBatch batch_of(std::span<const EnqueueRequest> requests,
                                        std::span<const Enqueued> answers) const;
   void note_enqueued(std::string_view topic, MessageId id, std::string_view correlation_id,

@@ -40,6 +40,7 @@
 #include "dovetail/metrics_registry.hpp"
 #include "dovetail/outbox.hpp"
 #include "dovetail/replay.hpp"
+#include "dovetail/sample.hpp"
 #include "dovetail/schedule.hpp"
 #include "dovetail/subscription.hpp"
 #include "dovetail/transaction.hpp"
@@ -119,6 +120,8 @@ struct PlatformOptions {
   std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
   std::shared_ptr<MetricsSink> metrics{};  ///< Absent: a MetricsRegistry of its own.
   std::shared_ptr<Clock> clock{};          ///< Absent: the system clock.
+  /// Receives the spans of messages and handlers; see trace.hpp. Absent: there are none.
+  std::shared_ptr<TraceSink> trace_sink{};
 };
 
 /// A migration of the schema.
@@ -207,6 +210,11 @@ class Platform {
   /// The health of the database and of the services of this Platform; see health.hpp. The services
   /// of a group are not included; see PlatformGroup::health().
   [[nodiscard]] HealthService& health();
+
+  /// The state of the database: counts of messages, joins and connections. See sample.hpp. The
+  /// sample is younger than `max_age`, unless the database does not answer within two seconds.
+  [[nodiscard]] std::shared_ptr<const Sample> sample(
+      std::chrono::milliseconds max_age = std::chrono::seconds{3}) const;
 
   /// The counters, gauges and timings of this Platform so far. Empty when PlatformOptions::metrics
   /// is a sink other than a MetricsRegistry.

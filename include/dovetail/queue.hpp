@@ -27,6 +27,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -62,6 +63,8 @@ class RowHint {
   std::int64_t run_ = 0;
 };
 }  // namespace storage
+
+class TraceSink;
 
 enum class MessageStatus : std::uint8_t { ready = 0, in_progress = 1, done = 2, failed = 3 };
 
@@ -232,11 +235,14 @@ struct QueueOptions {
   /// How long done messages are kept. Zero: the ack deletes them, and a repeated enqueue of the
   /// same message_id is then not recognised.
   std::chrono::seconds retain_done = std::chrono::hours{24};
+  /// Receives the producer spans of this queue; see trace.hpp. Absent: PlatformOptions::trace_sink.
+  std::shared_ptr<TraceSink> trace_sink{};
 };
 
 class WorkQueue {
  public:
-  /// The queue `name` of `database`. Log events and metrics begin with `name`.
+  /// The queue `name` of `database`. Log events begin with `name`, and
+  /// metrics have it as their label `queue`.
   WorkQueue(storage::Database& database, std::string_view name, QueueOptions options, Logger log,
             Metrics metrics);
 
@@ -365,6 +371,7 @@ class WorkQueue {
   template <class Call>
   std::size_t settle(const char* event, OwnerToken owner, std::span<const Claim> claims,
                      const Call& call, Transaction* transaction = nullptr);
+  void count_call(std::string_view event, std::size_t count) const;
   [[nodiscard]] std::vector<ClaimedMessage> claim(const ClaimRequest& request, bool streams);
   [[nodiscard]] std::string event(const char* what) const { return name_ + "." + what; }
 

@@ -163,6 +163,7 @@ class Timers {
  private:
   void enqueue_fired(storage::WriteSession& session,
                      std::span<const storage::ClaimedEntry> claimed) const;
+  void note_fired(std::span<const storage::ClaimedEntry> claimed) const;
   bool move_in(storage::WriteSession& session, TimerId timer, const storage::NewTime& time) const;
   bool move(TimerId timer, const storage::NewTime& time);
   bool move(Transaction& transaction, TimerId timer, const storage::NewTime& time);

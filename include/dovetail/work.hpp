@@ -235,6 +235,7 @@ class WorkBatches {
   WorkResult process(const WorkBatch& batch, const WorkOptions& options, const Sending& sending);
   bool remove(InstanceId instance, bool once);
   void count(const WorkBatch& batch, const WorkResult& result) const;
+  void count_stored(const WorkBatch& batch, const WorkResult& result) const;
   void note(const WorkBatch& batch, const WorkOptions& options, const WorkResult& result);
 
   storage::Database* database_;

@@ -24,7 +24,7 @@ void Reloader::on_reload(std::function<void(const Settings&)> apply) {
 
 void Reloader::report_to(Metrics metrics) {
   metrics_ = std::move(metrics);
-  metrics_.gauge("config.reload_success", 1, {});
+  metrics_.gauge("dovetail_config_reload_success", 1, {});
 }
 
 bool Reloader::reload() {
@@ -43,13 +43,13 @@ bool Reloader::reload() {
   } catch (const std::exception& error) {
     return failed(error.what());
   }
-  metrics_.gauge("config.reload_success", 1, {});
+  metrics_.gauge("dovetail_config_reload_success", 1, {});
   log_.write(LogLevel::info, "config.reloaded", {{"file", sources_.file}});
   return true;
 }
 
 bool Reloader::failed(const std::string& problem) {
-  metrics_.gauge("config.reload_success", 0, {});
+  metrics_.gauge("dovetail_config_reload_success", 0, {});
   log_.write(LogLevel::error, "config.reload_failed", {{"error", problem}});
   return false;
 }

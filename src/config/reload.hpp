@@ -3,7 +3,8 @@
 // Guarantees
 //   * A configuration with mistakes changes nothing: the settings of before stay.
 //   * A setting that a reload cannot change keeps its value, and is reported by name.
-//   * The gauge `config.reload_success` is 1 after the start and after a good reload, and 0 after a
+//   * The gauge `dovetail_config_reload_success` is 1 after the start and after a good reload, and
+//   0 after a
 //     bad one.
 //
 // Threads: reload() is called by one thread at a time; the level of the log sink may be read by

@@ -243,7 +243,7 @@ WorkResult Coordinator::send_once(const std::optional<WorkClaim>& outbox,
       failed_before_ = true;
       may_have_run_ = may_have_run_ || error.is_in_doubt();
     }
-    batches_->metrics_.count("coordinator.flush_failed", 1,
+    batches_->metrics_.count("dovetail_coordinator_flush_failed_total", 1,
                              {{"store", batches_->database_->name()}});
     throw;
   } catch (...) {  // after the commit, perhaps
@@ -328,7 +328,7 @@ void Coordinator::end() noexcept {
                           options_.on_exception == OnException::discard &&
                           std::uncaught_exceptions() > exceptions_;
     if (discards) {
-      batches_->metrics_.count("coordinator.discarded", discard().operations(),
+      batches_->metrics_.count("dovetail_coordinator_discarded_total", discard().operations(),
                                {{"store", batches_->database_->name()}});
     } else if (buffered() > 0) {
       send_by_itself(false);
@@ -343,7 +343,7 @@ void Coordinator::end() noexcept {
 
 void Coordinator::report_unsent(std::string_view reason) const noexcept {
   const auto operations = buffered();
-  batches_->metrics_.count("coordinator.unsent", operations,
+  batches_->metrics_.count("dovetail_coordinator_unsent_total", operations,
                            {{"store", batches_->database_->name()}});
   batches_->log_.write(
       LogLevel::error, "coordinator.unsent",

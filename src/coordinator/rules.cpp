@@ -104,7 +104,7 @@ void require_failure(std::string_view error, std::optional<milliseconds> delay) 
 
 void require_outbox(const EnqueueRequest& request, const StoreOptions& options,
                     const QueueOptions& limits) {
-  queue::checked(request, limits);
+  queue::checked(request, queue::limits_of(limits));
   require_event(options.is_event, request.stream);
   if (!request.joins.empty()) {
     throw std::invalid_argument(

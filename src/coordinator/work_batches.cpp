@@ -6,6 +6,7 @@
 #include "coordinator/rules.hpp"
 #include "core/host.hpp"
 #include "dovetail/work.hpp"
+#include "queue/enqueued_count.hpp"
 #include "storage/database.hpp"
 #include "storage/queue_names.hpp"
 
@@ -150,21 +151,36 @@ bool WorkBatches::remove(InstanceId instance, bool once) {
 
 // --- logs and metrics
 
+void WorkBatches::count_stored(const WorkBatch& batch, const WorkResult& result) const {
+  queue::EnqueuedCount outbox;
+  for (std::size_t i = 0; i < result.outbox.size(); ++i) {
+    outbox.add(batch.outbox_messages[i].message.topic, result.outbox[i].stored());
+  }
+  outbox.report(metrics_, database_->name(), storage::queue_names::outbox);
+  queue::EnqueuedCount inbox;
+  for (std::size_t i = 0; i < result.inbox.size(); ++i) {
+    inbox.add(batch.inbox_messages[i].message.topic, result.inbox[i].stored());
+  }
+  inbox.report(metrics_, database_->name(), storage::queue_names::inbox);
+}
+
 void WorkBatches::count(const WorkBatch& batch, const WorkResult& result) const {
   const auto& store = database_->name();
   const auto operations = batch.operations();
   const auto orphans = std::ranges::count(result.work, true, &Work::orphaned);
-  metrics_.count("coordinator.calls", 1, {{"store", store}});
-  metrics_.count("coordinator.operations", operations, {{"store", store}});
-  metrics_.count("coordinator.calls_saved", std::max<std::size_t>(operations, 1) - 1,
+  metrics_.count("dovetail_coordinator_calls_total", 1, {{"store", store}});
+  metrics_.count("dovetail_coordinator_operations_total", operations, {{"store", store}});
+  metrics_.count("dovetail_coordinator_calls_saved_total", std::max<std::size_t>(operations, 1) - 1,
                  {{"store", store}});
-  metrics_.count("coordinator.claimed", result.work.size(), {{"store", store}});
-  metrics_.count("coordinator.orphans", static_cast<std::size_t>(orphans), {{"store", store}});
-  metrics_.count("coordinator.lost", result.lost.size(), {{"store", store}});
+  metrics_.count("dovetail_coordinator_claimed_total", result.work.size(), {{"store", store}});
+  metrics_.count("dovetail_coordinator_orphans_total", static_cast<std::size_t>(orphans),
+                 {{"store", store}});
+  metrics_.count("dovetail_coordinator_lost_total", result.lost.size(), {{"store", store}});
+  count_stored(batch, result);
   for (const auto* stored : {&result.outbox, &result.inbox}) {
     for (const auto& each : *stored) {
       if (each.stored()) continue;
-      metrics_.count("coordinator.refused", 1,
+      metrics_.count("dovetail_coordinator_refused_total", 1,
                      {{"store", store}, {"outcome", to_string(each.outcome)}});
     }
   }
@@ -177,17 +193,18 @@ void WorkBatches::note(const WorkBatch& batch, const WorkOptions& options,
   const auto violations =
       holdings_->note(options.instance.value_or(instance_), batch, result, options.lease);
   if (violations > 0) {
-    metrics_.count("coordinator.order_violations", violations, {{"store", store}});
+    metrics_.count("dovetail_coordinator_order_violations_total", violations, {{"store", store}});
     log_.write(LogLevel::error, "coordinator.order_violation",
                {{"store", store}, {"streams", violations}});
   }
-  metrics_.gauge("coordinator.leases", static_cast<double>(holdings_->held()), {{"store", store}});
+  metrics_.gauge("dovetail_coordinator_leases", static_cast<double>(holdings_->held()),
+                 {{"store", store}});
   if (!result.share) return;
   const auto& [live, rank, partitions, stale] = *result.share;
-  metrics_.gauge("coordinator.partitions", partitions, {{"store", store}});
-  metrics_.gauge("coordinator.instances", live, {{"store", store}});
+  metrics_.gauge("dovetail_coordinator_partitions", partitions, {{"store", store}});
+  metrics_.gauge("dovetail_coordinator_instances", live, {{"store", store}});
   if (stale == 0) return;
-  metrics_.count("coordinator.stale_instances", static_cast<std::uint64_t>(stale),
+  metrics_.count("dovetail_coordinator_stale_instances_total", static_cast<std::uint64_t>(stale),
                  {{"store", store}});
   log_.write(LogLevel::warn, "coordinator.stale_instances",
              {{"store", store}, {"instances", stale}});

@@ -6,6 +6,8 @@
 #include "dovetail/outbox.hpp"
 #include "dovetail/subscription.hpp"
 #include "event/rules.hpp"
+#include "queue/enqueued_count.hpp"
+#include "queue/new_messages.hpp"
 #include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/event_store.hpp"
@@ -74,6 +76,17 @@ bool is_stored(const EventOutcome& outcome) {
   return outcome.outcome == AppendOutcome::appended;
 }
 
+/// The messages that an append publishes.
+queue::EnqueuedCount published_by(std::span<const storage::EventAppend> orders,
+                                  const AppendOptions& options) {
+  queue::EnqueuedCount count;
+  if (!options.publish) return count;
+  for (const auto& order : orders) {
+    for (const auto& event : order.events) count.add(event.type, true);
+  }
+  return count;
+}
+
 }  // namespace
 
 void Events::require_appendable(Orders orders, const AppendOptions& options) const {
@@ -85,7 +98,8 @@ void Events::require_appendable(Orders orders, const AppendOptions& options) con
     }
   }
   if (!options.publish) return;
-  for (const auto& order : orders) event::PublishedMessages(order, 0, outbox_->options());
+  const auto limits = queue::limits_of(outbox_->options());
+  for (const auto& order : orders) event::PublishedMessages(order, 0, limits);
 }
 
 void Events::require_appended(Orders orders, const Outcomes& outcomes) const {
@@ -98,7 +112,7 @@ void Events::require_appended(Orders orders, const Outcomes& outcomes) const {
     if (outcomes[i].outcome == AppendOutcome::closed)
       throw StreamClosed(std::string{orders[i].stream});
     if (outcomes[i].outcome == AppendOutcome::conflict) {
-      metrics_.count("events.conflicts", 1, {{"store", database_->name()}});
+      metrics_.count("dovetail_events_conflicts_total", 1, {{"store", database_->name()}});
       throw VersionConflict(std::string{orders[i].stream}, orders[i].expected, outcomes[i].version);
     }
   }
@@ -136,7 +150,7 @@ Events::Outcomes Events::append_alone(std::vector<EventAppend>& orders,
                      }
                    });
   require_appended(orders, outcomes);
-  note_appended(count_events(orders), is_stored(outcomes.front()));
+  note_appended(count_events(orders), is_stored(outcomes.front()), published_by(orders, options));
   return outcomes;
 }
 
@@ -145,8 +159,9 @@ Events::Outcomes Events::append_in(Transaction& transaction, Orders orders,
   require_appendable(orders, options);
   auto outcomes = store_events(session_of(transaction), orders, options);
   require_appended(orders, outcomes);
-  after_commit(transaction, [this, count = count_events(orders), stored = is_stored(outcomes[0])] {
-    note_appended(count, stored);
+  after_commit(transaction, [this, count = count_events(orders), stored = is_stored(outcomes[0]),
+                             published = published_by(orders, options)] {
+    note_appended(count, stored, published);
   });
   return outcomes;
 }
@@ -178,9 +193,11 @@ std::vector<Appended> Events::append_many(Transaction& transaction,
   return appended(orders, append_in(transaction, orders, options));
 }
 
-void Events::note_appended(std::size_t count, bool stored) const {
-  metrics_.count(stored ? "events.appended" : "events.repeated", count,
-                 {{"store", database_->name()}});
+void Events::note_appended(std::size_t count, bool stored,
+                           const queue::EnqueuedCount& published) const {
+  metrics_.count(stored ? "dovetail_events_appended_total" : "dovetail_events_repeated_total",
+                 count, {{"store", database_->name()}});
+  if (stored) published.report(metrics_, database_->name(), storage::queue_names::outbox);
 }
 
 // --- read

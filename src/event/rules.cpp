@@ -3,7 +3,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "core/headers.hpp"
 #include "core/require.hpp"
 #include "core/text.hpp"
 #include "queue/new_messages.hpp"
@@ -148,7 +147,6 @@ PublishedMessages::PublishedMessages(const storage::EventAppend& order, std::int
                                   options);
     message.id = MessageId{event.id};
     message.fresh = order.fresh;
-    message.headers = core::to_json(headers);
     message.correlation_id = event.correlation_id;
     message.stream = order.stream;
     messages_.push_back(std::move(message));

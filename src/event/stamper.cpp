@@ -42,7 +42,8 @@ MonoTime Stamper::step(const std::stop_token& stop) {
     health_ = {.running = true};
   } catch (const std::exception& error) {
     if (stop.stop_requested()) return MonoTime::max();
-    scope_->metrics.count("events.stamp_failed", 1, {{"store", scope_->database.name()}});
+    scope_->metrics.count("dovetail_events_stamp_failed_total", 1,
+                          {{"store", scope_->database.name()}});
     scope_->log.write(LogLevel::error, "events.stamp_failed",
                       {{"store", scope_->database.name()}, {"error", error.what()}});
     const ExponentialBackoff backoff{

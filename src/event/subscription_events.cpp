@@ -134,11 +134,11 @@ SubscriptionRunner::Called SubscriptionRunner::call(std::span<const Event> event
   }
   ended_.notify_all();
   if (transient) std::rethrow_exception(transient);
-  scope_->metrics.time("subscription.handler_time", clock().mono() - begun_at,
+  scope_->metrics.time("dovetail_events_handler_seconds", clock().mono() - begun_at,
                        {{"store", scope_->database.name()}, {"subscription", registration_.name}});
   if (called == Called::done) {
     scope_->metrics.count(
-        "subscription.handled", events.size(),
+        "dovetail_events_handled_total", events.size(),
         {{"store", scope_->database.name()}, {"subscription", registration_.name}});
   }
   return called;
@@ -169,7 +169,7 @@ bool SubscriptionRunner::write(const Move& move) {
 // --- failures
 
 void SubscriptionRunner::note_failure(const Event& first, std::size_t count) {
-  scope_->metrics.count("subscription.handler_failed", 1,
+  scope_->metrics.count("dovetail_events_handler_failed_total", 1,
                         {{"store", scope_->database.name()}, {"subscription", registration_.name}});
   scope_->log.write(LogLevel::warn, "subscription.handler_failed",
                     {{"store", scope_->database.name()},

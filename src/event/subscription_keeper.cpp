@@ -88,9 +88,9 @@ void SubscriptionKeeper::look_at_subscriptions(const std::stop_token& stop) {
       if (status.paused_at && holding->lease().name == status.name) holding->give_back();
     }
     const std::chrono::duration<double> late = status.lag_time.value_or(milliseconds{0});
-    scope_->metrics.gauge("subscription.lag", static_cast<double>(status.lag),
+    scope_->metrics.gauge("dovetail_events_subscription_lag", static_cast<double>(status.lag),
                           {{"store", scope_->database.name()}, {"subscription", status.name}});
-    scope_->metrics.gauge("subscription.lag_seconds", late.count(),
+    scope_->metrics.gauge("dovetail_events_subscription_lag_seconds", late.count(),
                           {{"store", scope_->database.name()}, {"subscription", status.name}});
   }
 }

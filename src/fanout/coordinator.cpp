@@ -13,6 +13,7 @@
 #include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/fanout_store.hpp"
+#include "storage/queue_names.hpp"
 
 namespace dovetail {
 namespace {
@@ -104,7 +105,7 @@ FanoutRound Fanout::run_round(const FanoutPlan& plan, FanoutCandidates candidate
     if (waiting.size() >= candidates_at_once) plan_waiting();
   }
   plan_waiting();
-  metrics_.time("fanout.round_time", database_->clock().mono() - begun,
+  metrics_.time("dovetail_fanout_round_seconds", database_->clock().mono() - begun,
                 {{"store", database_->name()}, {"topic", plan.topic}});
   note_round(plan, round);
   return round;
@@ -185,13 +186,17 @@ FanoutRound Fanout::plan_page(const FanoutPlan& plan, std::span<const FanoutCand
 }
 
 void Fanout::note_round(const FanoutPlan& plan, const FanoutRound& round) const {
-  metrics_.count("fanout.candidates", round.candidates,
+  metrics_.count("dovetail_fanout_candidates_total", round.candidates,
                  {{"store", database_->name()}, {"topic", plan.topic}});
-  metrics_.count("fanout.enqueued", round.enqueued,
+  metrics_.count("dovetail_fanout_enqueued_total", round.enqueued,
                  {{"store", database_->name()}, {"topic", plan.topic}});
-  metrics_.count("fanout.rejected", round.rejected,
+  metrics_.count("dovetail_enqueued_total", round.enqueued,
+                 {{"store", database_->name()},
+                  {"queue", storage::queue_names::outbox},
+                  {"topic", plan.topic}});
+  metrics_.count("dovetail_fanout_rejected_total", round.rejected,
                  {{"store", database_->name()}, {"topic", plan.topic}});
-  metrics_.count("fanout.replaced", round.replaced,
+  metrics_.count("dovetail_fanout_replaced_total", round.replaced,
                  {{"store", database_->name()}, {"topic", plan.topic}});
   log_.write(LogLevel::info, "fanout.round",
              {{"store", database_->name()},

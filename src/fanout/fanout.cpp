@@ -239,21 +239,24 @@ bool Fanout::mark_completed(const FanoutSlice& slice) {
   const bool completed = storage::confirmed_write(
       *database_, {},
       [&](storage::WriteSession& session) { return store_->mark_completed(session, slice); });
-  if (completed) note_slice("fanout.completed", slice, LogLevel::debug);
+  if (completed)
+    note_slice("fanout.completed", "dovetail_fanout_completed_total", slice, LogLevel::debug);
   return completed;
 }
 
 bool Fanout::mark_completed(Transaction& transaction, const FanoutSlice& slice) {
   fanout::require_slice(slice);
   if (!store_->mark_completed(storage::session_of(transaction), slice)) return false;
-  storage::after_commit(transaction,
-                        [this, slice] { note_slice("fanout.completed", slice, LogLevel::debug); });
+  storage::after_commit(transaction, [this, slice] {
+    note_slice("fanout.completed", "dovetail_fanout_completed_total", slice, LogLevel::debug);
+  });
   return true;
 }
 
-void Fanout::note_slice(std::string_view event, const FanoutSlice& slice, LogLevel level) const {
+void Fanout::note_slice(std::string_view event, std::string_view metric, const FanoutSlice& slice,
+                        LogLevel level) const {
   metrics_.count(
-      event, 1,
+      metric, 1,
       {{"store", database_->name()}, {"topic", slice.topic}, {"work_key", slice.work_key}});
   log_.write(level, event,
              {{"store", database_->name()},

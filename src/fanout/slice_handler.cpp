@@ -58,7 +58,7 @@ void Fanout::handle_slice(const FanoutHandlerFunction& function, const Message& 
                           HandlerContext& context) {
   const auto slice = slice_of(message);
   if (is_superseded(slice)) {
-    note_slice("fanout.superseded", slice, LogLevel::info);
+    note_slice("fanout.superseded", "dovetail_fanout_superseded_total", slice, LogLevel::info);
     return;
   }
   SliceContext watched(context);

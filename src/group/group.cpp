@@ -267,6 +267,11 @@ bool PlatformGroup::stop(std::optional<std::chrono::milliseconds> deadline) {
   return state_->stop(deadline);
 }
 
+std::shared_ptr<const Sample> PlatformGroup::sample(std::chrono::milliseconds max_age) const {
+  state_->process().require();
+  return state_->sampler().get(max_age);
+}
+
 MetricsSnapshot PlatformGroup::metrics() const {
   const auto* registry =
       dynamic_cast<const MetricsRegistry*>(state_->options().database.metrics.get());

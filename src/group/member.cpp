@@ -311,7 +311,7 @@ MonoTime Member::note_no_probe(const storage::ProbeUnavailable& error) {
 
 MonoTime Member::note_failure(const std::string& error) {
   if (stopping_) return MonoTime::max();
-  group_.metrics.count("group.database_failed", 1, {{"store", entry_.key}});
+  group_.metrics.count("dovetail_group_database_failed_total", 1, {{"store", entry_.key}});
   bool news = false;
   int failures = 0;
   {

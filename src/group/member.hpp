@@ -86,6 +86,8 @@ class Member {
   [[nodiscard]] const DatabaseEntry& entry() const { return entry_; }
   /// The key as a UUID, if it is one.
   [[nodiscard]] const std::optional<Uuid>& uuid() const { return uuid_; }
+  /// Null while the database is not open.
+  [[nodiscard]] std::shared_ptr<runtime::Node> node() const;
   /// Opens the database if necessary. Throws the errors of Platform::open().
   [[nodiscard]] std::shared_ptr<Platform> platform();
   /// The same, as an object that the group retires when the database leaves. Throws
@@ -121,7 +123,6 @@ class Member {
   MonoTime check_idle_database(const std::stop_token& stop);
   MonoTime check_working_database(const std::stop_token& stop);
   MonoTime leave_step();
-  [[nodiscard]] std::shared_ptr<runtime::Node> node() const;
   [[nodiscard]] runtime::Node& opened(const std::stop_token& stop);
   [[nodiscard]] std::unique_ptr<storage::Database> open_database(const PlatformOptions& options,
                                                                  const std::stop_token& stop);

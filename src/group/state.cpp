@@ -11,6 +11,7 @@
 #include "group/entries.hpp"
 #include "group/errors.hpp"
 #include "group/fanout_access.hpp"
+#include "runtime/node_sample.hpp"
 
 namespace dovetail {
 namespace {
@@ -32,6 +33,9 @@ void require(bool good, const char* message) {
   if (!good) throw std::out_of_range(message);
 }
 
+/// For hundreds of databases.
+constexpr std::size_t most_series_of_a_group = 100'000;
+
 GroupOptions checked(GroupOptions options) {
   require(options.max_connections >= 4 && options.max_connections <= 10'000,
           "max_connections of a group must be 4 to 10000");
@@ -45,7 +49,8 @@ GroupOptions checked(GroupOptions options) {
   if (!options.selection) options.selection = round_robin();
   if (!options.database.clock) options.database.clock = system_clock();
   if (!options.database.log_sink) options.database.log_sink = spdlog_log_sink(LogLevel::warn);
-  if (!options.database.metrics) options.database.metrics = std::make_shared<MetricsRegistry>();
+  if (!options.database.metrics)
+    options.database.metrics = std::make_shared<MetricsRegistry>(most_series_of_a_group);
   return options;
 }
 
@@ -99,7 +104,8 @@ PlatformGroup::State::State(GroupOptions options)
                                             .supervisor = supervisor_,
                                             .options = options_.database.health,
                                             .status = [this] { return status(); }}),
-              options_.database.health, options_.database.clock) {}
+              options_.database.health, options_.database.clock),
+      sampler_([this] { return sample_sources(); }, options_.database.clock, metrics_) {}
 
 PlatformGroup::State::~State() {
   const bool ended = stop(std::nullopt);
@@ -112,6 +118,15 @@ PlatformGroup::State::~State() {
     pool_->join();
   }
   roster_.end();
+}
+
+/// A database that is not open has no work, as far as the group knows: it is not opened for this.
+std::vector<observe::Sampler::Source> PlatformGroup::State::sample_sources() const {
+  std::vector<observe::Sampler::Source> sources;
+  for (const auto& member : roster_.members()) {
+    if (const auto node = member->node()) sources.push_back(runtime::sample_source(node));
+  }
+  return sources;
 }
 
 // --- handlers
@@ -312,13 +327,13 @@ std::vector<std::string> PlatformGroup::State::apply_list(std::vector<DatabaseEn
   discovering_.failures = 0;
   discovering_.error.clear();
   discovering_.due = context_.clock.mono() + discovering_.options.refresh;
-  metrics_.gauge("group.databases", static_cast<double>(entries.good.size()), {});
+  metrics_.gauge("dovetail_group_databases", static_cast<double>(entries.good.size()), {});
   return complaints;
 }
 
 void PlatformGroup::State::note_failure(const std::string& error) {
   if (stopping_.stop_requested()) return;  // the stop ended the call
-  metrics_.count("group.discovery_failed", 1, {});
+  metrics_.count("dovetail_group_discovery_failed_total", 1, {});
   log_.write(LogLevel::warn, "group.discovery_failed", {{"error", error}});
   const std::lock_guard lock(discovering_.mutex);
   const auto pause = std::min<MonoDuration>(

@@ -13,6 +13,7 @@
 #include "group/discovery_calls.hpp"
 #include "group/health.hpp"
 #include "group/roster.hpp"
+#include "observe/sampler.hpp"
 
 namespace dovetail {
 
@@ -30,6 +31,7 @@ class PlatformGroup::State {
   [[nodiscard]] GroupFanout& fanout() { return fanout_; }
   [[nodiscard]] GroupStatus status() const;
   [[nodiscard]] HealthService& health() { return health_; }
+  [[nodiscard]] observe::Sampler& sampler() { return sampler_; }
 
   // --- discovery
   void discover(std::shared_ptr<DatabaseDiscovery> discovery, DiscoverOptions options);
@@ -78,6 +80,7 @@ class PlatformGroup::State {
   void finish_members();
   /// Lets the supervisor watch the agendas.
   void supervise();
+  [[nodiscard]] std::vector<observe::Sampler::Source> sample_sources() const;
 
   const GroupOptions options_;
   const Logger log_;
@@ -108,6 +111,7 @@ class PlatformGroup::State {
   std::atomic<runtime::RunState> run_state_{runtime::RunState::unused};
   runtime::Supervisor supervisor_;
   HealthService health_;
+  observe::Sampler sampler_;  // last: its thread ends before the databases
 };
 
 }  // namespace dovetail

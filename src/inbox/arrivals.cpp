@@ -74,7 +74,9 @@ InboxArrival inbox::checked_arrival(const InboxRequest& request, const QueueOpti
                                          request.priority},
                      options)};
   queue::set_stream(arrival.message, request.stream);
-  auto headers = request.headers;
+  // With the context of its trace, if it has one.
+  auto headers =
+      arrival.message.headers ? core::headers_from_json(*arrival.message.headers) : Headers{};
   headers.insert_or_assign(std::string{source_header}, request.source);
   headers.insert_or_assign(std::string{message_id_header}, request.message_id);
   arrival.message.headers = core::to_json(headers);
@@ -106,8 +108,9 @@ InboxMessage InboxMessage::from(const Message& message) {
 }
 
 void Inbox::note_enqueued(std::string_view topic, const InboxKey& key, bool stored) const {
-  metrics_.count(stored ? "inbox.enqueued" : "inbox.duplicates", 1,
-                 {{"store", database_->name()}, {"topic", topic}});
+  metrics_.count(
+      stored ? "dovetail_enqueued_total" : "dovetail_duplicates_total", 1,
+      {{"store", database_->name()}, {"queue", storage::queue_names::inbox}, {"topic", topic}});
   if (!log_.enabled(LogLevel::info)) return;
   log_.write(LogLevel::info, stored ? "inbox.enqueued" : "inbox.duplicate",
              {{"store", database_->name()},

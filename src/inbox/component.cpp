@@ -27,7 +27,7 @@ std::vector<component::Chore> Component::chores() {
 
 void Component::warn_of_stuck(const std::stop_token& stop) {
   const auto stuck = inbox.stuck(inbox.options().stuck_after, most_stuck, stop);
-  metrics_.count("inbox.stuck", stuck.size(), {{"store", database_.name()}});
+  metrics_.count("dovetail_inbox_stuck_total", stuck.size(), {{"store", database_.name()}});
   if (stuck.empty()) return;
   log_.write(LogLevel::warn, "inbox.stuck",
              {{"store", database_.name()},

@@ -45,7 +45,8 @@ bool marked(storage::Database& database, const Mark& mark, const Run& run) {
 
 void Inbox::note_begun(const InboxKey& key, BeginOutcome outcome, bool gave_up) const {
   if (gave_up) note_given_up(key.source, key.message_id, inbox::lost_last_attempt);
-  metrics_.count("inbox.begun", 1, {{"store", database_->name()}, {"outcome", to_string(outcome)}});
+  metrics_.count("dovetail_inbox_begun_total", 1,
+                 {{"store", database_->name()}, {"outcome", to_string(outcome)}});
   log_.write(LogLevel::debug, "inbox.begun",
              {{"store", database_->name()},
               {"source", key.source},
@@ -240,7 +241,8 @@ bool Inbox::mark_dead(Transaction& transaction, std::string_view source,
 
 void Inbox::note_given_up(std::string_view source, std::string_view message_id,
                           std::string_view reason) const {
-  metrics_.count("inbox.given_up", 1, {{"store", database_->name()}, {"source", source}});
+  metrics_.count("dovetail_inbox_given_up_total", 1,
+                 {{"store", database_->name()}, {"source", source}});
   log_.write(LogLevel::warn, "inbox.given_up",
              {{"store", database_->name()},
               {"source", source},

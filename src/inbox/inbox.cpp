@@ -85,7 +85,8 @@ Inbox::Inbox(storage::Database& database, InboxOptions options, Logger log, Metr
 }
 
 void Inbox::note_mismatch(std::string_view source, std::string_view message_id) const {
-  metrics_.count("inbox.hash_mismatch", 1, {{"store", database_->name()}, {"source", source}});
+  metrics_.count("dovetail_inbox_hash_mismatch_total", 1,
+                 {{"store", database_->name()}, {"source", source}});
   log_.write(LogLevel::warn, "inbox.hash_mismatch",
              {{"store", database_->name()}, {"source", source}, {"message_id", message_id}});
 }
@@ -138,7 +139,8 @@ std::size_t Inbox::replay(const InboxDeadLetterFilter& filter, const ReplayOptio
       if (count > 0) session.wakes(storage::queue_names::inbox);
     });
   }
-  metrics_.count("inbox.replayed", total, {{"store", database_->name()}});
+  metrics_.count("dovetail_replayed_total", total,
+                 {{"store", database_->name()}, {"queue", storage::queue_names::inbox}});
   log_.write(LogLevel::info, "inbox.replayed",
              {{"store", database_->name()},
               {"count", total},
@@ -178,7 +180,8 @@ std::size_t Inbox::purge(std::chrono::seconds age, const std::stop_token& stop) 
       *database_,
       [&](storage::WriteSession& session, int most) { return store_->purge(session, age, most); },
       stop);
-  metrics_.count("inbox.purged", total, {{"store", database_->name()}});
+  metrics_.count("dovetail_purged_total", total,
+                 {{"store", database_->name()}, {"queue", storage::queue_names::inbox}});
   if (total > 0) {
     log_.write(LogLevel::info, "inbox.purged", {{"store", database_->name()}, {"count", total}});
   }

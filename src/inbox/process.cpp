@@ -161,7 +161,7 @@ ProcessOutcome Inbox::process(std::string_view source, std::string_view message_
                            : outcome_of(begun.outcome);
   if (outcome == ProcessOutcome::hash_mismatch) note_mismatch(source, message_id);
   if (begun.gave_up) note_given_up(source, message_id, inbox::lost_last_attempt);
-  metrics_.count("inbox.processed", 1,
+  metrics_.count("dovetail_inbox_processed_total", 1,
                  {{"store", database_->name()}, {"outcome", to_string(outcome)}});
   log_.write(LogLevel::debug, "inbox.processed",
              {{"store", database_->name()},
@@ -207,7 +207,7 @@ void Inbox::end_try(const storage::InboxKey& key, const storage::InboxFence& fen
     const auto text = inbox::checked_error("error", printable);
     const bool noted = store_end(key, fence, end, text);
     const bool counts = noted && end != TryEnd::not_counted && end != TryEnd::cancelled;
-    metrics_.count("inbox.failed_tries", counts ? 1 : 0,
+    metrics_.count("dovetail_inbox_failed_tries_total", counts ? 1 : 0,
                    {{"store", database_->name()}, {"source", key.source}});
     if (noted && end == TryEnd::dead_letter) note_given_up(key.source, key.message_id, text);
   } catch (const std::exception& failure) {

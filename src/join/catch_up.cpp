@@ -84,7 +84,7 @@ bool CatchUp::catch_up(const std::stop_token& stop) {
                       if (answer.handled > 0) session.wakes(storage::queue_names::outbox);
                     });
     if (answer.handled == 0) break;
-    metrics_.count("join.caught_up", answer.handled, {{"store", database_.name()}});
+    metrics_.count("dovetail_joins_caught_up_total", answer.handled, {{"store", database_.name()}});
   }
   return answer.waiting;
 }

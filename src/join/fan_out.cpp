@@ -7,6 +7,7 @@
 #include "dovetail/join.hpp"
 #include "join/rules.hpp"
 #include "join/wait_payload.hpp"
+#include "outbox/enqueued_batch.hpp"
 #include "outbox/store_messages.hpp"
 #include "queue/new_messages.hpp"
 #include "storage/confirmed_write.hpp"
@@ -126,6 +127,7 @@ void Joins::note_fanned_out(const FanOut& request, const FannedOut& answer, int 
                             Transaction* transaction) const {
   const std::string_view key = request.grouping_key ? *request.grouping_key : std::string_view{};
   auto batch = outbox_->batch_of(request.steps, answer.steps);
+  if (answer.wait) batch.count.add(options_.wait_topic, true);
   if (transaction == nullptr) {
     note_started(answer.join, key, expected_steps);
     outbox_->note_enqueued_many(batch);

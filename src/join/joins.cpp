@@ -97,7 +97,7 @@ JoinId Joins::start(Transaction& transaction, const JoinRequest& request) {
 }
 
 void Joins::note_started(JoinId join, std::string_view grouping_key, int expected_steps) const {
-  metrics_.count("join.started", 1, {{"store", database_->name()}});
+  metrics_.count("dovetail_joins_started_total", 1, {{"store", database_->name()}});
   if (!log_.enabled(LogLevel::info)) return;
   log_.write(LogLevel::info, "join.started",
              {{"store", database_->name()},

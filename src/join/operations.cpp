@@ -28,7 +28,7 @@ bool Joins::cancel_in(storage::WriteSession& session, JoinId join) const {
 }
 
 void Joins::note_cancelled(JoinId join) const {
-  metrics_.count("join.cancelled", 1, {{"store", database_->name()}});
+  metrics_.count("dovetail_joins_cancelled_total", 1, {{"store", database_->name()}});
   log_.write(LogLevel::info, "join.cancelled",
              {{"store", database_->name()}, {"join_id", join.to_string()}});
 }
@@ -82,7 +82,7 @@ std::size_t Joins::fail_overdue(const std::stop_token& stop) {
       [&](storage::WriteSession& session, int most) { return store_->fail_overdue(session, most); },
       stop);
   if (count > 0) {
-    metrics_.count("join.overdue", count, {{"store", database_->name()}});
+    metrics_.count("dovetail_joins_overdue_total", count, {{"store", database_->name()}});
     log_.write(LogLevel::info, "join.overdue", {{"store", database_->name()}, {"count", count}});
   }
   return count;

@@ -96,7 +96,7 @@ void WaitHandler::go_on(const Message& message, const Continuation& continuation
   const auto& topic =
       failed ? continuation.on_fail_topic.value_or("") : continuation.on_complete_topic;
   after_commit(transaction, [this, failed] {
-    metrics_.count("join.continued", 1,
+    metrics_.count("dovetail_joins_continued_total", 1,
                    {{"store", database_.name()}, {"path", failed ? "failure" : "success"}});
   });
   if (topic.empty()) {

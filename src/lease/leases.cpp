@@ -50,7 +50,8 @@ std::optional<Lease> Leases::acquire(std::string_view name, std::optional<int> l
   database_->write(
       {.single_statement = true, .repeatable = true, .stop = stop},
       [&](storage::WriteSession& session) { lease = store_->try_acquire(session, order); });
-  metrics_.count(lease ? "lease.acquired" : "lease.busy", 1, {{"store", database_->name()}});
+  metrics_.count("dovetail_lease_calls_total", 1,
+                 {{"store", database_->name()}, {"outcome", lease ? "acquired" : "busy"}});
   if (lease) {
     log_.write(
         LogLevel::info, "lease.acquired",
@@ -84,7 +85,8 @@ std::optional<WallTime> Leases::renew(const Lease& lease, std::chrono::milliseco
   database_->write(
       {.single_statement = true, .repeatable = true, .service = true, .stop = stop},
       [&](storage::WriteSession& session) { until = store_->renew(session, lease, duration); });
-  if (until) metrics_.count("lease.renewed", 1, {{"store", database_->name()}});
+  metrics_.count("dovetail_lease_calls_total", until ? 1 : 0,
+                 {{"store", database_->name()}, {"outcome", "renewed"}});
   return until;
 }
 
@@ -111,7 +113,8 @@ Clock& Leases::clock() const {
 }
 
 void Leases::note_lost(const Lease& lease) const {
-  metrics_.count("lease.lost", 1, {{"store", database_->name()}});
+  metrics_.count("dovetail_lease_calls_total", 1,
+                 {{"store", database_->name()}, {"outcome", "lost"}});
   log_.write(LogLevel::warn, "lease.lost",
              {{"store", database_->name()},
               {"name", lease.name},
@@ -121,7 +124,8 @@ void Leases::note_lost(const Lease& lease) const {
 
 void Leases::note_failure(std::string_view event, const Lease& lease,
                           std::string_view error) const {
-  metrics_.count(event, 1, {{"store", database_->name()}});
+  metrics_.count("dovetail_lease_calls_total", 1,
+                 {{"store", database_->name()}, {"outcome", event.substr(event.find('.') + 1)}});
   log_.write(LogLevel::warn, event,
              {{"store", database_->name()},
               {"name", lease.name},

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <tuple>
@@ -11,7 +13,8 @@ namespace dovetail {
 // No anonymous namespace: State, which has linkage, has members of these types.
 namespace observe {
 
-enum class SeriesKind : std::uint8_t { counter, gauge, timing };
+/// A series of the kind `value` only says that a metric has this value of a label.
+enum class SeriesKind : std::uint8_t { counter, gauge, timing, value };
 
 constexpr std::size_t shard_count = 8;
 constexpr std::size_t cache_line = 64;
@@ -52,12 +55,34 @@ struct SeriesKey {
   [[nodiscard]] std::size_t hash() const {
     constexpr std::hash<std::string_view> text_hash;
     auto result = text_hash(name) + static_cast<std::size_t>(kind);
-    for (const auto& label : labels) {
-      result = result * 31 + text_hash(label.name);
-      result = result * 31 + text_hash(label.value);
-    }
+    for (const auto& label : labels) result = result * 31 + text_hash(label.value);
     return result;
   }
+};
+
+/// Labels whose values the users choose, so that their number is not limited.
+constexpr std::array<std::string_view, 5> open_labels{"topic", "source", "job", "subscription",
+                                                      "work_key"};
+constexpr std::string_view rest_value = "other";
+
+bool is_open(const MetricLabel& label) {
+  return !label.value.empty() && label.value != rest_value &&
+         std::ranges::find(open_labels, label.name) != open_labels.end();
+}
+
+/// The labels of a measurement, with "other" in place of the values of open labels.
+class FoldedLabels {
+ public:
+  explicit FoldedLabels(std::span<const MetricLabel> labels)
+      : labels_(labels.begin(), labels.end()) {
+    for (auto& label : labels_) {
+      if (is_open(label)) label.value = rest_value;
+    }
+  }
+  [[nodiscard]] std::span<const MetricLabel> labels() const { return labels_; }
+
+ private:
+  std::vector<MetricLabel> labels_;
 };
 
 struct Series {
@@ -84,7 +109,8 @@ struct Series {
   MetricLabels labels;
   std::unique_ptr<CounterCells> counters;
   std::unique_ptr<TimingCells> timings;
-  std::atomic<double> last{0};  // the value of a gauge
+  std::atomic<double> last{0};       // the value of a gauge
+  std::atomic<bool> is_rest{false};  // it collects the values for which there was no room
 };
 
 /// A hash table with open addressing. A slot is written once, under the registry's lock, and read
@@ -143,21 +169,79 @@ struct MetricsRegistry::State {
 
   /// Returns null if there are too many series.
   observe::Series* series(const observe::SeriesKey& key) {
-    const auto hash = key.hash();
-    if (auto* found = current.load(std::memory_order_acquire)->find(key, hash)) return found;
-    return create(key, hash);
+    if (auto* found = find(key)) return found;
+    // Without a lock: the values for which there is no room share a series that exists.
+    if (any_rest.load(std::memory_order_acquire) && !is_known(key)) {
+      const observe::FoldedLabels folded(key.labels);
+      auto* rest = find({key.kind, key.name, folded.labels()});
+      if (rest != nullptr && rest->is_rest.load(std::memory_order_acquire))
+        return folded_into(rest);
+    }
+    return is_full.load(std::memory_order_relaxed) ? dropped_one() : create(key);
   }
 
-  observe::Series* create(const observe::SeriesKey& key, std::size_t hash) {
+  [[nodiscard]] observe::Series* find(const observe::SeriesKey& key) const {
+    return current.load(std::memory_order_acquire)->find(key, key.hash());
+  }
+  /// Whether the metric has these values of its open labels already.
+  [[nodiscard]] bool is_known(const observe::SeriesKey& key) const {
+    return std::ranges::all_of(key.labels, [&](const MetricLabel& label) {
+      return !observe::is_open(label) || find(value_key(key, label)) != nullptr;
+    });
+  }
+  [[nodiscard]] static observe::SeriesKey value_key(const observe::SeriesKey& key,
+                                                    const MetricLabel& label) {
+    return {observe::SeriesKind::value, key.name, {&label, 1}};
+  }
+  observe::Series* folded_into(observe::Series* rest) {
+    folded.fetch_add(1, std::memory_order_relaxed);
+    return rest;
+  }
+  observe::Series* dropped_one() {
+    dropped.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+
+  observe::Series* create(const observe::SeriesKey& key) {
     const std::lock_guard lock(mutex);
-    if (auto* found = tables.back()->find(key, hash)) return found;
-    if (all.size() >= max_series) {
-      dropped.fetch_add(1, std::memory_order_relaxed);
-      return nullptr;
+    if (admit(key)) return find_or_insert(key);
+    const observe::FoldedLabels shared(key.labels);
+    auto* rest = find_or_insert({key.kind, key.name, shared.labels()});
+    if (rest == nullptr) return nullptr;
+    rest->is_rest.store(true, std::memory_order_release);
+    any_rest.store(true, std::memory_order_release);
+    return folded_into(rest);
+  }
+
+  /// Notes new values of open labels. Returns false if the metric has too many of them.
+  bool admit(const observe::SeriesKey& key) {
+    std::vector<const MetricLabel*> added;
+    for (const auto& label : key.labels) {
+      if (!observe::is_open(label) || find(value_key(key, label)) != nullptr) continue;
+      if (values[{std::string{key.name}, std::string{label.name}}] >= max_values) return false;
+      added.push_back(&label);
     }
+    for (const auto* label : added) {
+      ++values[{std::string{key.name}, std::string{label->name}}];
+      insert(value_key(key, *label));
+    }
+    return true;
+  }
+
+  observe::Series* find_or_insert(const observe::SeriesKey& key) {
+    if (auto* found = find(key)) return found;
+    if (measured < max_series) {
+      ++measured;
+      return insert(key);
+    }
+    is_full.store(true, std::memory_order_relaxed);
+    return dropped_one();
+  }
+
+  observe::Series* insert(const observe::SeriesKey& key) {
     const auto slots = tables.back()->slots.size();
     if ((all.size() + 1) * 2 > slots) grow(slots * 2);
-    all.push_back(std::make_unique<observe::Series>(key, hash));
+    all.push_back(std::make_unique<observe::Series>(key, key.hash()));
     tables.back()->insert(*all.back());
     return all.back().get();
   }
@@ -173,7 +257,12 @@ struct MetricsRegistry::State {
   const std::size_t max_series;
   std::atomic<observe::SeriesTable*> current{nullptr};
   std::atomic<std::uint64_t> dropped{0};
-  mutable std::mutex mutex;  // guards the two lists
+  std::atomic<std::uint64_t> folded{0};
+  std::atomic<bool> any_rest{false};  // a metric has more values of a label than it may have
+  std::atomic<bool> is_full{false};   // there are max_series series
+  mutable std::mutex mutex;           // guards the lists
+  std::map<std::pair<std::string, std::string>, std::size_t> values;  // by metric and label
+  std::size_t measured = 0;                                           // series without values
   std::vector<std::unique_ptr<observe::SeriesTable>> tables;
   std::vector<std::unique_ptr<observe::Series>> all;
 };
@@ -211,7 +300,8 @@ void MetricsRegistry::gauge(std::string_view name, double value,
 }
 
 MetricsSnapshot MetricsRegistry::snapshot() const {
-  MetricsSnapshot snapshot{.dropped = state_->dropped.load(std::memory_order_relaxed)};
+  MetricsSnapshot snapshot{.dropped = state_->dropped.load(std::memory_order_relaxed),
+                           .folded = state_->folded.load(std::memory_order_relaxed)};
   {
     const std::lock_guard lock(state_->mutex);
     for (const auto& series : state_->all) {
@@ -220,11 +310,13 @@ MetricsSnapshot MetricsRegistry::snapshot() const {
           snapshot.counters.push_back(observe::counter_of(*series));
           break;
         case observe::SeriesKind::gauge:
-          snapshot.gauges.push_back(
-              {series->name, series->labels, series->last.load(std::memory_order_relaxed)});
+          if (const auto value = series->last.load(std::memory_order_relaxed); !std::isnan(value))
+            snapshot.gauges.push_back({series->name, series->labels, value});
           break;
         case observe::SeriesKind::timing:
           snapshot.timings.push_back(observe::timing_of(*series));
+          break;
+        case observe::SeriesKind::value:
           break;
       }
     }

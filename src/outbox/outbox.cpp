@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "outbox/enqueued_batch.hpp"
 #include "outbox/store_messages.hpp"
 #include "queue/group_commit.hpp"
 #include "queue/new_messages.hpp"
@@ -18,7 +19,7 @@ using storage::session_of;
 using Outcome = queue::GroupCommit::Outcome;
 
 Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
-    : WorkQueue(database, storage::queue_names::outbox, options, std::move(log),
+    : WorkQueue(database, storage::queue_names::outbox, std::move(options), std::move(log),
                 std::move(metrics)),
       producer_(&database.queue(storage::queue_names::outbox).producer),
       group_commit_(std::make_shared<queue::GroupCommit>(database, *producer_,
@@ -91,8 +92,8 @@ std::vector<Enqueued> Outbox::enqueue_many(Transaction& transaction,
 
 void Outbox::note_enqueued(std::string_view topic, MessageId id, std::string_view correlation_id,
                            bool stored) const {
-  metrics().count(stored ? "outbox.enqueued" : "outbox.duplicates", 1,
-                  {{"store", database().name()}, {"topic", topic}});
+  metrics().count(stored ? "dovetail_enqueued_total" : "dovetail_duplicates_total", 1,
+                  {{"store", database().name()}, {"queue", name()}, {"topic", topic}});
   if (!log().enabled(LogLevel::info)) return;
   log().write(LogLevel::info, stored ? "outbox.enqueued" : "outbox.duplicate",
               {{"store", database().name()},
@@ -104,8 +105,9 @@ void Outbox::note_enqueued(std::string_view topic, MessageId id, std::string_vie
 Outbox::EnqueuedBatch Outbox::batch_of(std::span<const EnqueueRequest> requests,
                                        std::span<const Enqueued> answers) const {
   EnqueuedBatch batch;
-  batch.stored = static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
-  batch.duplicates = answers.size() - batch.stored;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    batch.count.add(requests[i].topic, answers[i].stored());
+  }
   if (!log().enabled(LogLevel::debug)) return batch;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     for (const auto& join : requests[i].joins) batch.attached.emplace_back(join, answers[i]);
@@ -120,11 +122,11 @@ void Outbox::note_enqueued_many(const EnqueuedBatch& batch) const {
                  {"join_id", join.to_string()},
                  {"message_id", message.to_string()}});
   }
-  metrics().count("outbox.enqueued", batch.stored, {{"store", database().name()}});
-  metrics().count("outbox.duplicates", batch.duplicates, {{"store", database().name()}});
-  log().write(
-      LogLevel::info, "outbox.enqueued_many",
-      {{"store", database().name()}, {"count", batch.stored}, {"duplicates", batch.duplicates}});
+  batch.count.report(metrics(), database().name(), name());
+  log().write(LogLevel::info, "outbox.enqueued_many",
+              {{"store", database().name()},
+               {"count", batch.count.stored()},
+               {"duplicates", batch.count.duplicates()}});
 }
 
 }  // namespace dovetail

@@ -32,6 +32,10 @@ class Database final : public storage::Database {
     pool_.close_idle();
     service_pool_.close_idle();
   }
+  [[nodiscard]] storage::PoolUse pool_use() const override {
+    return {.in_use = pool_.in_use() + service_pool_.in_use(),
+            .idle = pool_.idle() + service_pool_.idle()};
+  }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;

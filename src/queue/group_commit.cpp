@@ -179,13 +179,16 @@ void GroupCommit::pass_on(const Trouble& trouble, bool slow) {
 }
 
 void GroupCommit::note_stored(std::size_t size) const {
-  metrics_.count(queue_ + ".group_commits", 1, {{"store", database_.name()}});
-  metrics_.count(queue_ + ".group_commit_messages", size, {{"store", database_.name()}});
+  metrics_.count("dovetail_group_commits_total", 1,
+                 {{"store", database_.name()}, {"queue", queue_}});
+  metrics_.count("dovetail_group_commit_messages_total", size,
+                 {{"store", database_.name()}, {"queue", queue_}});
 }
 
 void GroupCommit::note_failed(const Error& error, std::size_t size) const {
   if (error.kind() == ErrorKind::cancelled) return;
-  metrics_.count(queue_ + ".group_commit_failed", 1, {{"store", database_.name()}});
+  metrics_.count("dovetail_group_commit_failed_total", 1,
+                 {{"store", database_.name()}, {"queue", queue_}});
   log_.write(LogLevel::warn, queue_ + ".group_commit_failed",
              {{"store", database_.name()},
               {"kind", to_string(error.kind())},

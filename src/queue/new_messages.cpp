@@ -5,6 +5,7 @@
 
 #include "core/headers.hpp"
 #include "core/require.hpp"
+#include "queue/trace_headers.hpp"
 
 namespace dovetail::queue {
 namespace {
@@ -96,11 +97,18 @@ storage::NewMessage checked(const MessageParts& parts, const QueueOptions& optio
     require_length("correlation_id", *parts.correlation_id, max_correlation_id_characters);
     message.correlation_id = *parts.correlation_id;
   }
-  if (!parts.headers.empty()) {
-    require_headers(parts.headers);
+  if (!parts.headers.empty()) require_headers(parts.headers);
+  if (const auto traced = traced_headers(parts.topic, parts.headers, options)) {
+    message.headers = core::to_json(*traced);
+  } else if (!parts.headers.empty()) {
     message.headers = core::to_json(parts.headers);
   }
   return message;
+}
+
+QueueOptions limits_of(QueueOptions options) {
+  options.trace_sink.reset();
+  return options;
 }
 
 storage::NewMessage checked(const EnqueueRequest& request, const QueueOptions& options) {

@@ -38,6 +38,9 @@ struct MessageParts {
 /// Checks every limit. The message has a new id and points into `parts`.
 storage::NewMessage checked(const MessageParts& parts, const QueueOptions& options);
 
+/// The options for a check of a message that is not enqueued: without spans.
+QueueOptions limits_of(QueueOptions options);
+
 /// Checks and sets the stream. An empty text means no stream. The message points to the text.
 void set_stream(storage::NewMessage& message, const std::optional<std::string>& stream);
 

@@ -46,7 +46,7 @@ std::size_t WorkQueue::reap_expired(const ReapOptions& options) {
                                               options.scan_limit));
       },
       options.stop);
-  metrics_.count(event("reaped"), count, {{"store", database_->name()}});
+  metrics_.count("dovetail_reaped_total", count, {{"store", database_->name()}, {"queue", name_}});
   log_.write(count > 0 ? LogLevel::info : LogLevel::debug, event("reaped"),
              {{"store", database_->name()}, {"count", count}});
   return count;
@@ -118,7 +118,8 @@ std::size_t WorkQueue::replay(std::span<const MessageId> ids) {
     });
     total += count;
   }
-  metrics_.count(event("replayed"), total, {{"store", database_->name()}});
+  metrics_.count("dovetail_replayed_total", total,
+                 {{"store", database_->name()}, {"queue", name_}});
   log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
   return total;
 }
@@ -138,7 +139,8 @@ std::size_t WorkQueue::replay(const DeadLetterFilter& filter) {
                      operator_->replay(session, std::nullopt, bounded, storage::portion));
     });
   }
-  metrics_.count(event("replayed"), total, {{"store", database_->name()}});
+  metrics_.count("dovetail_replayed_total", total,
+                 {{"store", database_->name()}, {"queue", name_}});
   log_.write(LogLevel::info, event("replayed"), {{"store", database_->name()}, {"count", total}});
   return total;
 }
@@ -178,7 +180,7 @@ std::size_t WorkQueue::purge_done(std::chrono::seconds age, const std::stop_toke
         return operator_->purge_done(session, age, storage::portion);
       },
       stop);
-  metrics_.count(event("purged"), total, {{"store", database_->name()}});
+  metrics_.count("dovetail_purged_total", total, {{"store", database_->name()}, {"queue", name_}});
   if (total > 0)
     log_.write(LogLevel::info, event("purged"), {{"store", database_->name()}, {"count", total}});
   return total;

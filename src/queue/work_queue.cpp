@@ -63,6 +63,12 @@ void require_claim(const ClaimRequest& request) {
   }
 }
 
+/// The label of a settlement that a call made, which logged `event`.
+std::string_view outcome_of(std::string_view event) {
+  if (event == "acked") return "done";
+  return event == "failed" ? "dead_letter" : event;
+}
+
 }  // namespace
 
 std::string_view to_string(MessageStatus status) {
@@ -85,7 +91,7 @@ WorkQueue::WorkQueue(storage::Database& database, std::string_view name, QueueOp
       consumer_(&database.queue(name).consumer),
       operator_(&database.queue(name).operations),
       name_(name),
-      options_(options),
+      options_(std::move(options)),
       log_(std::move(log)),
       metrics_(std::move(metrics)) {
   if (options_.max_payload_bytes > largest_payload_limit) {
@@ -127,12 +133,27 @@ std::vector<ClaimedMessage> WorkQueue::claim(const ClaimRequest& request, bool s
                      claimed.clear();
                      for (auto& entry : answer.entries) claimed.push_back(std::move(entry.claimed));
                    });
-  metrics_.count(event("claimed"), claimed.size(), {{"store", database_->name()}});
+  metrics_.count("dovetail_claimed_total", claimed.size(),
+                 {{"store", database_->name()}, {"queue", name_}});
   log_.write(LogLevel::debug, event("claimed"),
              {{"store", database_->name()},
               {"owner", request.owner.to_string()},
               {"count", claimed.size()}});
   return claimed;
+}
+
+void WorkQueue::count_call(std::string_view event, std::size_t count) const {
+  if (event == "renewed") {
+    metrics_.count("dovetail_lease_renewed_total", count,
+                   {{"store", database_->name()}, {"queue", name_}});
+    return;
+  }
+  // A claim does not name its topic.
+  metrics_.count("dovetail_settled_total", count,
+                 {{"store", database_->name()},
+                  {"queue", name_},
+                  {"topic", ""},
+                  {"outcome", outcome_of(event)}});
 }
 
 template <class Call>
@@ -148,7 +169,7 @@ std::size_t WorkQueue::settle(const char* what, OwnerToken owner, std::span<cons
   ordered.erase(std::unique(ordered.begin(), ordered.end()), ordered.end());
   const std::size_t count = call(std::span<const Claim>{ordered});
   const auto note = [this, what, owner, asked = claims.size(), count] {
-    metrics_.count(event(what), count, {{"store", database_->name()}});
+    count_call(what, count);
     log_.write(LogLevel::debug, event(what),
                {{"store", database_->name()},
                 {"owner", owner.to_string()},

@@ -32,7 +32,7 @@ void ClockCheck::run(const storage::ReadOptions& options) {
     warned_ = false;
     return;
   }
-  metrics_.count("platform.clock_stepped_back", 1, {{"store", database_.name()}});
+  metrics_.count("dovetail_clock_stepped_back_total", 1, {{"store", database_.name()}});
   if (warned_.exchange(true)) return;
   const auto by = std::chrono::duration_cast<std::chrono::milliseconds>(*lead);
   log_.write(LogLevel::warn, "platform.clock_stepped_back",

@@ -23,6 +23,7 @@ struct Delivery {
   const RegisteredHandler* handler = nullptr;
   Subscription* subscription = nullptr;
   storage::QueueMark place{};       // its place in the queue when it was claimed
+  MonoTime due{};                   // when it was due, by our clock
   int lost_leases = 0;              // how often its lease was lost before
   std::optional<MonoTime> expires;  // the message's own expiry
   /// For a message of a stream: waits until the messages before it are settled. Called before the

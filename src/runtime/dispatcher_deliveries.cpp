@@ -136,7 +136,7 @@ void Dispatcher::give_up(const DeliveryPtr& delivery) {
 /// The delivery keeps its lease, and still counts towards the concurrency limit of its handler.
 void Dispatcher::add_thread_for_blocked_commit(const DeliveryPtr& delivery) {
   delivery->thread_added = true;
-  scope_.count_event("settlement_blocked", 1);
+  scope_.count_metric("dovetail_settlement_blocked_total", 1);
   shared_.ledger.note_blocked(delivery->claimed.message.topic, clock().mono());
   pool_.add_thread_for_blocked_commit(delivery);
   wake_fetcher();

@@ -5,6 +5,7 @@
 #include "core/random.hpp"
 #include "dovetail/error.hpp"
 #include "runtime/dispatcher.hpp"
+#include "runtime/settled_count.hpp"
 
 namespace dovetail::runtime {
 namespace {
@@ -120,8 +121,8 @@ std::size_t Dispatcher::make(Trip trip) {
     note_failure(trip, error);
     return 0;
   }
-  scope_.metrics.time(scope_.event("round_trip"), clock().mono() - sent_at,
-                      {{"store", scope_.database.name()}});
+  scope_.metrics.time("dovetail_round_trip_seconds", clock().mono() - sent_at,
+                      {{"store", scope_.database.name()}, {"queue", scope_.queue()}});
   if (result.settleable) {
     const std::lock_guard lock(shared_.ledger.mutex);
     shared_.ledger.put_aside(trip.finished, *result.settleable, clock().mono());
@@ -144,9 +145,9 @@ void Dispatcher::report_load() const {
     load = shared_.ledger.load();
     window = shared_.planner.window();
   }
-  scope_.set_gauge("held", load.held);
-  scope_.set_gauge("running", load.running);
-  scope_.set_gauge("window", window);
+  scope_.set_gauge("dovetail_held_messages", load.held);
+  scope_.set_gauge("dovetail_running_handlers", load.running);
+  scope_.set_gauge("dovetail_held_messages_limit", window);
 }
 
 WorkResult Dispatcher::round_trip(const Trip& trip) {
@@ -177,8 +178,8 @@ std::vector<storage::ClaimOrder> Dispatcher::orders_of(const TripPlan& plan) con
 
 void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
   const auto lost = trip.finished.size() - std::min(settled, trip.finished.size());
-  scope_.count_event("settled", settled);
-  scope_.count_event("lease_lost", lost);
+  count_settled(scope_, trip.finished, settled, clock().mono());
+  scope_.count_metric("dovetail_lease_lost_total", lost);
   if (lost > 0) {
     scope_.log.write(LogLevel::warn, scope_.event("lease_lost"),
                      {{"store", scope_.database.name()}, {"count", lost}});
@@ -212,7 +213,7 @@ void Dispatcher::note_settled(const Trip& trip, std::size_t settled) {
 }
 
 void Dispatcher::note_failure(Trip& trip, const std::exception& error) {
-  scope_.log_error("round_trip_failed", error);
+  scope_.log_error("round_trip_failed", "dovetail_round_trip_failed_total", error);
   if (!is_environmental(error)) settle_one_by_one(std::exchange(trip.finished, {}), trip.stop);
   const std::lock_guard lock(shared_.ledger.mutex);
   const auto now = clock().mono();
@@ -262,7 +263,7 @@ void Dispatcher::take_back_losses(const Trip& trip) {
     if (!trip.lost_leases.empty()) source_->reset_lost_leases(trip.lost_leases, trip.stop);
     if (!trip.uncharged.empty()) source_->uncharge(trip.uncharged, trip.stop);
   } catch (const std::exception& error) {
-    scope_.log_error("reset_lost_leases_failed", error);
+    scope_.log_error("reset_lost_leases_failed", "dovetail_reset_lost_leases_failed_total", error);
   }
 }
 
@@ -282,7 +283,7 @@ void Dispatcher::finish() {
     source_->settle_and_claim(
         {.settlements = settlements_of(trip.finished), .careful = true, .stop = limit.get_token()});
   } catch (const std::exception& error) {
-    scope_.log_error("round_trip_failed", error);
+    scope_.log_error("round_trip_failed", "dovetail_round_trip_failed_total", error);
   }
 }
 

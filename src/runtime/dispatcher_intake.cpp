@@ -22,7 +22,7 @@ constexpr int suspicious_losses = 2;
 
 void Dispatcher::take_in(const TripClaim& claim, storage::Claimed claimed, MonoTime sent_at) {
   const auto count = claimed.entries.size();
-  scope_.count_event("claimed", count);
+  scope_.count_metric("dovetail_claimed_total", count);
   if (scope_.log.enabled(LogLevel::debug)) {
     scope_.log.write(LogLevel::debug, scope_.event("claimed"),
                      {{"store", scope_.database.name()},

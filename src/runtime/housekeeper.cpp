@@ -144,7 +144,7 @@ void Housekeeper::note_failure(Entry& entry, const std::exception& error) {
   auto& health = entry.health;
   ++health.failures;
   health.last_error = error.what();
-  metrics_.count("platform.chore_failed", 1,
+  metrics_.count("dovetail_chore_failed_total", 1,
                  {{"store", database_.name()}, {"chore", entry.chore.name}});
   report_failures(health);
   if (is_schema && std::exchange(entry.schema_logged, true)) return;
@@ -157,7 +157,7 @@ void Housekeeper::note_failure(Entry& entry, const std::exception& error) {
 }
 
 void Housekeeper::report_failures(const ChoreHealth& health) const {
-  metrics_.gauge("platform.chore_failures", health.failures,
+  metrics_.gauge("dovetail_chore_failures", health.failures,
                  {{"store", database_.name()}, {"chore", health.name}});
 }
 

@@ -153,7 +153,7 @@ void Instance::beat(InstanceState state) {
 }
 
 void Instance::note_failure(const std::exception& error) {
-  metrics_.count("instance.heartbeat_failed", 1, {{"store", database_.name()}});
+  metrics_.count("dovetail_heartbeat_failed_total", 1, {{"store", database_.name()}});
   {
     const std::lock_guard lock(mutex_);
     ++health_.failures;
@@ -199,13 +199,14 @@ void Instance::report_unhandled(storage::QueueOperator& store, const char* queue
     instance::sort_by_wait(topics);
     std::size_t warnings = 0;
     for (const auto& topic : topics) {
-      metrics_.count(std::string{queue} + ".topic_unhandled", 1,
-                     {{"store", database_.name()}, {"topic", topic.topic}});
+      metrics_.count("dovetail_topic_unhandled_total", 1,
+                     {{"store", database_.name()}, {"queue", queue}, {"topic", topic.topic}});
       if (warnings < most_warnings && warn(topic)) ++warnings;
     }
   } catch (const std::exception& error) {
     if (call_.stop_requested()) return;
-    metrics_.count("instance.look_failed", 1, {{"store", database_.name()}, {"queue", queue}});
+    metrics_.count("dovetail_topic_check_failed_total", 1,
+                   {{"store", database_.name()}, {"queue", queue}});
     if (!look_failures_.insert(queue).second) return;
     log_.write(LogLevel::warn, "instance.look_failed",
                {{"store", database_.name()}, {"queue", queue}, {"error", error.what()}});

@@ -23,11 +23,14 @@ Arrivals Intake::take(Subscription& subscription, std::vector<storage::ClaimedEn
                           : refusal(entry, handler);
     if (settlement) {
       halted = stream;
+      const auto outcome = outcome_of(*settlement, entry.claimed.message);
       arrivals.refused.push_back({.settlement = std::move(*settlement),
                                   .subscription = &subscription,
                                   .priority = entry.claimed.message.priority,
                                   .lease_end = sent_at + lease_,
-                                  .stream = stream});
+                                  .stream = stream,
+                                  .topic = entry.claimed.message.topic,
+                                  .outcome = outcome});
       continue;
     }
     auto delivery = delivery_of(std::move(entry), sent_at);
@@ -62,7 +65,7 @@ void Intake::report_unknown_topic(const Message& message) const {
                    {{"store", scope_.database.name()},
                     {"topic", message.topic},
                     {"message_id", message.id.to_string()}});
-  scope_.count_event("unknown_topic", 1);
+  scope_.count_metric("dovetail_unknown_topic_total", 1);
 }
 
 DeliveryPtr Intake::delivery_of(storage::ClaimedEntry&& entry, MonoTime sent_at) const {
@@ -70,8 +73,9 @@ DeliveryPtr Intake::delivery_of(storage::ClaimedEntry&& entry, MonoTime sent_at)
   delivery->place = {.ready_at = entry.ready_at, .id = entry.claimed.claim.id.uuid(), .row = 0};
   delivery->lost_leases = entry.lost_leases;
   delivery->lease_end = sent_at + lease_;
+  const auto database_now = entry.claimed.lease_until - lease_;
+  delivery->due = sent_at - (database_now - entry.ready_at);
   if (const auto expires_at = entry.claimed.message.expires_at) {
-    const auto database_now = entry.claimed.lease_until - lease_;
     const auto left = *expires_at - database_now;  // limited first: it may be centuries
     delivery->expires =
         scope_.database.clock().mono() + std::min<std::chrono::microseconds>(left, longest_wait);

@@ -1,11 +1,13 @@
 #include "runtime/invocation.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "core/random.hpp"
 #include "core/text.hpp"
 #include "dovetail/backoff.hpp"
 #include "dovetail/error.hpp"
+#include "runtime/consumer_span.hpp"
 #include "storage/lent_transaction.hpp"
 
 namespace dovetail::runtime {
@@ -118,7 +120,7 @@ bool commit_with_settlement(const QueueScope& scope, Delivery& delivery, Context
 }
 
 void log_lost_lease(const QueueScope& scope, const Message& message) {
-  scope.metrics.count(scope.event("lease_lost"), 1, {{"store", scope.database.name()}});
+  scope.count_metric("dovetail_lease_lost_total", 1);
   scope.log.write(LogLevel::warn, scope.event("lease_lost"),
                   {{"store", scope.database.name()},
                    {"topic", message.topic},
@@ -139,7 +141,7 @@ bool can_settle(const QueueScope& scope, const Claim& claim) {
 /// The handler is not at fault. The message returns, and no attempt is charged.
 storage::Settlement postponed(const QueueScope& scope, Delivery& delivery) {
   delivery.blocked = true;
-  scope.count_event("settlement_blocked", 1);
+  scope.count_metric("dovetail_settlement_blocked_total", 1);
   return {.kind = Kind::snooze, .claim = delivery.claimed.claim, .delay = blocked_delay};
 }
 
@@ -168,11 +170,11 @@ std::optional<storage::Settlement> call(const QueueScope& scope, Delivery& deliv
     delivery.lease_lost = true;
     log_lost_lease(scope, message);
   } else if (context.snoozed()) {
-    scope.metrics.count(scope.event("snoozed"), 1, {{"store", scope.database.name()}});
+    scope.count_settled(message.topic, "snoozed", 1);
     delivery.snoozed_for = context.snoozed();
   } else {
     delivery.acked = true;
-    scope.metrics.count(scope.event("acked"), 1, {{"store", scope.database.name()}});
+    scope.count_settled(message.topic, "done", 1);
   }
   return std::nullopt;
 }
@@ -239,8 +241,6 @@ class Failure {
                       {"attempt", message.attempts + 1},
                       {"exception", type_},
                       {"error", error_}});
-    scope_.metrics.count(scope_.event(what), 1,
-                         {{"store", scope_.database.name()}, {"topic", message.topic}});
   }
 
   const QueueScope& scope_;
@@ -261,22 +261,29 @@ std::optional<storage::Settlement> invoke(const QueueScope& scope, Delivery& del
                      {"attempt", message.attempts + 1}});
   }
   const auto begun = scope.database.clock().mono();
+  scope.metrics.time("dovetail_wait_seconds", std::max(begun - delivery.due, MonoDuration{0}),
+                     {{"store", scope.database.name()}, {"queue", scope.queue()}});
+  ConsumerSpan span(scope, message);
   Context context(scope, delivery);
   std::optional<storage::Settlement> settlement;
   try {
     settlement = call(scope, delivery, context);
   } catch (const PermanentFailure& failure) {
+    span.fail(failure.what());
     settlement =
         Failure(scope, delivery, core::type_name(typeid(failure)), failure.what()).permanent();
   } catch (const std::exception& failure) {
+    span.fail(failure.what());
     settlement = Failure(scope, delivery, core::type_name(typeid(failure)), failure.what()).tried();
   } catch (...) {
+    span.fail("unknown");
     settlement =
         Failure(scope, delivery, "unknown", "the handler threw something that is no std::exception")
             .tried();
   }
-  scope.metrics.time(scope.event("handler_time"), scope.database.clock().mono() - begun,
-                     {{"store", scope.database.name()}, {"topic", message.topic}});
+  scope.metrics.time(
+      "dovetail_handler_seconds", scope.database.clock().mono() - begun,
+      {{"store", scope.database.name()}, {"queue", scope.queue()}, {"topic", message.topic}});
   return settlement;  // the context rolls back an open transaction
 }
 

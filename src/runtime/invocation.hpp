@@ -21,6 +21,7 @@ struct QueueScope {
   bool keep_done = true;
   Logger log;
   Metrics metrics;
+  std::shared_ptr<TraceSink> trace_sink;  // absent: there are no spans
 
   [[nodiscard]] std::string_view queue() const {
     return std::string_view{prefix}.substr(0, prefix.find('.'));
@@ -28,14 +29,22 @@ struct QueueScope {
   [[nodiscard]] std::string event(std::string_view what) const {
     return prefix + std::string{what};
   }
-  void count_event(std::string_view what, std::uint64_t by) const {
-    metrics.count(event(what), by, {{"store", database.name()}});
+  void count_metric(std::string_view metric, std::uint64_t by) const {
+    metrics.count(metric, by, {{"store", database.name()}, {"queue", queue()}});
   }
-  void set_gauge(std::string_view what, std::size_t value) const {
-    metrics.gauge(event(what), static_cast<double>(value), {{"store", database.name()}});
+  void set_gauge(std::string_view metric, std::size_t value) const {
+    metrics.gauge(metric, static_cast<double>(value),
+                  {{"store", database.name()}, {"queue", queue()}});
   }
-  void log_error(std::string_view what, const std::exception& error) const {
-    metrics.count(event(what), 1, {{"store", database.name()}});
+  void count_settled(std::string_view topic, std::string_view outcome, std::uint64_t by) const {
+    metrics.count(
+        "dovetail_settled_total", by,
+        {{"store", database.name()}, {"queue", queue()}, {"topic", topic}, {"outcome", outcome}});
+  }
+  /// Logs the event `what`, and counts it as `metric`.
+  void log_error(std::string_view what, std::string_view metric,
+                 const std::exception& error) const {
+    count_metric(metric, 1);
     log.write(LogLevel::error, event(what), {{"store", database.name()}, {"error", error.what()}});
   }
 };

@@ -134,7 +134,7 @@ MonoTime LeaseKeeper::renew(const std::stop_token& stop) {
   } else {
     try {
       const auto held = source_.renew(claims, lease_, stop);
-      scope_.count_event("renewed", held.size());
+      scope_.count_metric("dovetail_lease_renewed_total", held.size());
       note_renewal(claims, held, sent_at);
     } catch (const std::exception& error) {
       note_failure(error);
@@ -144,7 +144,7 @@ MonoTime LeaseKeeper::renew(const std::stop_token& stop) {
 }
 
 void LeaseKeeper::note_failure(const std::exception& error) {
-  scope_.log_error("renewal_failed", error);
+  scope_.log_error("renewal_failed", "dovetail_lease_renewal_failed_total", error);
   const std::lock_guard lock(ledger_.mutex);
   ++renewals_.failures;
   renewals_.last_error = error.what();
@@ -220,27 +220,29 @@ void LeaseKeeper::fire(const std::vector<Stop>& due) const {
   for (const auto& [delivery, reason] : due) {
     switch (reason) {
       case Reason::lease_ends:
-        report_stop(*delivery, "lease_ending");
+        report_stop(*delivery, "lease_ending", "dovetail_lease_ending_total");
         break;
       case Reason::timeout:
-        report_stop(*delivery, "handler_timeout");
+        report_stop(*delivery, "handler_timeout", "dovetail_handler_timeout_total");
         break;
       case Reason::hangs:
-        report_stop(*delivery, "handler_hangs");
+        report_stop(*delivery, "handler_hangs", "dovetail_handler_hangs_total");
         break;
     }
     tell_to_stop({delivery});
   }
 }
 
-void LeaseKeeper::report_stop(const Delivery& delivery, std::string_view what) const {
+void LeaseKeeper::report_stop(const Delivery& delivery, std::string_view what,
+                              std::string_view metric) const {
   const auto& message = delivery.claimed.message;
   scope_.log.write(LogLevel::error, scope_.event(what),
                    {{"store", scope_.database.name()},
                     {"topic", message.topic},
                     {"message_id", message.id.to_string()}});
-  scope_.metrics.count(scope_.event(what), 1,
-                       {{"store", scope_.database.name()}, {"topic", message.topic}});
+  scope_.metrics.count(
+      metric, 1,
+      {{"store", scope_.database.name()}, {"queue", scope_.queue()}, {"topic", message.topic}});
 }
 
 MonoTime LeaseKeeper::keep_time() {

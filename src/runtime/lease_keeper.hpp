@@ -109,7 +109,7 @@ class LeaseKeeper {
   /// Finds the stops that are due. Returns when to look again. Under the ledger's mutex.
   MonoTime find_stops(MonoTime now, std::vector<Stop>& due);
   void fire(const std::vector<Stop>& due) const;
-  void report_stop(const Delivery& delivery, std::string_view what) const;
+  void report_stop(const Delivery& delivery, std::string_view what, std::string_view metric) const;
 
   Holder& holder_;
   WorkSource& source_;

@@ -13,12 +13,15 @@ constexpr std::chrono::milliseconds blocked_memory{5'000};
 }  // namespace
 
 Finished finished_of(const Delivery& delivery, storage::Settlement settlement) {
+  const auto outcome = outcome_of(settlement, delivery.claimed.message);
   return {.settlement = std::move(settlement),
           .subscription = delivery.subscription,
           .priority = delivery.claimed.message.priority,
           .place = delivery.place,
           .lease_end = delivery.lease_end,
-          .stream = delivery.claimed.message.stream.value_or("")};
+          .stream = delivery.claimed.message.stream.value_or(""),
+          .topic = delivery.claimed.message.topic,
+          .outcome = outcome};
 }
 
 DeliveryPtr Ledger::add(const DeliveryPtr& delivery) {

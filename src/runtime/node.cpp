@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dovetail/version.hpp"
 #include "runtime/components.hpp"
 #include "runtime/housekeeper.hpp"
 
@@ -47,10 +48,17 @@ void require_declared(const std::vector<std::unique_ptr<component::Service>>& se
   }
 }
 
+PlatformOptions with_trace_sinks(PlatformOptions options) {
+  for (auto* queue : {&options.outbox, &options.inbox.queue, &options.schedule.timers}) {
+    if (!queue->trace_sink) queue->trace_sink = options.trace_sink;
+  }
+  return options;
+}
+
 }  // namespace
 
 Node::Node(std::unique_ptr<storage::Database> database, PlatformOptions options)
-    : options_(std::move(options)),
+    : options_(with_trace_sinks(std::move(options))),
       log_(options_.log_sink),
       metrics_(options_.metrics),
       database_(std::move(database)),
@@ -58,6 +66,7 @@ Node::Node(std::unique_ptr<storage::Database> database, PlatformOptions options)
       listener_(*database_, log_) {
   const component::Environment environment{*database_, options_, log_, metrics_, components_};
   for (const auto& each : registered_components()) components_.add(each.make(environment));
+  metrics_.gauge("dovetail_build_info", 1, {{"store", database_->name()}, {"version", version()}});
 }
 
 std::vector<component::Queue> Node::queues() {

@@ -29,7 +29,8 @@ std::unique_ptr<Dispatcher> make_dispatcher(Node& node, const component::Queue& 
                    .owner = OwnerToken::generate(),
                    .keep_done = queue.queue->options().retain_done.count() > 0,
                    .log = node.logger(),
-                   .metrics = node.metrics()};
+                   .metrics = node.metrics(),
+                   .trace_sink = queue.queue->options().trace_sink};
   auto source = std::make_unique<QueueSource>(scope);
   return std::make_unique<Dispatcher>(std::move(scope), std::move(source),
                                       handlers.of(queue.queue->name()), node.options().worker, pool,

@@ -1,6 +1,7 @@
 #include "dovetail/platform.hpp"
 
 #include <atomic>
+#include <mutex>
 
 #include "coordinator/component.hpp"
 #include "dovetail/error.hpp"
@@ -10,11 +11,13 @@
 #include "instance/component.hpp"
 #include "join/component.hpp"
 #include "lease/component.hpp"
+#include "observe/sampler.hpp"
 #include "operation/component.hpp"
 #include "outbox/component.hpp"
 #include "runtime/engines.hpp"
 #include "runtime/handler_adapters.hpp"
 #include "runtime/health.hpp"
+#include "runtime/node_sample.hpp"
 #include "runtime/open.hpp"
 #include "runtime/runtime.hpp"
 #include "schedule/component.hpp"
@@ -70,6 +73,20 @@ struct Platform::State {
   std::atomic<bool> retired{false};               // the database has left its group
   std::unique_ptr<runtime::Runtime> own_runtime;  // absent: the database belongs to a group
   HealthService health;                           // destroyed first: it uses the others
+
+  [[nodiscard]] observe::Sampler& sampler() {
+    const std::lock_guard lock(sampler_mutex);
+    if (!own_sampler) {
+      own_sampler = std::make_unique<observe::Sampler>(
+          [source = runtime::sample_source(kept_node)] { return std::vector{source}; },
+          kept_node->options().clock ? kept_node->options().clock : system_clock(),
+          kept_node->metrics());
+    }
+    return *own_sampler;
+  }
+
+  std::mutex sampler_mutex;
+  std::unique_ptr<observe::Sampler> own_sampler;  // last: its thread ends before the node
 };
 
 Platform runtime::PlatformAccess::platform_of(std::shared_ptr<Node> node, bool in_group) {
@@ -221,6 +238,11 @@ const std::string& Platform::name() const {
 
 HealthService& Platform::health() {
   return state_->health;
+}
+
+std::shared_ptr<const Sample> Platform::sample(std::chrono::milliseconds max_age) const {
+  state_->node().process().require();
+  return state_->sampler().get(max_age);
 }
 
 MetricsSnapshot Platform::metrics() const {

@@ -121,8 +121,7 @@ WorkResult QueueSource::settle_then_claim(const WorkRequest& request) {
     return settle_all(request);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::lock_timeout) throw;
-    scope_.metrics.count(scope_.event("settlement_blocked"), 1,
-                         {{"store", scope_.database.name()}});
+    scope_.count_metric("dovetail_settlement_blocked_total", 1);
     return settle_carefully(request);
   }
 }
@@ -225,7 +224,7 @@ storage::Claimed QueueSource::claim_run(const storage::ClaimOrder& order,
   } catch (const std::exception& error) {
     // The settlements of the round trip have succeeded. The next round trip meets the failure
     // again.
-    scope_.log_error("round_trip_failed", error);
+    scope_.log_error("round_trip_failed", "dovetail_round_trip_failed_total", error);
     runs_.opened(run.run, {});
     return {};
   }

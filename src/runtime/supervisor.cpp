@@ -71,9 +71,10 @@ void Supervisor::report() const {
         std::max(clock_.mono() - loop.look().last, MonoDuration{}));
     const std::chrono::duration<double> last = (clock_.wall() - age).time_since_epoch();
     if (store_.empty()) {
-      metrics_.gauge("platform.last_progress", last.count(), {{"loop", loop.name}});
+      metrics_.gauge("dovetail_last_progress_timestamp_seconds", last.count(),
+                     {{"loop", loop.name}});
     } else {
-      metrics_.gauge("platform.last_progress", last.count(),
+      metrics_.gauge("dovetail_last_progress_timestamp_seconds", last.count(),
                      {{"store", store_}, {"loop", loop.name}});
     }
   }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/headers.hpp"
+#include "dovetail/trace.hpp"
 #include "schedule/occurrences.hpp"
 #include "storage/database.hpp"
 #include "storage/job_store.hpp"
@@ -48,6 +49,16 @@ bool replaces_waiting(const Job& job, const storage::RunCounts& counts) {
   return job.misfire == Misfire::coalesce && limit > 0 && counts.active + counts.waiting > limit;
 }
 
+/// A run that a handler has triggered belongs to the handler's trace.
+Headers headers_of(const Job& job, const std::string& run_id, const storage::NewRun& run) {
+  Headers headers{{std::string{schedule::job_header}, job.name},
+                  {std::string{schedule::run_header}, run_id},
+                  {std::string{schedule::time_header}, to_string(run.scheduled_time)}};
+  const auto trace = run.triggered ? current_trace() : std::nullopt;
+  if (trace) headers.emplace(traceparent_header, trace->to_string());
+  return headers;
+}
+
 }  // namespace
 
 std::shared_ptr<Jobs::Broken> Jobs::make_broken() {
@@ -72,10 +83,7 @@ std::size_t Jobs::start_waiting(storage::WriteSession& session, const Job& job, 
                                 .priority = 0,
                                 .unique_key = std::nullopt};
     if (!run.triggered) message.due_at = run.scheduled_time + jitter_of(job, run);
-    message.headers =
-        core::to_json(Headers{{std::string{schedule::job_header}, job.name},
-                              {std::string{schedule::run_header}, run_id},
-                              {std::string{schedule::time_header}, to_string(run.scheduled_time)}});
+    message.headers = core::to_json(headers_of(job, run_id, run));
     database_->queue(storage::queue_names::outbox).producer.enqueue(session, message);
     store.release(session, run.id);
   }
@@ -123,6 +131,7 @@ void Jobs::advance(storage::WriteSession& session, Job& job, WallTime now, Progr
   // runs that may start, the next transaction follows at once.
   const bool more = started > 0 && counts.waiting > 0 && room > started;
   store.plan(session, job.id, job.next_due_at, more ? std::optional{now} : job.next_due_at);
+  for (int i = 0; i < started; ++i) progress.enqueued.add(job.topic, true);
   progress.started += static_cast<std::size_t>(started);
   progress.more = progress.more || more;
 }
@@ -174,18 +183,19 @@ std::size_t Jobs::schedule_due(const std::stop_token& stop) {
 void Jobs::note(const Progress& progress) const {
   const auto& store = database_->name();
   for (const auto& [job, time] : progress.skipped) {
-    metrics_.count("jobs.skipped", 1, {{"store", store}, {"job", job}});
+    metrics_.count("dovetail_job_runs_skipped_total", 1, {{"store", store}, {"job", job}});
     log_.write(LogLevel::info, "jobs.skipped",
                {{"store", store}, {"job", job}, {"scheduled_time", to_string(time)}});
   }
   for (const auto& [job, error, here_only] : progress.failed) {
     if (here_only) broken_->add(job, database_->clock().mono());
-    metrics_.count("jobs.broken", 1, {{"store", store}, {"job", job.name}});
+    metrics_.count("dovetail_job_broken_total", 1, {{"store", store}, {"job", job.name}});
     log_.write(LogLevel::error, "jobs.broken",
                {{"store", store}, {"job", job.name}, {"error", error}});
   }
   if (progress.started == 0) return;
-  metrics_.count("jobs.started", progress.started, {{"store", store}});
+  progress.enqueued.report(metrics_, store, storage::queue_names::outbox);
+  metrics_.count("dovetail_job_runs_started_total", progress.started, {{"store", store}});
   log_.write(LogLevel::debug, "jobs.started", {{"store", store}, {"count", progress.started}});
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dovetail/schedule.hpp"
+#include "queue/enqueued_count.hpp"
 
 namespace dovetail {
 
@@ -35,6 +36,7 @@ struct Jobs::Progress {
     bool here_only = false;  ///< Another process may understand it.
   };
   std::size_t started = 0;
+  queue::EnqueuedCount enqueued{};
   bool more = false;  ///< Another transaction follows at once.
   std::vector<Skipped> skipped{};
   std::vector<Failed> failed{};

@@ -55,7 +55,7 @@ Job checked_job(const JobRequest& request, const QueueOptions& options) {
   if (!request.formerly.empty()) require_name("formerly", request.formerly);
   (void)queue::checked(queue::MessageParts{request.topic, request.payload, std::nullopt,
                                            std::nullopt, Headers{}, std::nullopt, 0},
-                       options);
+                       queue::limits_of(options));
   core::require_length("time_zone", request.time_zone, max_zone_characters);
   require_range("misfire_limit", request.misfire_limit, 1, most_misfires);
   require_range("max_concurrent_runs", request.max_concurrent_runs, 0, most_concurrent_runs);

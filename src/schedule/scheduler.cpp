@@ -56,7 +56,7 @@ MonoTime Scheduler::step(const std::stop_token& stop) {
     health_ = {.running = true};
   } catch (const std::exception& error) {
     if (stop.stop_requested()) return MonoTime::max();
-    metrics_.count("schedule.failed", 1, {{"store", database_.name()}});
+    metrics_.count("dovetail_schedule_failed_total", 1, {{"store", database_.name()}});
     log_.write(LogLevel::error, "schedule.failed",
                {{"store", database_.name()}, {"error", error.what()}});
     const ExponentialBackoff backoff{

@@ -5,6 +5,7 @@
 #include "core/headers.hpp"
 #include "core/require.hpp"
 #include "dovetail/schedule.hpp"
+#include "queue/enqueued_count.hpp"
 #include "queue/new_messages.hpp"
 #include "storage/database.hpp"
 #include "storage/queue_names.hpp"
@@ -55,8 +56,11 @@ std::vector<ScheduledTimer> as_timers(std::span<const Enqueued> answers) {
   return timers;
 }
 
-std::size_t stored_of(std::span<const Enqueued> answers) {
-  return static_cast<std::size_t>(std::ranges::count_if(answers, &Enqueued::stored));
+queue::EnqueuedCount count_of(std::span<const storage::NewMessage> messages,
+                              std::span<const Enqueued> answers) {
+  queue::EnqueuedCount count;
+  count.add(messages, answers);
+  return count;
 }
 
 /// The message that a timer becomes.
@@ -111,7 +115,8 @@ Timers::Timers(storage::Database& database, QueueOptions options, Logger log, Me
       consumer_(&database.queue(storage::queue_names::timers).consumer),
       log_(log),
       metrics_(metrics),
-      queue_(database, storage::queue_names::timers, options, std::move(log), std::move(metrics)),
+      queue_(database, storage::queue_names::timers, std::move(options), std::move(log),
+             std::move(metrics)),
       marks_(std::make_shared<Marks>()) {}
 
 ScheduledTimer Timers::schedule(const TimerRequest& request) {
@@ -132,7 +137,7 @@ std::vector<ScheduledTimer> Timers::schedule_many(std::span<const TimerRequest> 
                      answers = producer_->enqueue_many(session, checked, attempt.after_doubt);
                      queue::count_own_as_stored(answers, checked, attempt);
                    });
-  metrics_.count("timers.scheduled", stored_of(answers), {{"store", database_->name()}});
+  count_of(checked, answers).report(metrics_, database_->name(), queue_.name());
   return as_timers(answers);
 }
 
@@ -142,8 +147,8 @@ std::vector<ScheduledTimer> Timers::schedule_many(Transaction& transaction,
   const auto checked = queue::checked(messages, queue_.options());
   if (checked.empty()) return {};
   const auto answers = producer_->enqueue_many(session_of(transaction), checked, false);
-  storage::after_commit(transaction, [this, stored = stored_of(answers)] {
-    metrics_.count("timers.scheduled", stored, {{"store", database_->name()}});
+  storage::after_commit(transaction, [this, count = count_of(checked, answers)] {
+    count.report(metrics_, database_->name(), queue_.name());
   });
   return as_timers(answers);
 }
@@ -256,6 +261,18 @@ void Timers::enqueue_fired(storage::WriteSession& session,
   }
 }
 
+void Timers::note_fired(std::span<const storage::ClaimedEntry> claimed) const {
+  queue::EnqueuedCount enqueued;
+  for (const auto& entry : claimed) {
+    enqueued.add(entry.claimed.message.topic, true);
+    const auto fired_at = entry.claimed.lease_until - lease_while_firing;
+    metrics_.time("dovetail_timer_lateness_seconds",
+                  std::max(fired_at - entry.ready_at, WallTime::duration{0}),
+                  {{"store", database_->name()}});
+  }
+  enqueued.report(metrics_, database_->name(), storage::queue_names::outbox);
+}
+
 Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
   core::require_batch_size("most", most);
   const auto after = marks_->get();
@@ -285,7 +302,8 @@ Timers::Fired Timers::fire_some(const std::stop_token& stop, int most) {
         std::chrono::duration_cast<std::chrono::microseconds>(database_->clock().mono() - sent_at);
   }
   if (fired.count > 0) {
-    metrics_.count("timers.fired", fired.count, {{"store", database_->name()}});
+    note_fired(claimed);
+    metrics_.count("dovetail_timers_fired_total", fired.count, {{"store", database_->name()}});
     log_.write(LogLevel::debug, "timers.fired",
                {{"store", database_->name()}, {"count", fired.count}});
   }

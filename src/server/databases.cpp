@@ -16,4 +16,12 @@ std::shared_ptr<Platform> Databases::find(const std::string& key) const {
   return keys.size() == 1 ? group_->find(keys.front()) : nullptr;
 }
 
+std::shared_ptr<const Sample> Databases::sample(std::chrono::milliseconds max_age) const {
+  return platform_ != nullptr ? platform_->sample(max_age) : group_->sample(max_age);
+}
+
+MetricsSnapshot Databases::metrics() const {
+  return platform_ != nullptr ? platform_->metrics() : group_->metrics();
+}
+
 }  // namespace dovetail::server

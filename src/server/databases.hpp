@@ -3,6 +3,7 @@
 // Threads: may be shared between threads.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ class Databases {
   /// Opens a database of a group if necessary, and then throws like Platform::open(). Null for an
   /// unknown key. An empty key means the only database; it is unknown in a group of several.
   [[nodiscard]] std::shared_ptr<Platform> find(const std::string& key) const;
+  /// See Platform::sample() and Platform::metrics().
+  [[nodiscard]] std::shared_ptr<const Sample> sample(std::chrono::milliseconds max_age) const;
+  [[nodiscard]] MetricsSnapshot metrics() const;
 
  private:
   Platform* platform_ = nullptr;

@@ -25,4 +25,7 @@ void add_session_routes(RouteTable& routes, Authenticator& auth, const CookieSco
 /// `/api/v1/events`: server-sent events.
 void add_event_routes(RouteTable& routes, EventHub& hub);
 
+/// `/metrics`.
+void add_metrics_routes(RouteTable& routes, const Databases& databases);
+
 }  // namespace dovetail::server

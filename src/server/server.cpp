@@ -25,6 +25,7 @@ class Server::State {
                                 .is_secure = options_.secure_cookies || options_.tls.is_on()});
     server::add_event_routes(routes_, events_);
     server::add_api_routes(routes_, databases_, {.redact = options_.redact});
+    server::add_metrics_routes(routes_, databases_);
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;

@@ -28,6 +28,10 @@ class Database final : public storage::Database {
   [[nodiscard]] bool transactions_exclude_writers() const override { return true; }
   void cancel_calls() override;
   void close_idle() override;
+  /// The connections that read.
+  [[nodiscard]] storage::PoolUse pool_use() const override {
+    return {.in_use = readers_.in_use(), .idle = readers_.idle()};
+  }
   std::unique_ptr<storage::TransactionHandle> begin() override;
   std::optional<std::chrono::microseconds> clock_lead(storage::ReadSession& session) override;
   void listen(const std::stop_token& stop, const std::function<void(bool)>& connected) override;

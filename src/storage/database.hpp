@@ -93,6 +93,12 @@ struct ReadOptions {
   std::stop_token stop{};
 };
 
+/// The connections of a process to a database.
+struct PoolUse {
+  std::size_t in_use = 0;
+  std::size_t idle = 0;
+};
+
 class Database {
  public:
   using ReadBody = std::function<void(ReadSession&)>;
@@ -131,6 +137,8 @@ class Database {
   /// Closes the idle connections. Calls in progress keep theirs, and the next call opens a new one.
   /// The connection of listen() stays.
   virtual void close_idle() = 0;
+
+  [[nodiscard]] virtual PoolUse pool_use() const { return {}; }
 
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;

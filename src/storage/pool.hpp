@@ -121,6 +121,15 @@ class Pool {
     }
   }
 
+  [[nodiscard]] std::size_t in_use() const {
+    const std::lock_guard lock(mutex_);
+    return in_use_;
+  }
+  [[nodiscard]] std::size_t idle() const {
+    const std::lock_guard lock(mutex_);
+    return idle_.size();
+  }
+
   /// Closes the idle connections.
   void close_idle() {
     std::deque<Entry> closed;  // outside the lock: closing may take time
@@ -173,7 +182,8 @@ class Pool {
         if (seat_ && options_.use == ConnectionBudget::Use::service) throw;
         const auto pause = options_.backoff.delay(tries, core::random_unit());
         if (!error.is_transient() || std::chrono::steady_clock::now() + pause >= give_up_at) throw;
-        options_.metrics.count("storage.connect_failed", 1, {{"store", options_.store}});
+        options_.metrics.count("dovetail_storage_connect_failed_total", 1,
+                               {{"store", options_.store}});
         // The first failure has the reason. Later ones repeat it.
         log_.write(tries == 0 ? LogLevel::warn : LogLevel::debug, "storage.reconnect",
                    {{"store", options_.store},
@@ -209,7 +219,7 @@ class Pool {
       if (replaces) --broken_;
     }
     if (replaces || failed_tries > 0) {
-      options_.metrics.count("storage.reconnected", 1, {{"store", options_.store}});
+      options_.metrics.count("dovetail_storage_reconnected_total", 1, {{"store", options_.store}});
     }
   }
 
@@ -262,7 +272,7 @@ class Pool {
   std::shared_ptr<Clock> clock_;
   Logger log_;
   Open open_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable_any freed_;
   std::deque<std::uint64_t> waiting_;
   std::uint64_t next_ticket_ = 0;

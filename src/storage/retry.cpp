@@ -32,7 +32,7 @@ void run_with_retry(Clock& clock, const Logger& log, const RetryPolicy& policy,
       attempt.previous_in_doubt = error.is_in_doubt();
       attempt.after_doubt = attempt.after_doubt || attempt.previous_in_doubt;
       if (policy.metrics != nullptr) {
-        policy.metrics->count("storage.retried", 1,
+        policy.metrics->count("dovetail_storage_retries_total", 1,
                               {{"store", policy.store}, {"kind", to_string(error.kind())}});
       }
       if (!clock.sleep_for(pause, options.stop)) throw;

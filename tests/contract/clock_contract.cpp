@@ -19,7 +19,7 @@ class ClockContract : public BackendTest {
   struct Steps final : MetricsSink {
     void count(std::string_view name, std::uint64_t by,
                std::span<const MetricLabel> /*labels*/) override {
-      if (name == "platform.clock_stepped_back") total += static_cast<int>(by);
+      if (name == "dovetail_clock_stepped_back_total") total += static_cast<int>(by);
     }
     void time(std::string_view, std::chrono::nanoseconds, std::span<const MetricLabel>) override {}
     std::atomic<int> total{0};

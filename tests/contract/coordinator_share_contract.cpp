@@ -360,13 +360,13 @@ TEST_P(CoordinatorShareContract, TheMetricsShowSharesLeasesAndNoViolationOfTheOr
   double leases = -1;
   double partitions = -1;
   for (const auto& gauge : metrics.gauges) {
-    if (gauge.name == "coordinator.leases") leases = gauge.value;
-    if (gauge.name == "coordinator.partitions") partitions = gauge.value;
+    if (gauge.name == "dovetail_coordinator_leases") leases = gauge.value;
+    if (gauge.name == "dovetail_coordinator_partitions") partitions = gauge.value;
   }
   EXPECT_EQ(leases, 3);
   EXPECT_EQ(partitions, 10'000);
-  EXPECT_EQ(metrics.counter("coordinator.order_violations"), 0U);
-  EXPECT_EQ(metrics.counter("coordinator.claimed"), 3U);
+  EXPECT_EQ(metrics.counter("dovetail_coordinator_order_violations_total"), 0U);
+  EXPECT_EQ(metrics.counter("dovetail_coordinator_claimed_total"), 3U);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_P(CoordinatorStrategyContract, AFlushOfAScopeSendsAllInOneCall) {
   EXPECT_THAT(result.work, IsEmpty());
   EXPECT_EQ(coordinator.stats().calls, 1U);
   EXPECT_EQ(coordinator.stats().saved, 9U);
-  EXPECT_EQ(platform.metrics().counter("coordinator.calls_saved"), 9U);
+  EXPECT_EQ(platform.metrics().counter("dovetail_coordinator_calls_saved_total"), 9U);
   coordinator.flush();
   EXPECT_EQ(coordinator.stats().calls, 1U) << "without operations there is no call";
 }
@@ -81,7 +81,7 @@ TEST_P(CoordinatorStrategyContract, AnExceptionDiscardsWhatWasNotFlushed) {
   } catch (const std::runtime_error&) {
   }
   EXPECT_THAT(payloads(claim()), ElementsAre("kept"));
-  EXPECT_EQ(platform.metrics().counter("coordinator.discarded"), 1U);
+  EXPECT_EQ(platform.metrics().counter("dovetail_coordinator_discarded_total"), 1U);
 }
 
 TEST_P(CoordinatorStrategyContract, AnExceptionFlushesIfTheOptionSaysSo) {
@@ -193,7 +193,7 @@ TEST_P(CoordinatorStrategyContract, ADestructorThatCannotSendReportsIt) {
     break_table();
   }
   restore_table();
-  EXPECT_EQ(platform.metrics().counter("coordinator.unsent"), 1U);
+  EXPECT_EQ(platform.metrics().counter("dovetail_coordinator_unsent_total"), 1U);
 }
 
 TEST_P(CoordinatorStrategyContract, AFullBufferIsSentFirst) {

@@ -91,7 +91,7 @@ TEST_P(EventContract, AConflictNamesBothVersions) {
     EXPECT_EQ(conflict.actual(), 3);
     EXPECT_STREQ(conflict.what(), "stream s: expected version 2, actual version 3");
   }
-  EXPECT_EQ(platform.metrics().counter("events.conflicts"), 1U);
+  EXPECT_EQ(platform.metrics().counter("dovetail_events_conflicts_total"), 1U);
 }
 
 TEST_P(EventContract, AConflictLeavesTheTransactionUsable) {
@@ -274,7 +274,7 @@ TEST_P(EventContract, ConcurrentCallsForTheSameStreamsDoNotDeadlock) {
     }
   }
   for (const auto* stream : {"a", "b", "c"}) EXPECT_EQ(events.find(stream)->version, 2 * calls);
-  EXPECT_EQ(platform.metrics().counter("storage.retried"), 0U);
+  EXPECT_EQ(platform.metrics().counter("dovetail_storage_retries_total"), 0U);
 }
 
 // --- arguments

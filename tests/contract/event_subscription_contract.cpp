@@ -511,10 +511,11 @@ TEST_P(EventSubscriptionContract, TheLagIsAGauge) {
   EXPECT_TRUE(eventually([&] {
     const auto gauges = platform.metrics().gauges;
     return std::ranges::count_if(gauges, [](const auto& gauge) {
-             return gauge.name == "subscription.lag" || gauge.name == "subscription.lag_seconds";
+             return gauge.name == "dovetail_events_subscription_lag" ||
+                    gauge.name == "dovetail_events_subscription_lag_seconds";
            }) == 2;
   }));
-  EXPECT_EQ(platform.metrics().counter("subscription.handled"), 1U);
+  EXPECT_EQ(platform.metrics().counter("dovetail_events_handled_total"), 1U);
 }
 
 TEST_P(EventSubscriptionContract, TailReturnsEventsAsTheyAreAppended) {

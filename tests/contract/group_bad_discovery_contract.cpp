@@ -238,7 +238,7 @@ TEST_P(GroupBadDiscoveryContract, TheGaugeCountsTheDatabasesOfTheDiscovery) {
   PlatformGroup group(function_discovery([&] { return entries; }), options());
   const auto databases = [&] {
     for (const auto& each : group.metrics().gauges) {
-      if (each.name == "group.databases") return each.value;
+      if (each.name == "dovetail_group_databases") return each.value;
     }
     return -1.0;
   };

@@ -61,18 +61,18 @@ TEST_P(GroupCommitContract, EachMessageIsStoredOnceAndEachCallerGetsItsOwnId) {
     EXPECT_TRUE(answers.at(i).stored());
     EXPECT_EQ(found(answers.at(i)).message.payload, std::to_string(i));
   }
-  EXPECT_EQ(platform.metrics().counter("outbox.enqueued"), callers);
+  EXPECT_EQ(platform.metrics().counter("dovetail_enqueued_total"), callers);
 }
 
 TEST_P(GroupCommitContract, CallersShareTransactionsWhereTheEngineProfits) {
   all_at_once([&](int) { outbox.enqueue({.topic = "t"}); });
   const auto measured = platform.metrics();
   if (!backend.is_postgres()) {
-    EXPECT_EQ(measured.counter("outbox.group_commits"), 0U);
+    EXPECT_EQ(measured.counter("dovetail_group_commits_total"), 0U);
     return;
   }
-  EXPECT_EQ(measured.counter("outbox.group_commit_messages"), callers);
-  EXPECT_LT(measured.counter("outbox.group_commits"), callers / 2);
+  EXPECT_EQ(measured.counter("dovetail_group_commit_messages_total"), callers);
+  EXPECT_LT(measured.counter("dovetail_group_commits_total"), callers / 2);
 }
 
 TEST_P(GroupCommitContract, MessagesKeepTheirOptionsInAGroup) {

@@ -843,23 +843,23 @@ TEST_P(HandlerContract, CountersAndTimingsReachTheSink) {
   worker->start();
   ASSERT_TRUE(all_done(5));
   worker->stop();
-  EXPECT_EQ(numbers->of("outbox.enqueued"), 5U);
-  EXPECT_EQ(numbers->of("outbox.duplicates"), 1U);
-  EXPECT_EQ(numbers->of("outbox.claimed"), 5U);
-  EXPECT_EQ(numbers->of("outbox.settled"), 5U);
-  EXPECT_EQ(numbers->of("outbox.handler_time"), 5U);
-  EXPECT_GE(numbers->of("outbox.round_trip"), 1U);
+  EXPECT_EQ(numbers->of("dovetail_enqueued_total"), 5U);
+  EXPECT_EQ(numbers->of("dovetail_duplicates_total"), 1U);
+  EXPECT_EQ(numbers->of("dovetail_claimed_total"), 5U);
+  EXPECT_EQ(numbers->of("dovetail_settled_total"), 5U);
+  EXPECT_EQ(numbers->of("dovetail_handler_seconds"), 5U);
+  EXPECT_GE(numbers->of("dovetail_round_trip_seconds"), 1U);
 
   // Settling a batch and claiming the next is one round trip.
   reopen([&](PlatformOptions& options) { options.metrics = numbers; });
   worker->on("t", [](const Message&, HandlerContext&) {});
   worker->outbox().enqueue_many(std::vector<EnqueueRequest>(3'000, {.topic = "t"}));
-  const auto before = numbers->of("outbox.round_trip");
+  const auto before = numbers->of("dovetail_round_trip_seconds");
   worker->start();
-  ASSERT_TRUE(eventually([&] { return numbers->of("outbox.settled") == 3'005U; }));
+  ASSERT_TRUE(eventually([&] { return numbers->of("dovetail_settled_total") == 3'005U; }));
   // There are 60 batches; on a loaded machine they are smaller. One round trip for each claim and
   // each ack would be 6,000 round trips.
-  EXPECT_LT(numbers->of("outbox.round_trip") - before, 3'000U);
+  EXPECT_LT(numbers->of("dovetail_round_trip_seconds") - before, 3'000U);
 }
 
 }  // namespace

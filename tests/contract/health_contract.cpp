@@ -179,7 +179,7 @@ TEST_P(HealthContract, TheLastProgressOfEachLoopIsAGauge) {
   platform.start();
   const auto has_gauge = [&] {
     return std::ranges::any_of(platform.metrics().gauges, [](const auto& gauge) {
-      return gauge.name == "platform.last_progress" && gauge.value > 1e9;
+      return gauge.name == "dovetail_last_progress_timestamp_seconds" && gauge.value > 1e9;
     });
   };
   EXPECT_TRUE(eventually(has_gauge));

@@ -116,7 +116,7 @@ TEST_P(HousekeeperContract, EachChoreHasItsOwnFailuresAndLastSuccess) {
   EXPECT_GT(chores[1].last_success, before);
   const auto gauges = metrics->snapshot().gauges;
   ASSERT_EQ(gauges.size(), 1U) << "a chore that never failed has no gauge";
-  EXPECT_EQ(gauges[0].name, "platform.chore_failures");
+  EXPECT_EQ(gauges[0].name, "dovetail_chore_failures");
   EXPECT_EQ(gauges[0].value, chores[0].failures);
   fails = false;
   keep_house_for(housekeeper, *clock, std::chrono::minutes{1});
@@ -141,7 +141,7 @@ TEST_P(HousekeeperContract, ASchemaErrorIsReportedOnceUntilTheChoreSucceeds) {
   EXPECT_TRUE(eventually([&] { return housekeeper.health().failures >= 2; }));
   EXPECT_THAT(housekeeper.health().last_error, HasSubstr("no such table"));
   EXPECT_EQ(log->count("platform.chore_failed"), 1);
-  EXPECT_GE(registry->snapshot().counter("platform.chore_failed"), 2U);
+  EXPECT_GE(registry->snapshot().counter("dovetail_chore_failed_total"), 2U);
   fails = false;
   EXPECT_TRUE(eventually([&] { return housekeeper.health().failures == 0; }));
   fails = true;

@@ -195,7 +195,7 @@ TEST_P(InstanceContract, AFailureIsLoggedOnceAndRetried) {
   const auto table = backend.table("instance");
   backend.sql("alter table " + table + " rename to " +
               (backend.is_postgres() ? "away" : table + "_away"));
-  ASSERT_TRUE(eventually([&] { return metrics->of("instance.heartbeat_failed") >= 3; }));
+  ASSERT_TRUE(eventually([&] { return metrics->of("dovetail_heartbeat_failed_total") >= 3; }));
   EXPECT_EQ(log->count("instance.heartbeat_failed"), 1);
   backend.sql(backend.is_postgres() ? "alter table " + backend.table("away") + " rename to instance"
                                     : "alter table " + table + "_away rename to " + table);
@@ -308,9 +308,7 @@ TEST_P(InstanceContract, AnUnhandledTopicIsWarnedAboutOnceAndCounted) {
   const auto instance = service(quick, {{"outbox", {"own"}, false}});
   ASSERT_TRUE(eventually([&] { return listed() == 1; }));
   backend.advance(seconds{61});
-  ASSERT_TRUE(eventually([&] {
-    return metrics->of("outbox.topic_unhandled") >= 3 && metrics->of("inbox.topic_unhandled") >= 3;
-  }));
+  ASSERT_TRUE(eventually([&] { return metrics->of("dovetail_topic_unhandled_total") >= 6; }));
   EXPECT_EQ(log->count("outbox.topic_unhandled"), 1);
   EXPECT_EQ(log->count("inbox.topic_unhandled"), 1);
   EXPECT_THAT(log->all(),
@@ -333,8 +331,8 @@ TEST_P(InstanceContract, AQueueThatCannotBeReadIsLoggedOnceAndTheOtherWatched) {
   backend.advance(seconds{61});
   backend.sql("drop table " + backend.table("inbox") + (backend.is_postgres() ? " cascade" : ""));
   const auto instance = service(quick);
-  EXPECT_TRUE(eventually([&] { return metrics->of("outbox.topic_unhandled") >= 3; }));
-  EXPECT_TRUE(eventually([&] { return metrics->of("instance.look_failed") >= 3; }));
+  EXPECT_TRUE(eventually([&] { return metrics->of("dovetail_topic_unhandled_total") >= 3; }));
+  EXPECT_TRUE(eventually([&] { return metrics->of("dovetail_topic_check_failed_total") >= 3; }));
   EXPECT_EQ(log->count("instance.look_failed"), 1);
 }
 

@@ -222,8 +222,9 @@ class LeaseRenewalContract : public BackendTest {
   /// Counts renewals that took effect.
   struct Renewals final : MetricsSink {
     void count(std::string_view name, std::uint64_t by,
-               std::span<const MetricLabel> /*labels*/) override {
-      if (name == "lease.renewed") total += static_cast<int>(by);
+               std::span<const MetricLabel> labels) override {
+      if (name != "dovetail_lease_calls_total") return;
+      if (labels.back().value == "renewed") total += static_cast<int>(by);
     }
     void time(std::string_view, std::chrono::nanoseconds, std::span<const MetricLabel>) override {}
     std::atomic<int> total{0};

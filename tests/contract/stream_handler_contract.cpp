@@ -279,7 +279,7 @@ TEST_P(StreamHandlerContract, AWorkerIsIdleAgainAfterAStreamWasHandled) {
   const auto trips = [&] {
     std::uint64_t count = 0;
     for (const auto& timing : worker.metrics().timings) {
-      if (timing.name == "outbox.round_trip") count += timing.count;
+      if (timing.name == "dovetail_round_trip_seconds") count += timing.count;
     }
     return count;
   };

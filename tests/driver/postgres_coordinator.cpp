@@ -138,7 +138,7 @@ TEST_F(PostgresCoordinator, InstancesAtTheSameTimeKeepTheOrderOfEveryStream) {
     used.insert(handlers[stream].begin(), handlers[stream].end());
   }
   EXPECT_GE(used.size(), 2U) << "the instances share the work";
-  EXPECT_EQ(platform.metrics().counter("coordinator.order_violations"), 0U);
+  EXPECT_EQ(platform.metrics().counter("dovetail_coordinator_order_violations_total"), 0U);
 }
 
 // --- plain SQL

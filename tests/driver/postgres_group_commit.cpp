@@ -109,7 +109,7 @@ TEST_F(PostgresGroupCommit, AGroupWhoseCommitIsInDoubtIsStoredOnceAndEachCallerI
   open_gate(1);
   threads.clear();
   EXPECT_EQ(proxy.cuts(), 1);
-  EXPECT_EQ(platform.metrics().counter("outbox.group_commit_failed"), 1U);
+  EXPECT_EQ(platform.metrics().counter("dovetail_group_commit_failed_total"), 1U);
   expect_all_stored_once();
 }
 
@@ -185,7 +185,7 @@ TEST_F(PostgresGroupCommit, CallersBehindAPoolerShareTransactionsToo) {
   open_gate(1);
   threads.clear();
   expect_all_stored_once();
-  EXPECT_LT(platform.metrics().counter("outbox.group_commits"), callers / 4);
+  EXPECT_LT(platform.metrics().counter("dovetail_group_commits_total"), callers / 4);
 }
 
 }  // namespace

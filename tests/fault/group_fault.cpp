@@ -33,8 +33,10 @@ class KillBetweenCommits final : public MetricsSink {
  public:
   explicit KillBetweenCommits(int after) : left_(after) {}
   void count(std::string_view name, std::uint64_t /*by*/,
-             std::span<const MetricLabel> /*labels*/) override {
-    if (name == "inbox.enqueued" && --left_ == 0) ::kill(::getpid(), SIGKILL);
+             std::span<const MetricLabel> labels) override {
+    if (name != "dovetail_enqueued_total") return;
+    const auto of_inbox = [](const MetricLabel& label) { return label.value == "inbox"; };
+    if (std::ranges::any_of(labels, of_inbox) && --left_ == 0) ::kill(::getpid(), SIGKILL);
   }
   void time(std::string_view /*name*/, std::chrono::nanoseconds /*duration*/,
             std::span<const MetricLabel> /*labels*/) override {}

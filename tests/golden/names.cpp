@@ -6,6 +6,7 @@
 
 #include "golden/golden_file.hpp"
 #include "golden/source_scan.hpp"
+#include "observe/metric_families.hpp"
 
 namespace dovetail::testing {
 namespace {
@@ -35,6 +36,7 @@ std::string joined(const std::vector<std::string>& words) {
 Names names_in(const std::string& argument, bool is_suffix) {
   Names names;
   for (const auto& literal : literals_in(argument)) {
+    if (literal.starts_with("dovetail_")) continue;  // a metric
     if (literal.starts_with(".")) {
       names.insert(any_queue + literal.substr(1));
     } else if (is_suffix || argument.find("event(") != std::string::npos) {
@@ -51,7 +53,9 @@ Names suffixes_in_body(const FoundCall& call) {
   const auto fields = fields_in(call.enclosing_body);
   Names names;
   for (const auto& literal : literals_in(call.enclosing_body)) {
-    if (std::ranges::find(fields, literal) == fields.end()) names.insert(any_queue + literal);
+    const bool is_metric = literal.starts_with("dovetail_");
+    if (!is_metric && std::ranges::find(fields, literal) == fields.end())
+      names.insert(any_queue + literal);
   }
   return names;
 }
@@ -83,6 +87,32 @@ struct Found {
   Names names{};
 };
 
+/// Names of metrics are written in full: `"dovetail_enqueued_total"`.
+Names metrics_in(const std::string& text) {
+  Names names;
+  for (const auto& literal : literals_in(text)) {
+    if (literal.starts_with("dovetail_")) names.insert(literal);
+  }
+  return names;
+}
+
+/// The metrics of a call. If its argument is a parameter, those that the callers give.
+Names metrics_of(const FoundCall& call, const std::vector<FoundCall>& calls) {
+  auto names = metrics_in(call.arguments[0]);
+  if (!names.empty()) return names;
+  for (const auto& caller : calls) {
+    if (caller.function != call.enclosing || caller.enclosing.empty()) continue;
+    for (const auto& argument : caller.arguments) names.merge(metrics_in(argument));
+  }
+  // A helper that calls this one with its own parameter.
+  for (const auto& caller : calls) {
+    if (caller.function != call.enclosing || caller.enclosing == call.enclosing) continue;
+    if (!caller.arguments.empty() && caller.arguments[0] == "metric")
+      names.merge(metrics_of(caller, calls));
+  }
+  return names;
+}
+
 Found found_metrics() {
   static const std::map<std::string, std::string> kinds{
       {"count", "counter"}, {"time", "timing"}, {"gauge", "gauge"}};
@@ -93,7 +123,7 @@ Found found_metrics() {
     const auto kind = kinds.find(call.function);
     if (kind == kinds.end() || call.arguments.size() < 3 || !std::regex_match(call.object, object))
       continue;
-    for (const auto& name : names_of(call, call.arguments[0], calls)) {
+    for (const auto& name : metrics_of(call, calls)) {
       found.names.insert(name);
       found.lines.insert(name + " " + kind->second + joined(fields_in(call.arguments[2])));
     }
@@ -123,12 +153,12 @@ std::string text_of(const Names& lines) {
   return text;
 }
 
-/// The names that a section of docs/operations.md lists, in backticks.
-Names documented(const std::string& section) {
-  const auto page = contents(source_dir / "docs" / "operations.md");
+/// The names of a pattern that a section of a page lists, in backticks.
+Names documented(const std::string& file, const std::string& section, const std::string& pattern) {
+  const auto page = contents(source_dir / "docs" / file);
   const auto begin = page.find("\n## " + section + "\n");
   const auto text = page.substr(begin + 1, page.find("\n## ", begin + 1) - begin);
-  static const std::regex name(R"(`([a-z]+\.[a-z_]+)`)");
+  const std::regex name("`(" + pattern + ")`");
   Names names;
   for (std::sregex_iterator each(text.begin(), text.end(), name), end; each != end; ++each) {
     names.insert(each->str(1));
@@ -142,7 +172,7 @@ void expect_documented(const std::string& section, const Names& names) {
   for (const auto& name : names) {
     expected.insert(std::regex_replace(name, std::regex("^\\{queue\\}"), "outbox"));
   }
-  const auto listed = documented(section);
+  const auto listed = documented("operations.md", section, R"([a-z]+\.[a-z_]+)");
   std::string problems;
   for (const auto& name : expected) {
     if (!listed.contains(name)) problems += "missing: " + name + "\n";
@@ -164,8 +194,38 @@ TEST(Golden, NamesAndFieldsOfLogEvents) {
   expect_golden("events.txt", text_of(found_events().lines));
 }
 
-TEST(Golden, OperationsListsExactlyTheMetrics) {
-  expect_documented("Metrics", found_metrics().names);
+/// Metrics of the page that no call in the sources writes: the registry counts them.
+const Names of_the_registry{"dovetail_metrics_dropped_total", "dovetail_metrics_folded_total"};
+
+Names all_metrics() {
+  auto names = found_metrics().names;
+  names.insert(of_the_registry.begin(), of_the_registry.end());
+  return names;
+}
+
+TEST(Golden, ObservabilityListsExactlyTheMetrics) {
+  EXPECT_EQ(text_of(documented("observability.md", "Metrics", "dovetail_[a-z_]+")),
+            text_of(all_metrics()));
+}
+
+TEST(Golden, EveryMetricIsDescribed) {
+  Names described;
+  for (const auto& family : observe::metric_families()) described.insert(std::string{family.name});
+  EXPECT_EQ(text_of(described), text_of(all_metrics()));
+}
+
+TEST(Golden, NamesOfMetricsFollowPrometheus) {
+  for (const auto& line : found_metrics().lines) {
+    const auto name = line.substr(0, line.find(' '));
+    const auto kind =
+        line.substr(name.size() + 1, line.find(' ', name.size() + 1) - name.size() - 1);
+    EXPECT_EQ(kind == "counter", name.ends_with("_total")) << line;
+    EXPECT_TRUE(kind != "timing" || name.ends_with("_seconds")) << line;
+    const bool of_a_group = name.starts_with("dovetail_group_") ||
+                            name == "dovetail_last_progress_timestamp_seconds" ||
+                            name == "dovetail_config_reload_success";
+    EXPECT_TRUE(line.find(" store") != line.npos || of_a_group) << line;
+  }
 }
 
 TEST(Golden, OperationsListsExactlyTheLogEvents) {

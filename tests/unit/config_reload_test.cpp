@@ -28,7 +28,7 @@ class ConfigReload : public ::testing::Test {
   }
   [[nodiscard]] double gauge() const {
     for (const auto& each : metrics_->snapshot().gauges) {
-      if (each.name == "config.reload_success") return each.value;
+      if (each.name == "dovetail_config_reload_success") return each.value;
     }
     return -1;
   }

@@ -48,7 +48,7 @@ const Layer runtime_layer{"runtime", {"core", "storage", "queue", "component", "
 const std::vector<Layer> layers_above{
     {"group", {"core", "storage", "component", "observe", "fanout", "event", "runtime"}},
     {"json", {}},
-    {"server", {"core", "json"}},
+    {"server", {"core", "observe", "json"}},
     {"config", {"core", "storage", "runtime"}},
     {"cli", {"core", "storage", "runtime", "json", "config"}}};
 

@@ -328,13 +328,13 @@ TEST_F(PoolTest, CountsFailedAttemptsAndConnectionsThatReplaceOthers) {
   });
   const auto counter = [&](const char* name) { return registry->snapshot().counter(name); };
   pool.acquire()->break_off();
-  EXPECT_EQ(counter("storage.reconnected"), 0U);
+  EXPECT_EQ(counter("dovetail_storage_reconnected_total"), 0U);
   {
     const auto replacement = pool.acquire();
     const auto another = pool.acquire();
   }
-  EXPECT_EQ(counter("storage.reconnected"), 1U);
-  EXPECT_EQ(counter("storage.connect_failed"), 1U);
+  EXPECT_EQ(counter("dovetail_storage_reconnected_total"), 1U);
+  EXPECT_EQ(counter("dovetail_storage_connect_failed_total"), 1U);
 }
 
 TEST_F(PoolTest, ThrowsTheFailureToOpenOnceItsPatienceEnds) {

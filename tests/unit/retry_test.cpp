@@ -65,7 +65,7 @@ TEST_F(Retry, CountsEveryRetryWithItsKind) {
   run(failing(ErrorKind::deadlock, 2));
   const auto counters = registry->snapshot().counters;
   ASSERT_THAT(counters, SizeIs(1));
-  EXPECT_EQ(counters[0].name, "storage.retried");
+  EXPECT_EQ(counters[0].name, "dovetail_storage_retries_total");
   EXPECT_EQ(counters[0].labels, (MetricLabels{{"store", "sqlite:a.db"}, {"kind", "deadlock"}}));
   EXPECT_EQ(counters[0].value, 2U);
 }

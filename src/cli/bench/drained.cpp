@@ -16,7 +16,7 @@ class SettledCount : public MetricsSink {
   void count(std::string_view name, std::uint64_t by,
              std::span<const MetricLabel> labels) override {
     registry_.count(name, by, labels);
-    if (name != "outbox.settled") return;
+    if (name != "dovetail_settled_total") return;
     std::lock_guard lock(mutex_);
     settled_ += static_cast<std::int64_t>(by);
     changed_.notify_one();
