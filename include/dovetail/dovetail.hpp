@@ -14,6 +14,7 @@
 #include "dovetail/group.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/health.hpp"
+#include "dovetail/history.hpp"
 #include "dovetail/ids.hpp"
 #include "dovetail/inbox.hpp"
 #include "dovetail/instance.hpp"

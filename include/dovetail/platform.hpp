@@ -31,6 +31,7 @@
 #include "dovetail/fanout.hpp"
 #include "dovetail/handler.hpp"
 #include "dovetail/health.hpp"
+#include "dovetail/history.hpp"
 #include "dovetail/inbox.hpp"
 #include "dovetail/instance.hpp"
 #include "dovetail/join.hpp"
@@ -117,6 +118,7 @@ struct PlatformOptions {
   EventOptions events{};
   WorkerOptions worker{};
   HealthOptions health{};
+  HistoryOptions history{};
   std::shared_ptr<LogSink> log_sink{};  ///< Absent: spdlog, warnings and errors to standard error.
   std::shared_ptr<MetricsSink> metrics{};  ///< Absent: a MetricsRegistry of its own.
   std::shared_ptr<Clock> clock{};          ///< Absent: the system clock.
@@ -171,6 +173,7 @@ class Platform {
   [[nodiscard]] Events& events();
   [[nodiscard]] Instances& instances();
   [[nodiscard]] WorkBatches& work();
+  [[nodiscard]] History& history();
   [[nodiscard]] Audit& audit();
   [[nodiscard]] Replays& replays();
 

@@ -11,6 +11,7 @@
 #include "postgres/migration_store.hpp"
 #include "postgres/operation_store.hpp"
 #include "postgres/queue_store.hpp"
+#include "postgres/rollup_store.hpp"
 #include "postgres/sample_store.hpp"
 #include "postgres/sql.hpp"
 #include "postgres/subscription_store.hpp"
@@ -37,6 +38,7 @@ void Database::register_stores() {
   registry().add<storage::WorkStore, WorkStore>(texts_);
   registry().add<storage::AuditStore, AuditStore>(texts_);
   registry().add<storage::ReplayStore, ReplayStore>(texts_);
+  registry().add<storage::RollupStore, RollupStore>(texts_);
   registry().add<storage::GlanceStore, GlanceStore>(texts_);
   registry().add<storage::SampleStore, SampleStore>(texts_);
   const auto quoted = '"' + options_.schema + '"';  // the name has been checked

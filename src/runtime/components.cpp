@@ -5,6 +5,7 @@
 #include "coordinator/component.hpp"
 #include "event/component.hpp"
 #include "fanout/component.hpp"
+#include "history/component.hpp"
 #include "inbox/component.hpp"
 #include "instance/component.hpp"
 #include "join/component.hpp"
@@ -29,6 +30,7 @@ std::span<const component::Registration> registered_components() {
       {&instance::make_component, &instance::Component::connections},
       {&coordinator::make_component, &coordinator::Component::connections},
       {&operation::make_component, &operation::Component::connections},
+      {&history::make_component, &history::Component::connections},
   });
   return components;
 }

@@ -122,12 +122,22 @@ constexpr std::array<DatabaseCheck, 11> database_checks{
      {"subscriptions", "events", check_subscriptions},
      {"instances", "runtime", check_instances}}};
 
+/// A connection that was idle may have been cut: the second attempt opens a new one.
+void verify_twice(Node& node, const storage::ReadOptions& options) {
+  try {
+    storage::verify_schema(node.database(), options);
+  } catch (const Error& error) {
+    if (!error.is_transient() || options.stop.stop_requested()) throw;
+    storage::verify_schema(node.database(), options);
+  }
+}
+
 /// The checks `database` and `schema`, with one read. Returns whether the database answered.
 bool check_answer(Node& node, const storage::ReadOptions& options, HealthRecorder& recorder) {
   HealthResult schema;
   recorder.begin("database", {"database"});
   try {
-    storage::verify_schema(node.database(), options);
+    verify_twice(node, options);
   } catch (const SchemaMismatch& error) {
     schema = unhealthy(error.what());
   } catch (const std::exception& error) {

@@ -55,18 +55,26 @@ PlatformOptions with_trace_sinks(PlatformOptions options) {
   return options;
 }
 
+std::shared_ptr<history::Collector> collector_for(const PlatformOptions& options) {
+  if (!options.history.enabled) return nullptr;
+  return std::make_shared<history::Collector>(options.metrics,
+                                              options.clock ? options.clock : system_clock());
+}
+
 }  // namespace
 
 Node::Node(std::unique_ptr<storage::Database> database, PlatformOptions options)
     : options_(with_trace_sinks(std::move(options))),
       log_(options_.log_sink),
-      metrics_(options_.metrics),
+      collector_(collector_for(options_)),
+      metrics_(collector_ ? std::shared_ptr<MetricsSink>{collector_} : options_.metrics),
       database_(std::move(database)),
       clock_check_(*database_, log_, metrics_),
       listener_(*database_, log_) {
   const component::Environment environment{*database_, options_, log_, metrics_, components_};
   for (const auto& each : registered_components()) components_.add(each.make(environment));
   metrics_.gauge("dovetail_build_info", 1, {{"store", database_->name()}, {"version", version()}});
+  get<history::Component>().collect_from(collector_);
 }
 
 std::vector<component::Queue> Node::queues() {

@@ -6,6 +6,7 @@
 
 #include "component/component.hpp"
 #include "core/owner_process.hpp"
+#include "history/component.hpp"
 #include "runtime/clock_check.hpp"
 #include "storage/listener.hpp"
 
@@ -42,6 +43,7 @@ class Node {
  private:
   const PlatformOptions options_;
   const Logger log_;
+  const std::shared_ptr<history::Collector> collector_;  // null: no history
   const Metrics metrics_;
   const core::OwnerProcess process_;
   std::unique_ptr<storage::Database> database_;

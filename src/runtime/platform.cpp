@@ -232,6 +232,9 @@ Audit& Platform::audit() {
 Replays& Platform::replays() {
   return state_->node().get<operation::Component>().replays;
 }
+History& Platform::history() {
+  return state_->node().get<history::Component>().history;
+}
 const std::string& Platform::name() const {
   return state_->node().database().name();
 }

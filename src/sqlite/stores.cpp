@@ -11,6 +11,7 @@
 #include "sqlite/migration_store.hpp"
 #include "sqlite/operation_store.hpp"
 #include "sqlite/queue_store.hpp"
+#include "sqlite/rollup_store.hpp"
 #include "sqlite/sample_store.hpp"
 #include "sqlite/sql.hpp"
 #include "sqlite/subscription_store.hpp"
@@ -41,6 +42,7 @@ void Database::register_stores() {
   registry().add<storage::InstanceStore, InstanceStore>(texts_, clock);
   registry().add<storage::AuditStore, AuditStore>(texts_, clock);
   registry().add<storage::ReplayStore, ReplayStore>(texts_, clock);
+  registry().add<storage::RollupStore, RollupStore>(texts_, clock);
   registry().add<storage::GlanceStore, GlanceStore>(texts_, clock);
   registry().add<storage::SampleStore, SampleStore>(texts_);
   registry().add<storage::MigrationStore, MigrationStore>(texts_, options_.schema);
