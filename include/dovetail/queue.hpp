@@ -235,8 +235,9 @@ struct QueueOptions {
   /// How long done messages are kept. Zero: the ack deletes them, and a repeated enqueue of the
   /// same message_id is then not recognised.
   std::chrono::seconds retain_done = std::chrono::hours{24};
-  /// Receives the producer spans of this queue; see trace.hpp. Absent: PlatformOptions::trace_sink.
-  std::shared_ptr<TraceSink> trace_sink{};
+  /// Receives the producer spans of this queue, and outlives it; see trace.hpp. Null:
+  /// PlatformOptions::trace_sink.
+  TraceSink* trace_sink = nullptr;
 };
 
 class WorkQueue {

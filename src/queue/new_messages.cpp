@@ -107,7 +107,7 @@ storage::NewMessage checked(const MessageParts& parts, const QueueOptions& optio
 }
 
 QueueOptions limits_of(QueueOptions options) {
-  options.trace_sink.reset();
+  options.trace_sink = nullptr;
   return options;
 }
 

@@ -20,15 +20,15 @@ void report_span(TraceSink& sink, const Span& span) noexcept {
 std::optional<Headers> traced_headers(std::string_view topic, const Headers& headers,
                                       const QueueOptions& options) {
   const auto current = current_trace();
-  if (!options.trace_sink && !current) return std::nullopt;
+  if (options.trace_sink == nullptr && !current) return std::nullopt;
   const auto given = trace_in(headers);
-  if (!options.trace_sink && given) return std::nullopt;
+  if (options.trace_sink == nullptr && given) return std::nullopt;
   const auto parent = given ? given : current;
   auto context = parent;
-  if (options.trace_sink) context = parent ? parent->child() : TraceContext::begin();
+  if (options.trace_sink != nullptr) context = parent ? parent->child() : TraceContext::begin();
   auto traced = headers;
   traced.insert_or_assign(std::string{traceparent_header}, context->to_string());
-  if (options.trace_sink && context->sampled) {
+  if (options.trace_sink != nullptr && context->sampled) {
     const auto now = system_clock()->wall();
     report_span(*options.trace_sink,
                 {.kind = SpanKind::producer,

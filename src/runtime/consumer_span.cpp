@@ -8,7 +8,7 @@ namespace {
 /// The first attempt is a child of the producer span. A retry begins a trace.
 std::optional<TraceContext> context_of(const QueueScope& scope, const Message& message,
                                        const std::optional<TraceContext>& producer) {
-  if (!scope.trace_sink) return producer;
+  if (scope.trace_sink == nullptr) return producer;
   if (producer && message.attempts == 0) return producer->child();
   auto context = TraceContext::begin();
   if (producer) context.sampled = producer->sampled;
@@ -23,11 +23,11 @@ ConsumerSpan::ConsumerSpan(const QueueScope& scope, const Message& message)
       producer_(queue::trace_in(message.headers)),
       context_(context_of(scope, message, producer_)),
       trace_(context_) {
-  if (scope.trace_sink) started_at_ = scope.database.clock().wall();
+  if (scope.trace_sink != nullptr) started_at_ = scope.database.clock().wall();
 }
 
 ConsumerSpan::~ConsumerSpan() {
-  if (!scope_.trace_sink || !context_->sampled) return;
+  if (scope_.trace_sink == nullptr || !context_->sampled) return;
   const bool first = message_.attempts == 0;
   queue::report_span(*scope_.trace_sink,
                      {.kind = SpanKind::consumer,

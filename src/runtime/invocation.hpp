@@ -21,7 +21,7 @@ struct QueueScope {
   bool keep_done = true;
   Logger log;
   Metrics metrics;
-  std::shared_ptr<TraceSink> trace_sink;  // absent: there are no spans
+  TraceSink* trace_sink = nullptr;  // null: there are no spans
 
   [[nodiscard]] std::string_view queue() const {
     return std::string_view{prefix}.substr(0, prefix.find('.'));

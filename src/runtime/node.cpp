@@ -50,7 +50,7 @@ void require_declared(const std::vector<std::unique_ptr<component::Service>>& se
 
 PlatformOptions with_trace_sinks(PlatformOptions options) {
   for (auto* queue : {&options.outbox, &options.inbox.queue, &options.schedule.timers}) {
-    if (!queue->trace_sink) queue->trace_sink = options.trace_sink;
+    if (queue->trace_sink == nullptr) queue->trace_sink = options.trace_sink.get();
   }
   return options;
 }
