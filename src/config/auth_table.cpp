@@ -36,10 +36,10 @@ class EntrySection {
       : table_(table), section_(std::move(section)), list_(list) {}
 
   void secret(const char* key, std::string List::value_type::*member, const char* description,
-              std::function<void(const std::string&)> rule) {
+              const std::function<void(const std::string&)>& rule) {
     auto setting = entry_setting(key, Kind::text, description);
     setting.secret = Secret::whole;
-    setting.rule = std::move(rule);
+    setting.rule = rule;
     setting.read = [list = list_, member](const Settings& settings, const std::string& entry) {
       return Value{entry_named(settings.server.auth.*list, entry).*member};
     };

@@ -45,6 +45,7 @@ std::size_t shard_of_this_thread(std::size_t shards) {
 void fold_topics(std::map<std::string, HistoryBucket>& topics) {
   if (topics.size() <= Collector::most_topics) return;
   std::vector<std::pair<std::int64_t, std::string>> order;
+  order.reserve(topics.size());
   for (const auto& [topic, counts] : topics) {
     order.emplace_back(counts.enqueued + counts.calls + counts.done, topic);
   }

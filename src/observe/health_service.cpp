@@ -202,7 +202,7 @@ std::vector<HealthService::State::Asked> HealthService::State::begin_user_checks
     const bool hangs = run && !run->has_ended();
     if (!hangs) {
       run = HealthRun::start(
-          [check](const std::stop_token& /*stop*/, observe::HealthRecorder& recorder) {
+          [check = check](const std::stop_token& /*stop*/, observe::HealthRecorder& recorder) {
             recorder.begin(check->name, check->tags);
             recorder.end(result_of(check->function));
           });

@@ -172,8 +172,8 @@ struct MetricsRegistry::State {
     if (auto* found = find(key)) return found;
     // Without a lock: the values for which there is no room share a series that exists.
     if (any_rest.load(std::memory_order_acquire) && !is_known(key)) {
-      const observe::FoldedLabels folded(key.labels);
-      auto* rest = find({key.kind, key.name, folded.labels()});
+      const observe::FoldedLabels rest_labels(key.labels);
+      auto* rest = find({key.kind, key.name, rest_labels.labels()});
       if (rest != nullptr && rest->is_rest.load(std::memory_order_acquire))
         return folded_into(rest);
     }

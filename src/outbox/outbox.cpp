@@ -19,7 +19,7 @@ using storage::session_of;
 using Outcome = queue::GroupCommit::Outcome;
 
 Outbox::Outbox(storage::Database& database, QueueOptions options, Logger log, Metrics metrics)
-    : WorkQueue(database, storage::queue_names::outbox, std::move(options), std::move(log),
+    : WorkQueue(database, storage::queue_names::outbox, options, std::move(log),
                 std::move(metrics)),
       producer_(&database.queue(storage::queue_names::outbox).producer),
       group_commit_(std::make_shared<queue::GroupCommit>(database, *producer_,

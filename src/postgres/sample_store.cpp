@@ -11,6 +11,7 @@ std::vector<storage::JoinCount> SampleStore::joins(storage::ReadSession& session
   params.add(std::int64_t{most});
   const auto result = ReadSession::of(session).run(texts_, sql::sample_joins, params);
   std::vector<storage::JoinCount> counts;
+  counts.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row) {
     counts.push_back({static_cast<JoinStatus>(result.integer(row, Column::status)),
                       result.integer(row, Column::joins)});

@@ -91,7 +91,7 @@ WorkQueue::WorkQueue(storage::Database& database, std::string_view name, QueueOp
       consumer_(&database.queue(name).consumer),
       operator_(&database.queue(name).operations),
       name_(name),
-      options_(std::move(options)),
+      options_(options),
       log_(std::move(log)),
       metrics_(std::move(metrics)) {
   if (options_.max_payload_bytes > largest_payload_limit) {

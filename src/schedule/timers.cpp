@@ -115,8 +115,7 @@ Timers::Timers(storage::Database& database, QueueOptions options, Logger log, Me
       consumer_(&database.queue(storage::queue_names::timers).consumer),
       log_(log),
       metrics_(metrics),
-      queue_(database, storage::queue_names::timers, std::move(options), std::move(log),
-             std::move(metrics)),
+      queue_(database, storage::queue_names::timers, options, std::move(log), std::move(metrics)),
       marks_(std::make_shared<Marks>()) {}
 
 ScheduledTimer Timers::schedule(const TimerRequest& request) {

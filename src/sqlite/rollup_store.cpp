@@ -16,7 +16,7 @@ WallTime whole_minute(WallTime time) {
 
 bool RollupStore::flush(storage::WriteSession& session, const storage::RollupFlush& flush) {
   const auto now = clock_->wall();
-  auto begin = WriteSession::of(session).run(texts_, sql::rollup_begin_flush);
+  auto begin = WriteSession::of(session).run(texts_, sql::rollup_flush_step_begin);
   if (begin.bind(flush.source).bind(flush.number).bind(now).run() == 0) return false;
   const auto rows = storage::to_json(flush.rows);
   auto cursor = WriteSession::of(session).run(texts_, sql::rollup_flush);
@@ -26,13 +26,13 @@ bool RollupStore::flush(storage::WriteSession& session, const storage::RollupFlu
 
 std::size_t RollupStore::fold(storage::WriteSession& session, microseconds age) {
   auto& writing = WriteSession::of(session);
-  auto oldest = writing.run(texts_, sql::rollup_oldest);
+  auto oldest = writing.run(texts_, sql::rollup_fold_step_oldest);
   oldest.bind(whole_minute(clock_->wall() - age)).step();
   if (oldest.is_null(0)) return 0;
   const auto minute = oldest.integer(0);
   auto fold = writing.run(texts_, sql::rollup_fold);
   fold.bind(minute).run();
-  auto erase = writing.run(texts_, sql::rollup_delete_minute);
+  auto erase = writing.run(texts_, sql::rollup_fold_step_delete);
   return erase.bind(minute).run();
 }
 

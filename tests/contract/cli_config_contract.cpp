@@ -12,6 +12,8 @@ using ::testing::Not;
 
 class CliConfigContract : public CliTest {
  protected:
+  CliConfigContract() : CliTest(Tables::none) {}
+
   std::string write(const std::string& name, const std::string& text) const {
     const auto path = (directory.path() / name).string();
     std::ofstream{path} << text;

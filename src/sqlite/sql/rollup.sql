@@ -1,7 +1,7 @@
 -- Rollups: counts of work by time, queue and topic. Times are microseconds since 1970. The store
 -- binds the current time.
 
--- name: rollup_begin_flush
+-- name: rollup_flush_step_begin
 -- Changes no row if the source (?1) has stored a flush of this number (?2).
 insert into {schema}_rollup_source (source, flush, flushed_at) values (?1, ?2, ?3)
 on conflict (source) do update set flush = excluded.flush, flushed_at = excluded.flushed_at
@@ -22,7 +22,7 @@ on conflict (step, bucket, queue, topic) do update
       calls = calls + excluded.calls, handler_time = handler_time + excluded.handler_time,
       handler_time_max = max(handler_time_max, excluded.handler_time_max);
 
--- name: rollup_oldest
+-- name: rollup_fold_step_oldest
 -- The minute of the oldest 10 s bucket before ?1; null: there is none.
 select min(bucket) / 60000000 * 60000000 from {schema}_rollup where step = 10 and bucket < ?1;
 
@@ -40,7 +40,7 @@ on conflict (step, bucket, queue, topic) do update
       calls = calls + excluded.calls, handler_time = handler_time + excluded.handler_time,
       handler_time_max = max(handler_time_max, excluded.handler_time_max);
 
--- name: rollup_delete_minute
+-- name: rollup_fold_step_delete
 delete from {schema}_rollup where step = 10 and bucket >= ?1 and bucket < ?1 + 60000000;
 
 -- name: rollup_purge
