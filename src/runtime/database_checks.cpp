@@ -45,6 +45,7 @@ HealthResult check_stuck(Node& node, const storage::ReadOptions& options) {
       },
       options);
   std::vector<std::string> names;
+  names.reserve(stuck.size());
   for (const auto& each : stuck) {
     names.push_back(core::printable(each.source) + "/" + core::printable(each.message_id));
   }

@@ -116,6 +116,7 @@ HealthResult check_topics(Node& node, const ReadOptions& options) {
   }
   instance::sort_by_wait(unhandled);
   std::vector<std::string> topics;
+  topics.reserve(unhandled.size());
   for (const auto& each : unhandled) {
     topics.push_back(each.queue + " " + core::printable(each.topic) + " (" +
                      std::to_string(each.seen) + " due, for up to " + in_seconds(each.oldest_wait) +
