@@ -72,9 +72,17 @@ class Component {
   virtual void check_start(const std::stop_token& /*stop*/) {}
 };
 
-/// The components of one database, in the order of the list.
+/// The components of one database, in the order of the list. They are destroyed in the opposite
+/// order, because a component may use the components before it until its own end.
 class Components {
  public:
+  Components() = default;
+  Components(const Components&) = delete;
+  Components& operator=(const Components&) = delete;
+  ~Components() {
+    while (!all_.empty()) all_.pop_back();
+  }
+
   void add(std::unique_ptr<Component> component) { all_.push_back(std::move(component)); }
   [[nodiscard]] const std::vector<std::unique_ptr<Component>>& all() const { return all_; }
 
