@@ -201,6 +201,15 @@ class Joins {
   [[nodiscard]] std::vector<Join> list(const JoinFilter& filter = {}, const JoinPage& page = {});
   /// Ordered by id.
   [[nodiscard]] std::vector<JoinMember> members(JoinId join, const MemberPage& page = {});
+  /// The joins of which the message is a step, at most 100.
+  [[nodiscard]] std::vector<JoinId> joins_of(MessageId message);
+  /// The messages that wait for the join, at most 100. After the end of a join, only the message of
+  /// fan_out() is found.
+  [[nodiscard]] std::vector<MessageId> waiting(JoinId join);
+  /// The join that a message of the outbox waits for. Nullopt for other messages.
+  [[nodiscard]] std::optional<JoinId> awaited_by(const Message& message) const;
+  /// The id of the message that a waiting message enqueues after the end of its join.
+  [[nodiscard]] static MessageId continuation_of(MessageId waiting);
 
   /// Fails the pending joins whose deadline has passed and returns their number. A started Platform
   /// calls it regularly. A waiting message also does it at the deadline.

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "dovetail/metrics.hpp"
 #include "dovetail/trace.hpp"
 
 namespace dovetail {
@@ -47,8 +48,9 @@ struct OtlpCounts {
 
 class OtlpExporter final : public TraceSink {
  public:
-  /// Throws std::invalid_argument for an endpoint that is no URL, and std::out_of_range.
-  explicit OtlpExporter(OtlpOptions options = {});
+  /// Throws std::invalid_argument for an endpoint that is no URL, and std::out_of_range. `metrics`
+  /// counts the spans (`dovetail_trace_spans_total`).
+  explicit OtlpExporter(OtlpOptions options = {}, Metrics metrics = {});
   OtlpExporter(const OtlpExporter&) = delete;
   OtlpExporter& operator=(const OtlpExporter&) = delete;
   /// Sends the spans that wait. Takes about `timeout` at most.

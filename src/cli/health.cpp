@@ -24,6 +24,7 @@ struct HealthArguments {
   std::string question = "all";
   std::string url;
   std::string token_file;
+  std::string ca_file;
   std::vector<std::string> tags;
   bool strict = false;
 };
@@ -105,6 +106,7 @@ HealthReport ask_server(const HealthArguments& arguments) {
     const auto answer = http_get({.url = arguments.url,
                                   .path = path,
                                   .bearer_token = token_of(arguments.token_file),
+                                  .ca_file = arguments.ca_file,
                                   .limit = url_timeout});
     if (answer.status == 401 || answer.status == 403) {
       give_up(arguments.url + path + " refuses to answer (" + std::to_string(answer.status) +
@@ -191,12 +193,21 @@ void add_health_options(CLI::App& command, Globals& globals, HealthArguments& ar
                   "check")
       ->check(CLI::IsMember({"live", "ready", "all"}))
       ->capture_default_str();
-  command.add_option("--url", arguments.url, "Ask a running `dovetail server`: http://host:port")
-      ->type_name("URL");
+  auto* url = command
+                  .add_option("--url", arguments.url,
+                              "Ask a running `dovetail server`: http://host:port, or https://")
+                  ->type_name("URL");
   command
       .add_option("--token-file", arguments.token_file,
                   "With --url: a file with the token of a viewer, for `all`")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->needs(url);
+  command
+      .add_option("--ca-file", arguments.ca_file,
+                  "With --url https://: the certificates to trust, in PEM format, instead of those "
+                  "of the system")
+      ->type_name("FILE")
+      ->needs(url);
   command.add_option("--tag", arguments.tags, "Only checks with this tag; may be repeated")
       ->type_name("TAG")
       ->allow_extra_args(false);

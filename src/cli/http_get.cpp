@@ -1,197 +1,117 @@
 #include "cli/http_get.hpp"
 
-#include <fcntl.h>
-#include <netdb.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#ifdef DOVETAIL_WITH_SERVER
+
+#include <curl/curl.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <cstring>
+#include <array>
 #include <memory>
 #include <stdexcept>
-#include <string_view>
 
 namespace dovetail::cli {
 namespace {
 
-using Steady = std::chrono::steady_clock;
-
 constexpr std::size_t largest_answer = std::size_t{16} << 20;
-constexpr std::string_view scheme = "http://";
-
-struct Target {
-  std::string host;
-  std::string port = "80";
-  std::string path;  // without a slash at its end
-};
 
 [[noreturn]] void refuse(const std::string& url, const std::string& why) {
-  throw std::invalid_argument("--url must be http://host[:port][/path], got \"" + url +
+  throw std::invalid_argument("--url must be http://host[:port][/path] or https://…, got \"" + url +
                               "\": " + why);
 }
 
-/// `localhost:8420`, `[::1]:8420`
-void set_authority(Target& target, std::string_view authority, const std::string& url) {
-  const auto bracket = authority.starts_with('[') ? authority.find(']') : std::string_view::npos;
-  if (authority.find('@') != std::string_view::npos) refuse(url, "it must not contain a user");
-  const auto colon = authority.find(':', bracket == std::string_view::npos ? 0 : bracket);
-  if (colon != std::string_view::npos) target.port = authority.substr(colon + 1);
-  target.host = authority.substr(0, colon);
-  if (bracket != std::string_view::npos) target.host = authority.substr(1, bracket - 1);
-  if (target.host.empty()) refuse(url, "it has no host");
-  const bool digits = std::ranges::all_of(target.port, [](char c) { return c >= '0' && c <= '9'; });
-  if (target.port.empty() || target.port.size() > 5 || !digits) refuse(url, "the port is wrong");
-}
-
-Target parsed(const std::string& url) {
-  std::string_view rest = url;
-  if (rest.starts_with("https://")) {
-    refuse(url, "this command asks over plain HTTP; for TLS use curl --fail");
-  }
-  if (!rest.starts_with(scheme)) refuse(url, "it does not begin with http://");
-  rest.remove_prefix(scheme.size());
-  const bool is_plain = std::ranges::all_of(rest, [](char c) { return c > ' ' && c < 0x7F; });
-  if (!is_plain) refuse(url, "it contains a space or another character that a URL has not");
-  Target target;
-  const auto slash = rest.find('/');
-  if (slash != std::string_view::npos) target.path = rest.substr(slash);
-  while (target.path.ends_with('/')) target.path.pop_back();
-  set_authority(target, rest.substr(0, slash), url);
-  return target;
-}
-
-/// A socket with a deadline for all that it does.
-class Socket {
- public:
-  Socket(const addrinfo& address, Steady::time_point deadline)
-      : socket_(::socket(address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                         address.ai_protocol)),
-        deadline_(deadline) {
-    if (socket_ < 0) fail("socket");
-    if (::connect(socket_, address.ai_addr, address.ai_addrlen) == 0) return;
-    if (errno != EINPROGRESS) close_and_fail("connect");
-    try {
-      wait_for(POLLOUT);
-    } catch (...) {
-      ::close(socket_);
-      throw;
-    }
-    int error = 0;
-    socklen_t size = sizeof error;
-    ::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size);
-    errno = error;
-    if (error != 0) close_and_fail("connect");
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() { ::close(socket_); }
-
-  void send(std::string_view text) {
-    while (!text.empty()) {
-      wait_for(POLLOUT);
-      const auto sent = ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno != EAGAIN && errno != EINTR) fail("send");
-      if (sent > 0) text.remove_prefix(static_cast<std::size_t>(sent));
-    }
-  }
-  /// Up to the end of the connection.
-  std::string receive() {
-    std::string text;
-    char buffer[8192];
-    for (;;) {
-      wait_for(POLLIN);
-      const auto got = ::recv(socket_, buffer, sizeof buffer, 0);
-      if (got == 0) return text;
-      if (got < 0 && errno != EAGAIN && errno != EINTR) fail("receive");
-      if (got > 0) text.append(buffer, static_cast<std::size_t>(got));
-      if (text.size() > largest_answer) throw std::runtime_error("the answer is too long");
-    }
-  }
-
- private:
-  [[noreturn]] static void fail(const char* what) {
-    throw std::runtime_error(std::string{what} + ": " + std::strerror(errno));
-  }
-  [[noreturn]] void close_and_fail(const char* what) {
-    const int error = errno;
-    ::close(socket_);
-    errno = error;
-    fail(what);
-  }
-  void wait_for(short events) const {
-    for (;;) {
-      const auto left =
-          std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Steady::now()).count();
-      if (left <= 0) throw std::runtime_error("no answer in time");
-      pollfd entry{.fd = socket_, .events = events, .revents = 0};
-      const int ready = ::poll(&entry, 1, static_cast<int>(left));
-      if (ready > 0) return;
-      if (ready < 0 && errno != EINTR) fail("poll");
-    }
-  }
-
-  const int socket_;
-  const Steady::time_point deadline_;
+struct UrlPart {
+  CURLUPart part;
+  const char* mistake;
 };
 
-using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+/// Parts of a URL that must be absent.
+constexpr std::array unwanted_parts{
+    UrlPart{CURLUPART_USER, "it must not contain a user"},
+    UrlPart{CURLUPART_QUERY, "it must not contain a query"},
+    UrlPart{CURLUPART_FRAGMENT, "it must not contain a fragment"},
+};
 
-Addresses resolved(const Target& target) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(target.host.c_str(), target.port.c_str(), &hints, &found);
-  if (error != 0) {
-    throw std::runtime_error("cannot resolve " + target.host + ": " + ::gai_strerror(error));
+void require_url(const std::string& url) {
+  if (!url.starts_with("http://") && !url.starts_with("https://"))
+    refuse(url, "it does not begin with http:// or https://");
+  const bool is_plain = std::ranges::all_of(url, [](char c) { return c > ' ' && c < 0x7F; });
+  if (!is_plain) refuse(url, "it contains a space or another character that a URL has not");
+  const std::unique_ptr<CURLU, decltype(&curl_url_cleanup)> parsed(curl_url(), &curl_url_cleanup);
+  const auto code = curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0);
+  if (code != CURLUE_OK) refuse(url, curl_url_strerror(code));
+  for (const auto& [part, mistake] : unwanted_parts) {
+    char* found = nullptr;
+    if (curl_url_get(parsed.get(), part, &found, 0) != CURLUE_OK) continue;
+    curl_free(found);
+    refuse(url, mistake);
   }
-  return {found, &::freeaddrinfo};
 }
 
-HttpAnswer answer_of(const std::string& text) {
-  HttpAnswer answer;
-  const auto space = text.find(' ');
-  const auto end = text.find("\r\n\r\n");
-  const auto* const begin = text.data() + space + 1;
-  if (!text.starts_with("HTTP/1.") || end == std::string::npos || space > end ||
-      std::from_chars(begin, text.data() + end, answer.status).ec != std::errc{}) {
-    throw std::runtime_error("the answer is not HTTP");
-  }
-  answer.body = text.substr(end + 4);
-  return answer;
+std::size_t append(char* data, std::size_t size, std::size_t count, void* target) {
+  auto& body = *static_cast<std::string*>(target);
+  if (body.size() + size * count > largest_answer) return 0;  // an error for libcurl
+  body.append(data, size * count);
+  return size * count;
 }
 
-/// HTTP/1.0: the answer ends with the connection, and is never chunked.
-std::string text_of(const Target& target, const HttpRequest& request) {
-  const bool is_v6 = target.host.find(':') != std::string::npos;
-  std::string text = "GET " + target.path + request.path +
-                     " HTTP/1.0\r\nHost: " + (is_v6 ? "[" + target.host + "]" : target.host) + ":" +
-                     target.port + "\r\nAccept: application/json\r\n";
-  if (!request.bearer_token.empty()) {
-    text += "Authorization: Bearer " + request.bearer_token + "\r\n";
-  }
-  return text + "\r\n";
+template <class Value>
+void set(CURL* handle, CURLoption option, Value value) {
+  const auto code = curl_easy_setopt(handle, option, value);
+  if (code != CURLE_OK) throw std::runtime_error(curl_easy_strerror(code));
+}
+
+void set_target(CURL* handle, const HttpRequest& request) {
+  auto url = request.url;
+  while (url.ends_with('/')) url.pop_back();
+  url += request.path;
+  set(handle, CURLOPT_URL, url.c_str());
+  set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(handle, CURLOPT_NOPROXY, "*");
+  set(handle, CURLOPT_NOSIGNAL, 1L);
+  set(handle, CURLOPT_TIMEOUT_MS, static_cast<long>(request.limit.count()));
+  if (!request.ca_file.empty()) set(handle, CURLOPT_CAINFO, request.ca_file.c_str());
 }
 
 }  // namespace
 
 HttpAnswer http_get(const HttpRequest& request) {
-  const auto target = parsed(request.url);
-  const auto deadline = Steady::now() + request.limit;
-  const auto addresses = resolved(target);
-  std::string reason;
-  for (const auto* each = addresses.get(); each != nullptr; each = each->ai_next) {
-    try {
-      Socket socket(*each, deadline);
-      socket.send(text_of(target, request));
-      return answer_of(socket.receive());
-    } catch (const std::runtime_error& error) {
-      reason = error.what();
-    }
-  }
-  throw std::runtime_error(reason);
+  require_url(request.url);
+  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle(curl_easy_init(),
+                                                                   &curl_easy_cleanup);
+  if (!handle) throw std::runtime_error("libcurl could not be initialised");
+  set_target(handle.get(), request);
+  curl_slist* lines = curl_slist_append(nullptr, "Accept: application/json");
+  if (!request.bearer_token.empty())
+    lines = curl_slist_append(lines, ("Authorization: Bearer " + request.bearer_token).c_str());
+  const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> owner(lines,
+                                                                          &curl_slist_free_all);
+  std::array<char, CURL_ERROR_SIZE> reason{};
+  HttpAnswer answer;
+  set(handle.get(), CURLOPT_HTTPHEADER, lines);
+  set(handle.get(), CURLOPT_ERRORBUFFER, reason.data());
+  set(handle.get(), CURLOPT_WRITEFUNCTION, &append);
+  set(handle.get(), CURLOPT_WRITEDATA, &answer.body);
+  const auto code = curl_easy_perform(handle.get());
+  if (code != CURLE_OK)
+    throw std::runtime_error(reason[0] != '\0' ? reason.data() : curl_easy_strerror(code));
+  long status = 0;
+  curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
+  answer.status = static_cast<int>(status);
+  return answer;
 }
 
 }  // namespace dovetail::cli
+
+#else
+
+#include <stdexcept>
+
+namespace dovetail::cli {
+
+HttpAnswer http_get(const HttpRequest& /*request*/) {
+  throw std::invalid_argument("--url needs a build with -DDOVETAIL_SERVER=ON");
+}
+
+}  // namespace dovetail::cli
+
+#endif

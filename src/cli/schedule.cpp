@@ -4,6 +4,7 @@
 
 #include "cli/group_file.hpp"
 #include "cli/long_run.hpp"
+#include "cli/tracing.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -12,6 +13,7 @@ void run_schedule(const Globals& globals, const LongRunArguments& arguments) {
   auto options = globals.service_options();
   arguments.set_polls(options.worker);
   LongRun run(globals);
+  set_trace_sink(globals, options);
   auto platform = run.open(globals, std::move(options));
   platform.start();
   if (!arguments.quiet) {
@@ -26,6 +28,7 @@ void run_group_schedule(const Globals& globals, const LongRunArguments& argument
   auto options = globals.group_service_options();
   arguments.set_polls(options);
   LongRun run(globals);
+  set_trace_sink(globals, options.database);
   auto group = open_group(globals, std::move(options));
   group.start();
   if (!arguments.quiet) {

@@ -1,4 +1,4 @@
-// A process that answers HTTP beside timers, jobs, joins and the housekeeping.
+// A process that answers HTTP beside workers, timers, jobs, joins and the housekeeping.
 #include "dovetail/server.hpp"
 
 #include <sys/resource.h>
@@ -6,22 +6,35 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cli/command_worker.hpp"
 #include "cli/group_file.hpp"
-#include "cli/long_run.hpp"
 #include "cli/service_manager.hpp"
+#include "cli/tracing.hpp"
 
 namespace dovetail::cli {
 namespace {
 
 constexpr rlim_t wanted_files = 16'384;
 
+struct ServerArguments {
+  CommandWorkerArguments worker;
+  LongRunArguments long_run;
+
+  [[nodiscard]] bool has_worker() const { return worker.command.has_value(); }
+};
+
 /// What must exist before the first thread.
 struct ServerProcess {
-  explicit ServerProcess(const Globals& globals) : run(globals, true) {
+  /// `drain`: the time that running commands of the worker get at the end.
+  ServerProcess(const Globals& globals, const ServerArguments& arguments,
+                std::chrono::milliseconds drain)
+      : run(globals, true) {
     run.reloader()->report_to(Metrics{metrics});
+    if (arguments.has_worker()) worker.emplace(arguments.worker, globals.has_group(), drain);
   }
 
   LongRun run;
+  std::optional<CommandWorker> worker;
   ServiceManager manager;
   std::shared_ptr<MetricsRegistry> metrics = std::make_shared<MetricsRegistry>();
 };
@@ -46,6 +59,7 @@ void wait_for_stop_signal(ServerProcess& process, HealthService& health) {
 template <class Target>
 void serve(Target& target, ServerProcess& process, const ServerOptions& options, bool quiet,
            const std::string& databases) {
+  if (process.worker) process.worker->register_handlers(target);
   Server server(target, options);
   if (!options.read_only) target.start();
   server.start();
@@ -56,7 +70,8 @@ void serve(Target& target, ServerProcess& process, const ServerOptions& options,
   process.manager.ready(status);
   wait_for_stop_signal(process, target.health());
   process.manager.stopping();
-  target.stop();  // meanwhile the server tells that this process is alive
+  // Meanwhile the server tells that this process is alive.
+  process.worker ? process.worker->stop(target, process.run) : static_cast<void>(target.stop());
   server.stop();
 }
 
@@ -65,28 +80,45 @@ void set_read_only(PlatformOptions& options, bool read_only) {
   options.deploy_schema = options.deploy_schema && !read_only;
 }
 
-void run_server(const Globals& globals, const LongRunArguments& arguments) {
+void serve_group(const Globals& globals, const ServerArguments& arguments,
+                 const ServerOptions& server) {
+  auto options = globals.group_service_options();
+  arguments.worker.apply_to(options.database.worker);
+  ServerProcess process(globals, arguments, options.database.worker.drain);
+  options.database.metrics = process.metrics;
+  set_trace_sink(globals, options.database);
+  set_read_only(options.database, server.read_only);
+  arguments.long_run.set_polls(options.database.worker);
+  arguments.long_run.set_polls(options);
+  auto group = open_group(globals, std::move(options));
+  serve(group, process, server, arguments.long_run.quiet,
+        count_of_databases(group.keys().size()) + " of " + globals.group);
+}
+
+void serve_database(const Globals& globals, const ServerArguments& arguments,
+                    const ServerOptions& server) {
+  auto options = globals.service_options();
+  arguments.worker.apply_to(options.worker);
+  ServerProcess process(globals, arguments, options.worker.drain);
+  options.metrics = process.metrics;
+  set_trace_sink(globals, options);
+  set_read_only(options, server.read_only);
+  arguments.long_run.set_polls(options.worker);
+  auto platform = process.run.open(globals, std::move(options));
+  serve(platform, process, server, arguments.long_run.quiet,
+        platform.name() + " schema " + globals.schema);
+}
+
+void run_server(const Globals& globals, const ServerArguments& arguments) {
   allow_many_files();
-  ServerProcess process(globals);
   auto server = globals.loaded.settings.server;
   server.log_sink = globals.log_sink;
-  if (globals.has_group()) {
-    auto options = globals.group_service_options();
-    options.database.metrics = process.metrics;
-    set_read_only(options.database, server.read_only);
-    arguments.set_polls(options);
-    auto group = open_group(globals, std::move(options));
-    serve(group, process, server, arguments.quiet,
-          count_of_databases(group.keys().size()) + " of " + globals.group);
-  } else {
-    auto options = globals.service_options();
-    options.metrics = process.metrics;
-    set_read_only(options, server.read_only);
-    arguments.set_polls(options.worker);
-    auto platform = process.run.open(globals, std::move(options));
-    serve(platform, process, server, arguments.quiet,
-          platform.name() + " schema " + globals.schema);
+  if (server.read_only && arguments.has_worker()) {
+    throw std::invalid_argument(
+        "--exec cannot be used with a read-only server: it changes messages");
   }
+  globals.has_group() ? serve_group(globals, arguments, server)
+                      : serve_database(globals, arguments, server);
 }
 
 void add_address(CLI::App& command, Globals& globals) {
@@ -109,17 +141,20 @@ void add_address(CLI::App& command, Globals& globals) {
 }  // namespace
 
 void add_server(CLI::App& app, Globals& globals) {
-  auto arguments = std::make_shared<LongRunArguments>();
-  auto& command = add_command(app, globals, "server",
-                              "Answer HTTP: health, the API; and run timers, jobs and joins",
-                              [&globals, arguments] { run_server(globals, *arguments); });
+  auto arguments = std::make_shared<ServerArguments>();
+  auto& command =
+      add_command(app, globals, "server",
+                  "Answer HTTP: health, metrics, the API; and run timers, jobs, joins and workers",
+                  [&globals, arguments] { run_server(globals, *arguments); });
   allow_group(command, globals);
   command.footer(
-      "Answers /health/live, /health/ready, /health and /api/v1/, and does the work of `dovetail\n"
-      "schedule`, until SIGINT or SIGTERM. Tells systemd that it is ready and alive (Type=notify,\n"
-      "WatchdogSec=).");
+      "Answers /health/live, /health/ready, /health, /metrics and /api/v1/, and does the work of\n"
+      "`dovetail schedule`, until SIGINT or SIGTERM. Tells systemd that it is ready and alive\n"
+      "(Type=notify, WatchdogSec=). With --exec it does the work of `dovetail work`, too.\n" +
+      std::string{command_worker_help});
   add_address(command, globals);
-  arguments->add_to(command, "Seconds between two polls for due timers and jobs");
+  arguments->worker.add_to(command, false);
+  arguments->long_run.add_to(command, "Seconds between two polls for messages, timers and jobs");
 }
 
 }  // namespace dovetail::cli

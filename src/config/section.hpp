@@ -147,5 +147,6 @@ auto within(First first, More... more) {
 void add_server(Table& table);
 void add_auth(Table& table);
 void add_health(Table& table);
+void add_tracing(Table& table);
 
 }  // namespace dovetail::config

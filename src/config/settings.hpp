@@ -5,10 +5,17 @@
 
 #include "dovetail/group.hpp"
 #include "dovetail/log.hpp"
+#include "dovetail/otlp.hpp"
 #include "dovetail/platform.hpp"
 #include "dovetail/server.hpp"
 
 namespace dovetail::config {
+
+/// Spans for an OpenTelemetry collector.
+struct TracingSettings {
+  OtlpOptions otlp{.endpoint = ""};  ///< An empty endpoint: no tracing. No headers.
+  std::string authorization{};       ///< The value of this header; or empty.
+};
 
 struct LogSettings {
   LogLevel level = LogLevel::warn;
@@ -23,6 +30,7 @@ struct Settings {
   GroupOptions group{};  ///< Without `database` and `selection`: see group_options().
   DiscoverOptions discover{};
   LogSettings log{};
+  TracingSettings tracing{};
   ServerOptions server{};
 
   /// `group` with `platform` as the options of each database.

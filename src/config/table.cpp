@@ -154,6 +154,10 @@ void add_components(Table& table) {
                  "PostgreSQL: positions are on disk before they are visible");
   events.duration("max_lag", 1s, ten_years, event(&EventOptions::max_lag),
                   "A subscription whose oldest event waits longer is a health finding");
+  Section history(table, "history");
+  history.boolean("enabled",
+                  within(&Settings::platform, &PlatformOptions::history, &HistoryOptions::enabled),
+                  "Whether this process counts its work over time, for the dashboard");
 }
 
 void add_log(Table& table) {
@@ -178,6 +182,7 @@ Table make_table() {
   add_components(table);
   add_health(table);
   add_log(table);
+  add_tracing(table);
   add_server(table);
   add_auth(table);
   return table;

@@ -11,6 +11,8 @@ namespace {
 using Scope = observe::HealthSource::Scope;
 
 constexpr std::size_t most_failing = 100;  // that have a check of their own
+/// A sample of /metrics or of the events is used, too.
+constexpr std::chrono::seconds oldest_sample{15};
 
 /// A group works on the other databases while one fails.
 HealthCheck check_of_databases(std::size_t total, std::size_t failing,
@@ -74,6 +76,38 @@ std::vector<HealthCheck> GroupHealth::quick(Scope scope) {
   std::ranges::move(parts_.supervisor.loops(), std::back_inserter(checks));
   std::ranges::move(checks_of(parts_.status(), parts_.options, scope), std::back_inserter(checks));
   return checks;
+}
+
+HealthResult check_oldest_due(const Sample& sample, std::string_view queue,
+                              const HealthOptions& options) {
+  std::chrono::microseconds oldest{0};
+  std::string store;
+  for (const auto& each : sample.stores) {
+    const auto found = std::ranges::find(each.queues, queue, &QueueSample::queue);
+    if (found == each.queues.end() || found->counts.oldest_due.value_or(oldest) <= oldest) continue;
+    oldest = *found->counts.oldest_due;
+    store = each.store;
+  }
+  HealthResult result{.status = runtime::grade(oldest, options.oldest_due)};
+  if (store.empty()) return result;
+  result.data = {{"oldest_due_seconds", runtime::in_seconds(oldest)}, {"database", store}};
+  if (result.status != HealthStatus::healthy) {
+    result.description = "a message in the database " + store + " has been due for " +
+                         runtime::in_seconds(oldest) + " s";
+  }
+  return result;
+}
+
+/// The checks begin after the sample: a database that hangs is no reason to be unhealthy.
+void GroupHealth::read(Scope scope, const std::stop_token& stop,
+                       observe::HealthRecorder& recorder) {
+  if (scope != Scope::all) return;
+  const auto sample = parts_.sampler.get(oldest_sample);
+  for (const std::string queue : {"outbox", "inbox"}) {
+    if (stop.stop_requested()) return;
+    recorder.begin(queue + ".oldest_due", {queue == "inbox" ? "inbox" : "queue"});
+    recorder.end(check_oldest_due(*sample, queue, parts_.options));
+  }
 }
 
 }  // namespace dovetail::group

@@ -1,5 +1,5 @@
-// The health checks of a group. They read no database: the group's own calls tell which databases
-// fail.
+// The health checks of a group. The group's own calls tell which databases fail. The oldest due
+// messages are those of a sample, which reads the databases that are open.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,7 @@
 #include "core/owner_process.hpp"
 #include "dovetail/group.hpp"
 #include "observe/health_source.hpp"
+#include "observe/sampler.hpp"
 #include "runtime/run_state.hpp"
 #include "runtime/supervisor.hpp"
 
@@ -20,6 +21,7 @@ class GroupHealth final : public observe::HealthSource {
     const runtime::Supervisor& supervisor;
     const HealthOptions& options;
     std::function<GroupStatus()> status;
+    observe::Sampler& sampler;
   };
   explicit GroupHealth(Parts parts) : parts_(std::move(parts)) {}
 
@@ -27,12 +29,15 @@ class GroupHealth final : public observe::HealthSource {
   [[nodiscard]] int phase() const override { return static_cast<int>(parts_.state.load()); }
   [[nodiscard]] HealthCheck live() override { return parts_.supervisor.live(); }
   [[nodiscard]] std::vector<HealthCheck> quick(Scope scope) override;
-  void read(Scope /*scope*/, const std::stop_token& /*stop*/,
-            observe::HealthRecorder& /*recorder*/) override {}
+  void read(Scope scope, const std::stop_token& stop, observe::HealthRecorder& recorder) override;
 
  private:
   const Parts parts_;
 };
+
+/// The oldest due message of a queue among the databases of a sample.
+[[nodiscard]] HealthResult check_oldest_due(const Sample& sample, std::string_view queue,
+                                            const HealthOptions& options);
 
 /// The checks of a group's status: `databases`, `discovery`, and one for each failing database.
 [[nodiscard]] std::vector<HealthCheck> checks_of(const GroupStatus& status,

@@ -98,14 +98,15 @@ PlatformGroup::State::State(GroupOptions options)
                .migrations = migrations_},
       roster_(context_),
       supervisor_(context_.clock, metrics_, {}),
+      sampler_([this] { return sample_sources(); }, options_.database.clock, metrics_),
       health_(std::make_unique<group::GroupHealth>(
                   group::GroupHealth::Parts{.process = process_,
                                             .state = run_state_,
                                             .supervisor = supervisor_,
                                             .options = options_.database.health,
-                                            .status = [this] { return status(); }}),
-              options_.database.health, options_.database.clock),
-      sampler_([this] { return sample_sources(); }, options_.database.clock, metrics_) {}
+                                            .status = [this] { return status(); },
+                                            .sampler = sampler_}),
+              options_.database.health, options_.database.clock) {}
 
 PlatformGroup::State::~State() {
   const bool ended = stop(std::nullopt);

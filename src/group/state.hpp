@@ -110,8 +110,9 @@ class PlatformGroup::State {
   bool changes_unknown_ = false;  // has_changed() has failed since; used by `looking_` only
   std::atomic<runtime::RunState> run_state_{runtime::RunState::unused};
   runtime::Supervisor supervisor_;
-  HealthService health_;
-  observe::Sampler sampler_;  // last: its thread ends before the databases
+  // Last: their threads end before the databases.
+  observe::Sampler sampler_;
+  HealthService health_;  // uses the sampler
 };
 
 }  // namespace dovetail

@@ -1,9 +1,13 @@
 // Joins as an operator sees them.
+#include <algorithm>
 #include <stdexcept>
 
+#include "core/derived_id.hpp"
 #include "core/require.hpp"
 #include "dovetail/join.hpp"
+#include "dovetail/outbox.hpp"
 #include "join/rules.hpp"
+#include "join/wait_payload.hpp"
 #include "storage/confirmed_write.hpp"
 #include "storage/database.hpp"
 #include "storage/join_store.hpp"
@@ -18,6 +22,9 @@ using join::no_such_join;
 using join::require_id;
 using storage::after_commit;
 using storage::session_of;
+
+/// The joins of a message, or the waiting messages of a join, that are shown.
+constexpr int most_related = 100;
 
 }  // namespace
 
@@ -74,6 +81,37 @@ std::vector<JoinMember> Joins::members(JoinId join, const MemberPage& page) {
   database_->read(
       [&](storage::ReadSession& session) { found = store_->members(session, join, page); });
   return found;
+}
+
+std::vector<JoinId> Joins::joins_of(MessageId message) {
+  std::vector<JoinId> found;
+  database_->read([&](storage::ReadSession& session) {
+    found = store_->joins_of(session, message, most_related);
+  });
+  return found;
+}
+
+std::vector<MessageId> Joins::waiting(JoinId join) {
+  std::vector<MessageId> found;
+  database_->read(
+      [&](storage::ReadSession& session) { found = store_->waiting(session, join, most_related); });
+  const MessageId fanned_out{core::derived_id(join.uuid(), core::Derived::wait_of_join)};
+  if (std::ranges::find(found, fanned_out) == found.end() && outbox_->find(fanned_out))
+    found.insert(found.begin(), fanned_out);
+  return found;
+}
+
+std::optional<JoinId> Joins::awaited_by(const Message& message) const {
+  if (message.topic != options_.wait_topic) return std::nullopt;
+  try {
+    return join::parse_wait_payload(message.payload).join;
+  } catch (const std::invalid_argument&) {  // written by hand
+    return std::nullopt;
+  }
+}
+
+MessageId Joins::continuation_of(MessageId waiting) {
+  return MessageId{core::derived_id(waiting.uuid(), core::Derived::continuation_of_wait)};
 }
 
 std::size_t Joins::fail_overdue(const std::stop_token& stop) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/derived_id.hpp"
 #include "dovetail/error.hpp"
 #include "join/wait_payload.hpp"
 #include "storage/join_store.hpp"
@@ -104,15 +103,13 @@ void WaitHandler::go_on(const Message& message, const Continuation& continuation
     return;
   }
   try {
-    outbox_.enqueue(transaction,
-                    {.topic = topic,
-                     .payload = failed ? continuation.on_fail_payload.value_or("")
-                                       : continuation.on_complete_payload,
-                     .correlation_id = message.correlation_id,
-                     .message_id = MessageId{core::derived_id(message.message_id.uuid(),
-                                                              core::Derived::continuation_of_wait)},
-                     .headers = message.headers,
-                     .priority = message.priority});
+    outbox_.enqueue(transaction, {.topic = topic,
+                                  .payload = failed ? continuation.on_fail_payload.value_or("")
+                                                    : continuation.on_complete_payload,
+                                  .correlation_id = message.correlation_id,
+                                  .message_id = Joins::continuation_of(message.message_id),
+                                  .headers = message.headers,
+                                  .priority = message.priority});
   } catch (
       const std::invalid_argument& error) {  // a payload written by hand, and a retry cannot help
     throw PermanentFailure(error.what());

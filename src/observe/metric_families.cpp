@@ -149,6 +149,8 @@ constexpr std::array described_metrics{
     MetricFamily{"dovetail_topic_check_failed_total", "Failed checks for unhandled topics."},
     MetricFamily{"dovetail_topic_unhandled_total",
                  "Checks that found due messages of a topic that no live instance handles."},
+    MetricFamily{"dovetail_trace_spans_total",
+                 "Spans that the exporter sent to the collector, or dropped."},
     MetricFamily{"dovetail_unknown_topic_total",
                  "Messages without a handler that were claimed and abandoned."},
     MetricFamily{"dovetail_wait_seconds",

@@ -206,4 +206,25 @@ std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId
   return found;
 }
 
+std::vector<JoinId> JoinStore::joins_of(storage::ReadSession& session, MessageId message,
+                                        int most) {
+  Params params;
+  params.add(message.uuid()).add(std::int64_t{most});
+  const auto result = ReadSession::of(session).run(texts_, sql::join_joins_of, params);
+  std::vector<JoinId> found;
+  for (int row = 0; row < result.rows(); ++row)
+    found.emplace_back(result.uuid(row, sql::columns::join_joins_of::join_id));
+  return found;
+}
+
+std::vector<MessageId> JoinStore::waiting(storage::ReadSession& session, JoinId join, int most) {
+  Params params;
+  params.add(join.uuid()).add(std::int64_t{most});
+  const auto result = ReadSession::of(session).run(texts_, sql::join_waiting, params);
+  std::vector<MessageId> found;
+  for (int row = 0; row < result.rows(); ++row)
+    found.emplace_back(result.uuid(row, sql::columns::join_waiting::message_id));
+  return found;
+}
+
 }  // namespace dovetail::postgres

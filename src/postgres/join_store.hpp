@@ -37,6 +37,8 @@ class JoinStore final : public storage::JoinStore {
                          const JoinPage& page) override;
   std::vector<JoinMember> members(storage::ReadSession& session, JoinId join,
                                   const MemberPage& page) override;
+  std::vector<JoinId> joins_of(storage::ReadSession& session, MessageId message, int most) override;
+  std::vector<MessageId> waiting(storage::ReadSession& session, JoinId join, int most) override;
 
  private:
   const storage::StatementTexts& texts_;

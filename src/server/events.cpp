@@ -1,5 +1,7 @@
 #include "server/events.hpp"
 
+#include <algorithm>
+
 #include "dovetail/clock.hpp"
 #include "dovetail/error.hpp"
 #include "json/to_json.hpp"
@@ -15,29 +17,49 @@ std::string event_text(const std::string& name, const ordered_json& data) {
   return "event: " + name + "\ndata: " + text + "\n\n";
 }
 
-ordered_json sample_of(Platform& platform) {
-  return {{"key", platform.name()},
-          {"queues",
-           {{"outbox", json::to_json(platform.outbox().counts())},
-            {"inbox", json::to_json(platform.inbox().queue().counts())},
-            {"timers", json::to_json(platform.timers().queue().counts())}}}};
+ordered_json store_json(const StoreSample& store) {
+  ordered_json queues;
+  for (const auto& each : store.queues) {
+    queues[each.queue] = json::to_json(each.counts);
+    queues[each.queue]["blocked_streams"] = each.blocked_streams;
+  }
+  ordered_json value{{"key", store.store},
+                     {"taken_at", to_string(store.taken_at)},
+                     {"queues", std::move(queues)},
+                     {"joins",
+                      {{"pending", store.joins.pending},
+                       {"completed", store.joins.completed},
+                       {"failed", store.joins.failed},
+                       {"cancelled", store.joins.cancelled}}}};
+  if (!store.error.empty()) value["error"] = store.error;
+  return value;
 }
 
-/// Of a group only the states: counts would open its idle databases.
-ordered_json sample_of(const PlatformGroup& group) {
+/// The state of each database of a group. Those that the group has not opened have no counts: to
+/// count would open them.
+ordered_json group_json(const PlatformGroup& group, const Sample& sample) {
   auto list = ordered_json::array();
   for (const auto& each : group.status().databases) {
-    list.push_back({{"key", each.key}, {"state", std::string{to_string(each.state)}}});
+    const auto store = std::ranges::find(sample.stores, each.key, &StoreSample::store);
+    auto value =
+        store == sample.stores.end() ? ordered_json{{"key", each.key}} : store_json(*store);
+    value["state"] = std::string{to_string(each.state)};
+    list.push_back(std::move(value));
   }
   return list;
 }
 
-std::string sample_event(const Databases& databases) {
+std::string sample_event(const Databases& databases, std::chrono::milliseconds interval) {
   try {
+    const auto sample = databases.sample(interval / 2);
     ordered_json data{{"time", to_string(system_clock()->wall())}};
-    data["databases"] = databases.is_group()
-                            ? sample_of(*databases.group())
-                            : ordered_json::array({sample_of(*databases.find({}))});
+    if (databases.is_group()) {
+      data["databases"] = group_json(*databases.group(), *sample);
+    } else {
+      const auto& store = sample->stores.at(0);
+      if (!store.error.empty()) return event_text("problem", {{"detail", store.error}});
+      data["databases"] = ordered_json::array({store_json(store)});
+    }
     return event_text("sample", data);
   } catch (const std::exception& error) {
     return event_text("problem", {{"detail", error.what()}});
@@ -79,7 +101,7 @@ bool EventHub::wait_for_listeners(const http::HttpServer& http) {
 
 void EventHub::run(http::HttpServer& http) {
   while (wait_for_listeners(http)) {
-    auto event = sample_event(databases_);
+    auto event = sample_event(databases_, interval_);
     std::unique_lock lock(mutex_);
     last_ = event;
     http.broadcast(std::move(event));

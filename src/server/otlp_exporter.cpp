@@ -49,8 +49,9 @@ OtlpOptions checked_otlp(OtlpOptions options) {
 
 class OtlpExporter::State {
  public:
-  explicit State(OtlpOptions options)
+  State(OtlpOptions options, Metrics metrics)
       : options_(checked_otlp(std::move(options))),
+        metrics_(std::move(metrics)),
         handle_(curl_easy_init(), &curl_easy_cleanup),
         lines_(nullptr, &curl_slist_free_all) {
     if (!handle_) throw std::runtime_error("libcurl could not be initialised");
@@ -62,6 +63,7 @@ class OtlpExporter::State {
     const std::lock_guard lock(mutex_);
     if (waiting_.size() >= options_.max_queue) {
       ++counts_.dropped;
+      metrics_.count("dovetail_trace_spans_total", 1, {{"result", "dropped"}});
       return;
     }
     waiting_.push_back(span);
@@ -119,6 +121,8 @@ class OtlpExporter::State {
     const std::lock_guard lock(mutex_);
     if (error) counts_.last_error = *error;
     (error ? counts_.dropped : counts_.sent) += batch.size();
+    metrics_.count("dovetail_trace_spans_total", batch.size(),
+                   {{"result", error ? "dropped" : "sent"}});
   }
 
   /// Absent: the collector has accepted the spans.
@@ -135,6 +139,7 @@ class OtlpExporter::State {
   }
 
   const OtlpOptions options_;
+  const Metrics metrics_;
   CurlHandle handle_;  // used by the thread only
   CurlLines lines_;
   mutable std::mutex mutex_;  // guards the next members
@@ -144,8 +149,8 @@ class OtlpExporter::State {
   std::jthread thread_;
 };
 
-OtlpExporter::OtlpExporter(OtlpOptions options)
-    : state_(std::make_unique<State>(std::move(options))) {}
+OtlpExporter::OtlpExporter(OtlpOptions options, Metrics metrics)
+    : state_(std::make_unique<State>(std::move(options), std::move(metrics))) {}
 
 OtlpExporter::~OtlpExporter() = default;
 

@@ -340,4 +340,21 @@ std::vector<JoinMember> JoinStore::members(storage::ReadSession& session, JoinId
   return found;
 }
 
+std::vector<JoinId> JoinStore::joins_of(storage::ReadSession& session, MessageId message,
+                                        int most) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::join_joins_of);
+  cursor.bind(message.uuid()).bind(std::int64_t{most});
+  std::vector<JoinId> found;
+  while (cursor.step()) found.emplace_back(cursor.uuid(sql::columns::join_joins_of::join_id));
+  return found;
+}
+
+std::vector<MessageId> JoinStore::waiting(storage::ReadSession& session, JoinId join, int most) {
+  auto cursor = ReadSession::of(session).run(texts_, sql::join_waiting);
+  cursor.bind(join.uuid()).bind(std::int64_t{most});
+  std::vector<MessageId> found;
+  while (cursor.step()) found.emplace_back(cursor.uuid(sql::columns::join_waiting::message_id));
+  return found;
+}
+
 }  // namespace dovetail::sqlite

@@ -46,6 +46,8 @@ class JoinStore final : public storage::JoinStore, public QueueWatcher {
                          const JoinPage& page) override;
   std::vector<JoinMember> members(storage::ReadSession& session, JoinId join,
                                   const MemberPage& page) override;
+  std::vector<JoinId> joins_of(storage::ReadSession& session, MessageId message, int most) override;
+  std::vector<MessageId> waiting(storage::ReadSession& session, JoinId join, int most) override;
 
   // The store watches the messages of joins in the outbox.
 

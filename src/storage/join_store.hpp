@@ -93,6 +93,10 @@ class JoinStore {
                                  const JoinPage& page) = 0;
   virtual std::vector<JoinMember> members(ReadSession& session, JoinId join,
                                           const MemberPage& page) = 0;
+  /// The joins of which the message is a step.
+  virtual std::vector<JoinId> joins_of(ReadSession& session, MessageId message, int most) = 0;
+  /// The messages that wait for the join.
+  virtual std::vector<MessageId> waiting(ReadSession& session, JoinId join, int most) = 0;
 };
 
 }  // namespace dovetail::storage

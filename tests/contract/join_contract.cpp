@@ -18,6 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 class JoinContract : public JoinTest {
  protected:
@@ -787,6 +788,31 @@ TEST_P(JoinContract, TheStateOfAJoinTellsWhetherAReportOrACancelTookEffect) {
   EXPECT_FALSE(is_cancelled());
   EXPECT_TRUE(joins.cancel(join));
   EXPECT_TRUE(is_cancelled());
+}
+
+TEST_P(JoinContract, TheJoinsOfAStepAreFoundBeforeAndAfterItsEnd) {
+  const auto one = started(2);
+  const auto two = started(2);
+  const MessageId message = outbox.enqueue({.topic = "step", .joins = {one, two}});
+  EXPECT_THAT(joins.joins_of(message), UnorderedElementsAre(one, two));
+  joins.report_step_failed(one, message);
+  EXPECT_THAT(joins.joins_of(message), UnorderedElementsAre(one, two));
+  joins.report_step_completed(two, message);
+  EXPECT_THAT(joins.joins_of(message), UnorderedElementsAre(one, two));
+  EXPECT_THAT(joins.joins_of(MessageId::generate()), IsEmpty());
+}
+
+TEST_P(JoinContract, TheWaitingMessagesOfAJoinAndTheirContinuationsAreFound) {
+  const Continuation continuation{.on_complete_topic = "done"};
+  const auto fan = joins.fan_out({.steps = {{.topic = "step"}}, .wait = continuation});
+  const auto later = joins.enqueue_wait(fan.join, continuation);
+  EXPECT_THAT(joins.waiting(fan.join), UnorderedElementsAre(*fan.wait, later));
+  EXPECT_EQ(joins.awaited_by(found(later).message), fan.join);
+  EXPECT_EQ(joins.awaited_by(found(fan.steps[0]).message), std::nullopt);
+  const MessageId odd = outbox.enqueue({.topic = "join.wait", .payload = "not JSON"});
+  EXPECT_EQ(joins.awaited_by(found(odd).message), std::nullopt);
+  EXPECT_THAT(joins.waiting(started(1)), IsEmpty());
+  EXPECT_NE(Joins::continuation_of(later), Joins::continuation_of(*fan.wait));
 }
 
 }  // namespace

@@ -101,6 +101,8 @@ TEST_P(JoinWaitContract,
   EXPECT_TRUE(ended(*fan.wait, MessageStatus::done));
   EXPECT_EQ(found(*fan.wait).message.attempts, 0);
   EXPECT_EQ(state(fan.join), "2/0 of 2, completed");
+  EXPECT_THAT(joins.waiting(fan.join), ElementsAre(*fan.wait)) << "found after the end, too";
+  EXPECT_EQ(found(Joins::continuation_of(*fan.wait)).message.topic, "done");
 }
 
 TEST_P(JoinWaitContract, JOIN_054_OBX_092_OBX_094_AFailedStepTakesTheFailurePathIfAskedFor) {

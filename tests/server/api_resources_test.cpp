@@ -1,6 +1,7 @@
 // Joins, timers, jobs, leases, streams, events, subscriptions and fan-outs over HTTP.
 #include "dovetail/group.hpp"
 #include "server/api_test.hpp"
+#include "storage/rollup_store.hpp"
 
 namespace dovetail::testing {
 namespace {
@@ -38,6 +39,55 @@ TEST_P(ApiResources, JoinsAreListedShownAndCancelled) {
   EXPECT_EQ(read("/joins/" + ids[0])["status"], "cancelled");
   EXPECT_THAT(audited(),
               ElementsAre("join.cancel " + ids[0] + " 1 ok", "join.cancel " + ids[0] + " 0 ok"));
+}
+
+TEST_P(ApiResources, AJoinAndItsMessagesLeadToEachOther) {
+  const auto fan = platform.joins().fan_out(
+      {.steps = {{.topic = "a"}}, .wait = Continuation{.on_complete_topic = "done"}});
+  const auto join = fan.join.to_string();
+  const auto waiting = read("/joins/" + join)["waiting"];
+  ASSERT_EQ(waiting.size(), 1U);
+  EXPECT_EQ(waiting[0]["message_id"], fan.wait->to_string());
+  EXPECT_EQ(waiting[0]["topic"], "join.wait");
+  EXPECT_TRUE(waiting[0]["continuation"].is_null());
+  const auto step = read("/messages/" + fan.steps[0].to_string())["belongs_to"];
+  EXPECT_EQ(step["joins"], nlohmann::json::array({join}));
+  EXPECT_TRUE(step["awaited_join"].is_null());
+  const auto wait = read("/messages/" + fan.wait->to_string())["belongs_to"];
+  EXPECT_EQ(wait["awaited_join"], join);
+  platform.outbox().enqueue(
+      {.topic = "done", .message_id = Joins::continuation_of(*fan.wait)});  // as the handler does
+  EXPECT_EQ(read("/joins/" + join)["waiting"][0]["continuation"]["topic"], "done");
+}
+
+TEST_P(ApiResources, TheHistoryHasItsBuckets) {
+  const auto database = backend.open_database();
+  const std::vector<storage::RollupRow> rows{{.queue = "outbox",
+                                              .age = {},
+                                              .counts = {.topic = "a/b?c#d",
+                                                         .enqueued = 3,
+                                                         .done = 2,
+                                                         .calls = 2,
+                                                         .handler_time = minutes{1},
+                                                         .handler_time_max = minutes{1}}}};
+  database->write({}, [&](storage::WriteSession& session) {
+    database->store<storage::RollupStore>().flush(session, {Uuid::random(), 1, rows});
+  });
+  const auto range = "&from=" + to_string(backend.now() - minutes{5}) +
+                     "&to=" + to_string(backend.now() + minutes{5});
+  const auto history = read("/history?step=10" + range);
+  ASSERT_EQ(history["items"].size(), 1U);
+  EXPECT_EQ(history["items"][0]["enqueued"], 3);
+  EXPECT_EQ(history["items"][0]["handler_seconds"], 60.0);
+  EXPECT_FALSE(history["items"][0].contains("topic"));
+  EXPECT_EQ(read("/history?by_topic=true" + range)["items"][0]["topic"], "a/b?c#d");
+  EXPECT_EQ(read("/history?topic=a%2Fb%3Fc%23d" + range)["items"].size(), 1U);
+  EXPECT_EQ(read("/history?queue=inbox" + range)["items"].size(), 0U);
+  read("/history?queue=odd", 404);
+  for (const auto* wrong :
+       {"step=7", "step=0", "step=x", "from=2020-01-01T00:00:00Z", "by_topic=true&step=10",
+        "to=2020-01-01T00:00:00Z&from=2021-01-01T00:00:00Z"})
+    read("/history?" + std::string{wrong}, 400);
 }
 
 TEST_P(ApiResources, TimersAreScheduledListedAndCancelled) {

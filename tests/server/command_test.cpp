@@ -88,6 +88,29 @@ TEST_P(ServerCommand, ServesHealthAndRunsTheSchedule) {
   EXPECT_EQ(process.wait(), 0) << log();
 }
 
+TEST_P(ServerCommand, RunsCommandsForMessagesAndLetsThemFinish) {
+  const auto begun = (directory.path() / "begun").string();
+  auto process = serve(
+      {"--topic", "slow", "--exec", "touch '" + begun + "'; sleep 0.5; exit 0", "--batch", "1"});
+  const auto where = port();
+  ask({"enqueue", "slow"});
+  ask({"enqueue", "other"});
+  ASSERT_TRUE(eventually([&] { return std::ifstream{begun}.good(); })) << log();
+  EXPECT_EQ(http_get(where, "/health/live").status, 200);
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << log();
+  EXPECT_EQ(status()["done"], 1);
+  EXPECT_EQ(status()["ready"], 1) << "the other topic is not touched";
+}
+
+TEST_P(ServerCommand, RefusesAWorkerThatCouldNotWork) {
+  EXPECT_EQ(dovetail({"server", "--exec", "true", "--read-only"}).code, 2);
+  EXPECT_EQ(dovetail({"server", "--exec", ""}).code, 2);
+  const auto alone = dovetail({"server", "--topic", "a"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.err.find("--exec"), std::string::npos) << alone.err;
+}
+
 TEST_P(ServerCommand, EndsInOrderWhileAStreamIsOpenAndIgnoresSighup) {
   auto process = serve({"--log-level", "info"});
   HttpClient viewer(port());

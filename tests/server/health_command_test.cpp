@@ -44,14 +44,15 @@ TEST_F(HealthCommand, AnUnhealthyServerIsExitCodeOne) {
 TEST_F(HealthCommand, AServerThatCannotBeAskedIsExitCodeTwo) {
   const auto nobody = ask("http://127.0.0.1:1", {"live"});
   EXPECT_EQ(nobody.code, 2);
-  EXPECT_THAT(nobody.err, HasSubstr("cannot ask http://127.0.0.1:1/health/live: connect: "));
+  EXPECT_THAT(nobody.err,
+              AllOf(HasSubstr("cannot ask http://127.0.0.1:1/health/live: "), HasSubstr("onnect")));
   serve();
   const auto base = "http://127.0.0.1:" + std::to_string(server->port());
   const auto elsewhere = ask(base + "/nowhere", {"live"});
   EXPECT_EQ(elsewhere.code, 2);
   EXPECT_THAT(elsewhere.err, HasSubstr("answered with the status 404"));
-  for (const auto* url : {"https://localhost", "localhost:80", "http://", "http://a:b",
-                          "http://a b", "http://user@a"}) {
+  for (const auto* url : {"ftp://localhost", "localhost:80", "http://", "http://a:b", "http://a b",
+                          "http://user@a", "http://a?b"}) {
     const auto wrong = ask(url, {});
     EXPECT_EQ(wrong.code, 2) << url;
     EXPECT_THAT(wrong.err, HasSubstr("--url must be http://")) << url;

@@ -168,10 +168,14 @@ TEST(OtlpExporter, DropsSpansBeyondItsLimitWithoutWaiting) {
 
 TEST(OtlpExporter, CountsWhatTheCollectorRefuses) {
   Collector collector("503 Service Unavailable");
-  OtlpExporter exporter({.endpoint = collector.url(), .interval = std::chrono::milliseconds{1}});
+  const auto registry = std::make_shared<MetricsRegistry>();
+  OtlpExporter exporter({.endpoint = collector.url(), .interval = std::chrono::milliseconds{1}},
+                        Metrics{registry});
   exporter.end(span_named("s"));
   EXPECT_TRUE(eventually([&] { return exporter.counts().dropped == 1; }));
   EXPECT_EQ(exporter.counts().last_error, "the collector answered 503");
+  EXPECT_TRUE(
+      eventually([&] { return registry->snapshot().counter("dovetail_trace_spans_total") == 1; }));
   EXPECT_EQ(exporter.counts().sent, 0U);
 }
 

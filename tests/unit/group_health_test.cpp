@@ -86,5 +86,24 @@ TEST(GroupHealth, AFailingDiscoveryIsDegraded) {
   EXPECT_EQ(report(status, HealthSource::Scope::all).status, HealthStatus::degraded);
 }
 
+TEST(GroupHealth, TheDatabaseWithTheOldestDueMessageIsNamed) {
+  const auto store = [](const std::string& key, std::chrono::minutes wait) {
+    return StoreSample{.store = key,
+                       .queues = {{.queue = "outbox", .counts = {.ready = 1, .oldest_due = wait}}}};
+  };
+  using std::chrono::minutes;
+  Sample sample{.stores = {store("a", minutes{1}), store("b", minutes{9}), {.store = "closed"}}};
+  const auto healthy = group::check_oldest_due(sample, "outbox", {});
+  EXPECT_EQ(healthy.status, HealthStatus::healthy);
+  EXPECT_EQ(healthy.data.at("database"), "b");
+  sample.stores.push_back(store("c", minutes{11}));
+  const auto degraded = group::check_oldest_due(sample, "outbox", {});
+  EXPECT_EQ(degraded.status, HealthStatus::degraded);
+  EXPECT_EQ(degraded.description, "a message in the database c has been due for 660 s");
+  sample.stores.push_back(store("d", minutes{61}));
+  EXPECT_EQ(group::check_oldest_due(sample, "outbox", {}).status, HealthStatus::unhealthy);
+  EXPECT_EQ(group::check_oldest_due(sample, "inbox", {}).status, HealthStatus::healthy);
+}
+
 }  // namespace
 }  // namespace dovetail::testing

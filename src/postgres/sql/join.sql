@@ -96,6 +96,15 @@ select join_id, grouping_key::text, expected_steps, completed_steps, failed_step
    and ($4::timestamptz is null or created_at < $4) and ($5::uuid is null or join_id > $5)
  order by join_id limit $6::bigint;
 
+-- name: join_joins_of
+-- returns: join_id uuid
+select join_id from {schema}.outbox_join_member where message_id = $1::uuid limit $2::bigint;
+
+-- name: join_waiting
+-- returns: message_id uuid
+select message_id from {schema}.outbox_join_waiter
+ where join_id = $1::uuid order by message_id limit $2::bigint;
+
 -- name: join_members
 -- returns: message_id uuid, status integer, created_at time
 select message_id, status, created_at from {schema}.outbox_join_member

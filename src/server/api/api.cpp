@@ -6,6 +6,7 @@ void add_api_routes(RouteTable& routes, const Databases& databases, const ApiOpt
   const api::Api shared{databases, options};
   api::add_overview_routes(routes, shared);
   api::add_queue_routes(routes, shared);
+  api::add_history_routes(routes, shared);
   api::add_message_routes(routes, shared);
   api::add_dead_letter_routes(routes, shared);
   api::add_replay_routes(routes, shared);

@@ -32,6 +32,7 @@ struct Api {
 
 void add_overview_routes(RouteTable& routes, const Api& api);
 void add_queue_routes(RouteTable& routes, const Api& api);
+void add_history_routes(RouteTable& routes, const Api& api);
 void add_message_routes(RouteTable& routes, const Api& api);
 void add_dead_letter_routes(RouteTable& routes, const Api& api);
 void add_replay_routes(RouteTable& routes, const Api& api);

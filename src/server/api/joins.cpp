@@ -20,6 +20,27 @@ ordered_json join_json(const Join& join, const PayloadView& view) {
   return value;
 }
 
+/// A message of the outbox in a few words, or null if it does not exist (any more).
+ordered_json brief_message(Platform& platform, MessageId id) {
+  const auto stored = platform.outbox().find(id);
+  if (!stored) return nullptr;
+  return {{"message_id", id.to_string()},
+          {"topic", stored->message.topic},
+          {"status", std::string{to_string(stored->status)}}};
+}
+
+/// The messages that wait for the join, each with its continuation.
+ordered_json waiting_json(Platform& platform, JoinId join) {
+  auto values = ordered_json::array();
+  for (const auto id : platform.joins().waiting(join)) {
+    auto value = brief_message(platform, id);
+    if (value.is_null()) continue;
+    value["continuation"] = brief_message(platform, Joins::continuation_of(id));
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
 Response list_joins(const Api& api, const Request& request) {
   require_query(request,
                 {"status", "grouping_key", "created_after", "created_before", "limit", "cursor"});
@@ -42,9 +63,12 @@ Response show_join(const Api& api, const Request& request) {
   require_query(request, {"payload"});
   const auto view = payload_view(api, request);
   const auto id = parse_id<JoinId>("join_id", request.parameter("join_id"));
-  const auto found = database_of(api, request)->joins().find(id);
+  const auto platform = database_of(api, request);
+  const auto found = platform->joins().find(id);
   if (!found) throw Problem(404, "there is no join " + id.to_string());
-  return answer(join_json(*found, view));
+  auto value = join_json(*found, view);
+  value["waiting"] = waiting_json(*platform, id);
+  return answer(std::move(value));
 }
 
 Response list_members(const Api& api, const Request& request) {

@@ -44,12 +44,19 @@ Response list_messages(const Api& api, const Request& request) {
                  {"next", list.next ? ordered_json(*list.next) : nullptr}});
 }
 
-/// The job run that a message of the outbox belongs to.
-ordered_json belongs_to(const std::string& queue, const StoredMessage& stored) {
-  ordered_json value{{"stream", nullptr}, {"job_run_id", nullptr}};
+/// The stream, the job run and the joins that a message belongs to.
+ordered_json belongs_to(Platform& platform, const std::string& queue, const StoredMessage& stored) {
+  ordered_json value{{"stream", nullptr},
+                     {"job_run_id", nullptr},
+                     {"joins", ordered_json::array()},
+                     {"awaited_join", nullptr}};
   if (stored.message.stream) value["stream"] = *stored.message.stream;
   if (queue != "outbox") return value;
   if (const auto run = Jobs::run_of(stored.message)) value["job_run_id"] = run->to_string();
+  for (const auto join : platform.joins().joins_of(stored.message.message_id))
+    value["joins"].push_back(join.to_string());
+  if (const auto join = platform.joins().awaited_by(stored.message))
+    value["awaited_join"] = join->to_string();
   return value;
 }
 
@@ -80,7 +87,7 @@ Response show_message(const Api& api, const Request& request) {
     auto value = message_json(*stored, view);
     value["queue"] = name;
     value["timeline"] = timeline_of(*stored);
-    value["belongs_to"] = belongs_to(name, *stored);
+    value["belongs_to"] = belongs_to(*platform, name, *stored);
     return answer(std::move(value));
   }
   if (asked) (void)queue_of(*platform, *asked);  // 404 for an unknown queue

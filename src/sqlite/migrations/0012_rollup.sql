@@ -23,3 +23,7 @@ create table {schema}_rollup_source (
   flush      integer not null,
   flushed_at integer not null
 ) strict, without rowid;
+
+-- The joins of a message that has ended.
+create index {schema}_outbox_join_member_ended on {schema}_outbox_join_member (message_id)
+  where status <> 0;

@@ -181,6 +181,18 @@ select join_id, grouping_key, expected_steps, completed_steps, failed_steps, sta
    and (?4 is null or join_id > ?4) and grouping_key = ?6
  order by join_id limit ?5;
 
+-- name: join_joins_of
+-- Each branch has its own index.
+-- returns: join_id uuid
+select join_id from {schema}_outbox_join_member where message_id = ?1 and status = 0
+union all
+select join_id from {schema}_outbox_join_member where message_id = ?1 and status <> 0
+ limit ?2;
+
+-- name: join_waiting
+-- returns: message_id uuid
+select message_id from {schema}_outbox_join_waiter where join_id = ?1 order by message_id limit ?2;
+
 -- name: join_members
 -- returns: message_id uuid, status integer, created_at time
 select message_id, status, created_at from {schema}_outbox_join_member
