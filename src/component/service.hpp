@@ -65,6 +65,8 @@ class Service {
 
   /// True for a service that must not end before the handlers have.
   [[nodiscard]] virtual bool outlives_handlers() const { return false; }
+  /// While it fails, the process cannot do its work, and is not ready.
+  [[nodiscard]] virtual bool is_essential() const { return false; }
   [[nodiscard]] virtual ServiceHealth health() const = 0;
   /// The loops of its threads, from start() to stop().
   [[nodiscard]] virtual std::vector<Loop> loops() const { return {}; }

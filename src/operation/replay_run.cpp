@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "dovetail/audit.hpp"
 #include "storage/operation_store.hpp"
 #include "storage/portions.hpp"
 #include "storage/queue_store.hpp"
@@ -145,6 +146,25 @@ void store_end(storage::Database& database, const Replay& replay, ReplayState st
                  });
 }
 
+/// The start of a replay is in the audit without its result, which is known now.
+void record_end(storage::Database& database, const Replay& replay, ReplayState state,
+                const std::string& failure) {
+  std::int64_t changed = 0;
+  database.read([&](storage::ReadSession& session) {
+    const auto found = database.store<storage::ReplayStore>().find(session, replay.id);
+    if (found) changed = found->changed;
+  });
+  AuditRecord record{
+      .actor = replay.request.actor,
+      .action = "dead_letters." + std::string{to_string(replay.request.kind)} + "_ended",
+      .target = replay.request.queue,
+      .detail = R"({"replay_id":")" + replay.id.to_string() + R"("})",
+      .count = changed,
+      .result = std::string{state == ReplayState::done ? "ok" : to_string(state)}};
+  if (!failure.empty()) record.result += ": " + failure;
+  Audit{database}.record(record);
+}
+
 }  // namespace
 
 bool is_selected(const ReplayRequest& request, const StoredMessage& letter) {
@@ -163,6 +183,7 @@ void run_replay(storage::Database& database, const Logger& log, const Replay& re
   }
   try {
     store_end(database, replay, state, failure);
+    if (state != ReplayState::interrupted) record_end(database, replay, state, failure);
   } catch (const std::exception& error) {
     if (failure.empty()) failure = error.what();
   }

@@ -183,7 +183,7 @@ void Database::require_connected(storage::Pool<Connection>& pool, const std::sto
 storage::RetryPolicy Database::retry_policy(bool service) const {
   // The services of a group share threads with other databases, and try again by themselves.
   const bool brief = service && options_.budget;
-  return {.patience = brief ? std::min(options_.retry_for, brief_patience) : options_.retry_for,
+  return {.patience = brief ? std::min(retry_for(), brief_patience) : retry_for(),
           .metrics = &options_.metrics,
           .store = name_};
 }
@@ -193,7 +193,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
   auto& pool = pool_for(options.service);
   require_connected(pool, stop);
   const auto give_up_at = std::chrono::steady_clock::now() +
-                          (options.once ? std::chrono::milliseconds{0} : options_.retry_for);
+                          (options.once ? std::chrono::milliseconds{0} : retry_for());
   storage::run_with_retry(
       *options_.clock, options_.log, retry_policy(options.service),
       {.repeatable = true, .once = options.once, .stop = stop}, [&](const storage::Attempt&) {
@@ -214,7 +214,7 @@ void Database::write(const storage::WriteOptions& given, const WriteBody& body) 
   options.stop = or_closing(given.stop);
   require_connected(pool_for(options.service), options.stop);
   const auto now = std::chrono::steady_clock::now();
-  const auto give_up_at = options.since.value_or(now) + options_.retry_for;
+  const auto give_up_at = options.since.value_or(now) + retry_for();
   auto policy = retry_policy(options.service);
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(give_up_at - now);
   policy.patience = std::clamp(left, std::chrono::milliseconds{0}, policy.patience);
@@ -260,9 +260,9 @@ storage::GroupCommitOptions Database::group_commit() const {
 
 std::unique_ptr<storage::TransactionHandle> Database::begin() {
   storage::require_writable(options_);
-  const auto stop = closing_.get_token();
+  const auto stop = or_closing({});
   require_connected(pool_, stop);
-  const auto give_up_at = std::chrono::steady_clock::now() + options_.retry_for;
+  const auto give_up_at = std::chrono::steady_clock::now() + retry_for();
   return std::make_unique<OwnedTransaction>(*this, pool_.acquire(stop, give_up_at),
                                             !options_.pooled, stop);
 }

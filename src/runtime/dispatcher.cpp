@@ -11,6 +11,9 @@ using std::chrono::milliseconds;
 
 /// The least time that a stopped dispatcher has for its settlements, even after the deadline.
 constexpr milliseconds least_settling_time{500};
+/// How long a stopped dispatcher without results waits for the answer of a claim. It gives the
+/// messages of a late answer back; without the answer they stay leased.
+constexpr milliseconds claim_patience{2'000};
 
 void require(bool good, const char* message) {
   if (!good) throw std::out_of_range(message);
@@ -153,13 +156,20 @@ bool Dispatcher::stop(MonoTime deadline) {
 
 void Dispatcher::join_fetchers(MonoTime give_up_at) {
   if (fetchers_.threads.empty()) return;
+  const auto idle_at = std::min<MonoTime>(give_up_at, clock().mono() + claim_patience);
   const auto wait = [&](const std::stop_token& done) {
-    if (clock().sleep_until(give_up_at, done)) cut_off();
+    if (!clock().sleep_until(idle_at, done)) return;
+    if (!has_results() || clock().sleep_until(give_up_at, done)) cut_off();
   };
   const auto limit = std::make_unique<std::jthread>(wait);  // GCC 12 warns of one on the stack
   for (auto& fetcher : fetchers_.threads) fetcher.join();
   fetchers_.threads.clear();
   fetchers_.running = false;
+}
+
+bool Dispatcher::has_results() {
+  const std::lock_guard lock(shared_.ledger.mutex);
+  return shared_.settling > 0 || shared_.ledger.finished() > 0 || !shared_.ledger.aside().empty();
 }
 
 void Dispatcher::cut_off() {

@@ -58,6 +58,7 @@ class Dispatcher final : public component::Service,
   void request_stop() override;
   bool stop(MonoTime deadline) override;
   void cut_off() override;
+  [[nodiscard]] bool is_essential() const override { return true; }
   /// Settles the messages whose handlers ended after the deadline, if their leases are still held.
   void finish() override;
   [[nodiscard]] component::ServiceHealth health() const override;
@@ -111,6 +112,7 @@ class Dispatcher final : public component::Service,
     std::condition_variable_any handler_ended;
     std::condition_variable_any stream_settled;
     component::ServiceHealth health;
+    int settling = 0;       // round trips under way that settle messages
     bool stopping = false;  // no further claims
     bool closed = false;    // the fetchers end once everything is settled
   };
@@ -142,6 +144,7 @@ class Dispatcher final : public component::Service,
                                              MonoTime now);
   /// Returns the number of messages that were claimed.
   std::size_t make(Trip trip);
+  std::size_t travel(Trip trip);
   /// Sets the gauges. Called after each round trip.
   void report_load() const;
   [[nodiscard]] WorkResult round_trip(const Trip& trip);
@@ -154,6 +157,8 @@ class Dispatcher final : public component::Service,
   void isolate_suspect(const std::vector<DeliveryPtr>& deliveries);
   void take_back_losses(const Trip& trip);
   void join_fetchers(MonoTime give_up_at);
+  /// Whether results of handlers wait for their settlement.
+  [[nodiscard]] bool has_results();
 
   // --- the handlers
   bool begin(const DeliveryPtr& delivery) override;

@@ -88,6 +88,7 @@ std::optional<Dispatcher::Trip> Dispatcher::trip_for(const Load& load, const Tri
             .careful = !shared_.ledger.aside().empty(),
             .stop = {}};
   trip.finished = shared_.ledger.take(shared_.stopping, now);
+  if (!trip.finished.empty()) ++shared_.settling;
   return trip;
 }
 
@@ -110,8 +111,18 @@ Dispatcher::Visit Dispatcher::visit(bool may_claim, const std::stop_token& stop)
   return visit;
 }
 
-/// Makes one round trip. Settlements that it could not store are kept for the next one.
 std::size_t Dispatcher::make(Trip trip) {
+  const bool settles = !trip.finished.empty();
+  const auto claimed = travel(std::move(trip));
+  if (settles) {
+    const std::lock_guard lock(shared_.ledger.mutex);
+    --shared_.settling;
+  }
+  return claimed;
+}
+
+/// Makes one round trip. Settlements that it could not store are kept for the next one.
+std::size_t Dispatcher::travel(Trip trip) {
   take_back_losses(trip);
   const auto sent_at = clock().mono();
   WorkResult result;

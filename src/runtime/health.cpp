@@ -10,6 +10,9 @@
 namespace dovetail::runtime {
 namespace {
 
+/// Failures in a row after which a service that the work needs is not ready.
+constexpr int too_many_failures = 5;
+
 std::string failures_text(const component::ServiceHealth& health) {
   return "failed " + std::to_string(health.failures) + " times in a row: " + health.last_error;
 }
@@ -31,6 +34,20 @@ std::vector<HealthCheck> service_checks(const std::vector<NamedHealth>& services
   auto renewals = counted("failures", worst->renewals->failures, options.lease_renewal_failures,
                           "renewals of " + worst->name + " " + failures_text(*worst->renewals));
   checks.push_back(as_check("leases", {"lease"}, std::move(renewals)));
+  return checks;
+}
+
+/// A process whose claims or heartbeats fail again and again cannot work, though its database
+/// answers: it may lack rights, or the database is read-only.
+std::vector<HealthCheck> failing_checks(const std::vector<NamedHealth>& services) {
+  std::vector<HealthCheck> checks;
+  for (const auto& service : services) {
+    if (!service.essential || service.health.failures < too_many_failures) continue;
+    checks.push_back({.name = "service." + service.name,
+                      .status = HealthStatus::unhealthy,
+                      .description = failures_text(service.health),
+                      .tags = {"runtime"}});
+  }
   return checks;
 }
 
@@ -80,7 +97,10 @@ std::vector<HealthCheck> PlatformHealth::quick(Scope scope) {
   if (runtime_ == nullptr) return {};
   std::vector<HealthCheck> checks{check_started(runtime_->state())};
   std::ranges::move(runtime_->supervisor().loops(), std::back_inserter(checks));
-  if (scope == Scope::ready) return checks;
+  if (scope == Scope::ready) {
+    std::ranges::move(failing_checks(runtime_->health()), std::back_inserter(checks));
+    return checks;
+  }
   std::ranges::move(service_checks(runtime_->health(), node_()->options().health),
                     std::back_inserter(checks));
   return checks;

@@ -69,6 +69,7 @@ class Instance final : public component::SteppedService {
   void leave_now();
   /// True, because other processes may take the messages of an instance that has left.
   [[nodiscard]] bool outlives_handlers() const override { return true; }
+  [[nodiscard]] bool is_essential() const override { return true; }
   [[nodiscard]] component::ServiceHealth health() const override;
 
  private:

@@ -158,7 +158,7 @@ std::vector<NamedHealth> Runtime::health() const {
   std::vector<NamedHealth> all;
   const std::lock_guard lock(health_mutex_);
   for (const auto* service : watched_) {
-    all.push_back({service->name(), service->health()});
+    all.push_back({service->name(), service->health(), service->is_essential()});
     if (const auto* renews = dynamic_cast<const component::Renews*>(service)) {
       all.back().renewals = renews->renewals();
     }

@@ -30,6 +30,7 @@ namespace dovetail::runtime {
 struct NamedHealth {
   std::string name;
   component::ServiceHealth health;
+  bool essential = false;                              ///< See Service::is_essential().
   std::optional<component::ServiceHealth> renewals{};  ///< Of a service that renews leases.
 };
 

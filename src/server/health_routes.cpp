@@ -39,13 +39,13 @@ void add_health_routes(RouteTable& routes, const Databases& databases) {
               .pattern = "/health/ready",
               .handler = [databases](
                              const Request& request) { return ready_response(databases, request); },
-              .capacity = Capacity::reserved});
+              .capacity = Capacity::health});
   routes.add(
       {.method = "GET",
        .pattern = "/health",
        .role = ServerRole::viewer,
        .handler = [databases](const Request&) { return health_response(databases.health().all()); },
-       .capacity = Capacity::reserved});
+       .capacity = Capacity::health});
 }
 
 }  // namespace dovetail::server

@@ -14,7 +14,7 @@ void add_metrics_routes(RouteTable& routes, const Databases& databases) {
                     return Response{.content_type = std::string{metrics_content_type},
                                     .body = metrics_page(databases.metrics())};
                   },
-              .capacity = Capacity::reserved});
+              .capacity = Capacity::metrics});
 }
 
 }  // namespace dovetail::server

@@ -24,9 +24,10 @@ namespace dovetail::server {
 
 /// Which threads call a handler.
 enum class Capacity {
-  shared,    ///< ServerOptions::threads.
-  reserved,  ///< Threads of their own, which slow requests cannot use up: health and metrics.
-  at_once,   ///< The thread of the connections. The handler must not block.
+  shared,   ///< ServerOptions::threads.
+  health,   ///< Threads of their own, which slow requests cannot use up.
+  metrics,  ///< A thread of its own: a scrape may wait for the database.
+  at_once,  ///< The thread of the connections. The handler must not block.
 };
 
 struct Route {

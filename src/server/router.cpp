@@ -11,7 +11,7 @@
 namespace dovetail::server {
 namespace {
 
-constexpr std::size_t reserved_threads = 2;
+constexpr std::size_t health_threads = 2;
 constexpr std::size_t max_waiting_reserved = 64;
 
 Response with_security_headers(Response response) {
@@ -63,8 +63,15 @@ Router::Router(const RouteTable& routes, const ServerOptions& options, Authentic
       base_(segments_of(options.base_path)),
       log_(std::move(log)),
       allowed_hosts_(options.allowed_hosts),
-      shared_(static_cast<std::size_t>(options.threads), options.limits.max_waiting_requests),
-      reserved_(reserved_threads, max_waiting_reserved) {}
+      shared_({.threads = static_cast<std::size_t>(options.threads),
+               .max_waiting = options.limits.max_waiting_requests,
+               .limit = options.limits.reply_timeout}),
+      health_({.threads = health_threads,
+               .max_waiting = max_waiting_reserved,
+               .limit = options.limits.reply_timeout}),
+      metrics_({.threads = 1,
+                .max_waiting = max_waiting_reserved,
+                .limit = options.limits.reply_timeout}) {}
 
 std::variant<Request, Response> Router::admit(RequestHead head) {
   auto target = parse_target(head.target);
@@ -138,13 +145,18 @@ void Router::require_rules_of_changes(const Request& request) const {
 void Router::handle(Request request, std::function<void(Response)> reply) {
   const auto capacity = request.route->capacity;
   if (capacity == Capacity::at_once) return reply(answer(request));
-  auto& threads = capacity == Capacity::reserved ? reserved_ : shared_;
+  auto& threads = threads_of(capacity);
   const auto shared = std::make_shared<Request>(std::move(request));
   const bool accepted = threads.try_run([this, shared, reply] { reply(answer(*shared)); });
   if (accepted) return;
   auto response = refuse(503, "too many requests wait: try again");
   response.headers.emplace_back("Retry-After", "1");
   reply(std::move(response));
+}
+
+RequestThreads& Router::threads_of(Capacity capacity) {
+  if (capacity == Capacity::health) return health_;
+  return capacity == Capacity::metrics ? metrics_ : shared_;
 }
 
 Response Router::refuse(int status, const std::string& detail) {

@@ -33,6 +33,7 @@ class Router final : public http::Service {
   void require_access(const Request& request) const;
   void require_rules_of_changes(const Request& request) const;
   [[nodiscard]] bool allows_host(std::string_view host) const;
+  [[nodiscard]] RequestThreads& threads_of(Capacity capacity);
   /// The answer of the route's handler, or to what it throws.
   [[nodiscard]] Response answer(const Request& request) const;
 
@@ -44,7 +45,8 @@ class Router final : public http::Service {
   mutable std::mutex mutex_;
   std::vector<std::string> allowed_hosts_;  ///< Under mutex_.
   RequestThreads shared_;
-  RequestThreads reserved_;
+  RequestThreads health_;
+  RequestThreads metrics_;
 };
 
 }  // namespace dovetail::server

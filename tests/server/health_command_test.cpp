@@ -59,6 +59,24 @@ TEST_F(HealthCommand, AServerThatCannotBeAskedIsExitCodeTwo) {
   }
 }
 
+TEST_F(HealthCommand, AsksOverTlsIfTheCertificateIsTrusted) {
+  const TemporaryDirectory directory;
+  const auto certificate = (directory.path() / "cert.pem").string();
+  const auto key = (directory.path() / "key.pem").string();
+  ASSERT_EQ(run_command({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                         "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out",
+                         certificate, "-days", "30", "-subj", "/CN=localhost", "-addext",
+                         "subjectAltName=DNS:localhost"})
+                .code,
+            0);
+  auto options = test_server_options();
+  options.tls = {certificate, key};
+  serve(options);
+  const auto url = "https://localhost:" + std::to_string(server->port());
+  EXPECT_EQ(ask(url, {"live", "--ca-file", certificate}).code, 0);
+  EXPECT_EQ(ask(url, {"live"}).code, 2) << "the certificate is not trusted";
+}
+
 TEST_F(HealthCommand, LiveNeedsAUrlAndAUrlNeedsNoDatabase) {
   const auto live = run_command({command_path, "health", "live", "--database", backend.url()});
   EXPECT_EQ(live.code, 2);

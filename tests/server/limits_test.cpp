@@ -32,7 +32,7 @@ class ServerLimitsTest : public ::testing::Test {
     server->add({.method = "GET",
                  .pattern = "/health",
                  .handler = [](const Request&) { return Response{.body = "{}"}; },
-                 .capacity = Capacity::reserved});
+                 .capacity = Capacity::health});
     server->add({.method = "GET", .pattern = "/slow", .handler = [this](const Request&) {
                    gate.wait();
                    return Response{.body = "slow"};

@@ -1,4 +1,6 @@
 // The server while its database does not answer.
+#include <thread>
+
 #include "support/cutting_proxy.hpp"
 #include "support/eventually.hpp"
 #include "support/server_test.hpp"
@@ -52,6 +54,21 @@ TEST_F(ServerOutage, DetailsAreForCallersWhoProveWhoTheyAre) {
   const auto ready = nlohmann::json::parse(get("/health/ready").body);
   EXPECT_EQ(ready["status"], "unhealthy");
   for (const auto& check : ready["checks"]) EXPECT_EQ(check["description"], "") << check;
+  proxy.thaw();
+}
+
+TEST_F(ServerOutage, AStopEndsRequestsThatWaitForTheDatabase) {
+  serve();
+  proxy.freeze();
+  std::thread caller([this] {
+    try {
+      static_cast<void>(get("/api/v1/leases"));
+    } catch (const std::exception&) {  // the server closes the connection
+    }
+  });
+  EXPECT_TRUE(eventually([&] { return proxy.holds_something_back(); }));
+  server->stop(milliseconds{100});  // would hang: the statement has no time limit
+  caller.join();
   proxy.thaw();
 }
 

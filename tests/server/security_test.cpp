@@ -8,7 +8,6 @@
 #include "server/crypto.hpp"
 #include "server/request_rules.hpp"
 #include "support/eventually.hpp"
-#include "support/paths.hpp"
 #include "support/process.hpp"
 #include "support/route_server.hpp"
 #include "support/server_test.hpp"
@@ -384,13 +383,6 @@ TEST_F(ServerSessions, TlsServesHttpsWithSecureCookies) {
                 std::to_string(body.size()) + "\r\n\r\n" + body)
                 .find("; Secure"),
             std::string::npos);
-  const auto probe = [&](const std::vector<std::string>& trust) {
-    std::vector<std::string> words{command_path, "health", "live", "--url", "https://" + connect};
-    words.insert(words.end(), trust.begin(), trust.end());
-    return run_command(words).code;
-  };
-  EXPECT_EQ(probe({"--ca-file", certificate}), 0);
-  EXPECT_EQ(probe({}), 2) << "the certificate is not trusted";
   auto plain = client();
   plain.send("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(plain.is_closed_by_peer());

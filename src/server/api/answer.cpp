@@ -84,6 +84,13 @@ ordered_json message_json(const StoredMessage& stored, const PayloadView& view) 
   return value;
 }
 
+ordered_json unhandled_json(Platform& platform) {
+  constexpr std::size_t most = 100;
+  auto topics = platform.instances().unhandled_topics();
+  topics.resize(std::min(topics.size(), most));
+  return json::to_json_array(topics);
+}
+
 ordered_json capped_counts(WorkQueue& queue) {
   auto value = json::to_json(queue.counts(most_counted));
   auto capped = ordered_json::array();

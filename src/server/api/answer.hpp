@@ -44,6 +44,9 @@ struct PayloadView {
 /// A message of a list, or with its payload if the view shows it.
 [[nodiscard]] ordered_json message_json(const StoredMessage& stored, const PayloadView& view);
 
+/// The topics that no instance handles, those that wait longest first; at most 100.
+[[nodiscard]] ordered_json unhandled_json(Platform& platform);
+
 /// Counts up to 10,000. `capped` names those that may be higher.
 [[nodiscard]] ordered_json capped_counts(WorkQueue& queue);
 

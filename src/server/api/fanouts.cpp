@@ -46,7 +46,9 @@ Response set_cadence(Change& change) {
   const auto every = body.number("every_ms");
   const auto jitter = body.number("jitter_ms");
   ordered_json detail{{"work_key", work_key_json(work_key)}, {"every_ms", nullptr}};
+  if (jitter && !every) throw std::invalid_argument("jitter_ms needs every_ms");
   if (every) detail["every_ms"] = *every;
+  if (jitter) detail["jitter_ms"] = *jitter;
   change.describe(topic, detail);
   return change.make([&] {
     auto& fanout = change.platform().fanout();

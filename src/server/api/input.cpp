@@ -101,7 +101,8 @@ std::optional<std::int64_t> number_of(const Request& request, const std::string&
 std::string cursor_of(const nlohmann::json& values) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string cursor;
-  for (const char each : values.dump()) {
+  // Text of other programs may not be UTF-8.
+  for (const char each : values.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) {
     const auto byte = static_cast<unsigned char>(each);
     cursor.push_back(digits[byte / 16]);
     cursor.push_back(digits[byte % 16]);

@@ -7,9 +7,8 @@ namespace {
 Response list_instances(const Api& api, const Request& request) {
   require_query(request, {});
   const auto platform = database_of(api, request);
-  return answer(
-      {{"instances", json::to_json_array(platform->instances().list())},
-       {"unhandled_topics", json::to_json_array(platform->instances().unhandled_topics())}});
+  return answer({{"instances", json::to_json_array(platform->instances().list())},
+                 {"unhandled_topics", unhandled_json(*platform)}});
 }
 
 Response list_databases(const Api& api, const Request& request) {

@@ -1,4 +1,6 @@
 // Leases.
+#include <limits>
+
 #include "server/api/change.hpp"
 
 namespace dovetail::server::api {
@@ -22,7 +24,10 @@ Response list_leases(const Api& api, const Request& request) {
 Response release_lease(Change& change) {
   auto& body = change.body();
   Lease lease{.name = body.required_text("name"), .owner = body.required_text("owner")};
-  lease.slot = static_cast<int>(body.number("slot").value_or(0));
+  const auto slot = body.number("slot").value_or(0);
+  if (slot < 0 || slot > std::numeric_limits<int>::max())
+    throw std::invalid_argument("slot must be 0 to 2147483647, got " + std::to_string(slot));
+  lease.slot = static_cast<int>(slot);
   const auto token = body.number("token");
   if (!token) throw std::invalid_argument("token is missing: use the one of the list of leases");
   lease.token = *token;

@@ -4,10 +4,11 @@
 namespace dovetail::server::api {
 
 void add_openapi_route(RouteTable& routes) {
-  add_read(routes, "/api/v1/openapi.json", [](const Request& request) {
-    require_query(request, {});
-    return Response{.body = openapi_text()};
-  });
+  routes.add({.method = "GET",
+              .pattern = "/api/v1/openapi.json",
+              .role = ServerRole::viewer,
+              .handler = [](const Request&) { return Response{.body = openapi_text()}; },
+              .capacity = Capacity::at_once});
 }
 
 }  // namespace dovetail::server::api

@@ -30,7 +30,7 @@ ordered_json overview_of(Platform& platform) {
             {"counted_up_to", most_joins_counted},
             {"capped", pending >= static_cast<std::size_t>(most_joins_counted)}}},
           {"instances", {{"total", instances.size()}, {"stale", stale}}},
-          {"unhandled_topics", json::to_json_array(platform.instances().unhandled_topics())}};
+          {"unhandled_topics", unhandled_json(platform)}};
 }
 
 }  // namespace

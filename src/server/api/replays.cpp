@@ -80,6 +80,8 @@ Response start_replay(Change& change, ReplayKind kind) {
   request.actor = change.actor();
   return change.make([&] {
     const auto replay = replays.start(request);
+    detail["replay_id"] = replay.id.to_string();
+    change.describe(request.queue, detail);
     return Changed{.answer = replay_json(replay), .status = 202};
   });
 }
