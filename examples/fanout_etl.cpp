@@ -2,10 +2,10 @@
 //
 //   fanout_etl
 //
-// The planner names the tenants. Dovetail finds the tenants whose work is due, and enqueues a
-// message for each. The handler copies the payments of its window. The copy, the end of the window
-// and the ack commit together: no payment is copied twice. None is missed if its transaction
-// commits within `settle` after it took the time.
+// The ETL has two work keys: payments and vendors. The planner names the tenants. Dovetail finds
+// the tenants whose work is due, and enqueues a message for each. The handler copies the rows of
+// its window. The copy, the end of the window and the ack commit together: no row is copied twice.
+// None is missed if its transaction commits within `settle` after it took the time.
 #include <dovetail/dovetail.hpp>
 
 #include <atomic>
@@ -17,31 +17,47 @@ namespace {
 
 using namespace std::chrono_literals;
 
-void insert_payment(dovetail::Platform& platform, const std::string& tenant) {
+void insert(dovetail::Platform& platform, const std::string& table, const std::string& tenant) {
   auto tx = platform.begin();
-  tx.execute("insert into payments (tenant, paid_at) values ($1, $2)", tenant,
+  tx.execute("insert into " + table + " (tenant, changed_at) values ($1, $2)", tenant,
              dovetail::system_clock()->wall());
   tx.commit();
 }
 
-/// Pages of tenants, as a service reads them from its own table.
-dovetail::FanoutCandidates tenants(dovetail::Platform& platform) {
-  return dovetail::FanoutCandidates::in_pages(
-      [&platform, last = std::string{}](std::vector<dovetail::FanoutCandidate>& page) mutable {
-        auto tx = platform.begin();
-        const auto rows =
-            tx.query("select id from tenants where id > $1 order by id limit 1000", last);
-        for (const auto& row : rows) page.push_back({.shard_key = row.get<std::string>(0)});
-        if (!page.empty()) last = page.back().shard_key;
-        return !page.empty();
-      });
+/// Pages of tenants, as a service reads them from its own table. Both work keys use it.
+class EtlPlanner final : public dovetail::FanoutPlanner {
+ public:
+  explicit EtlPlanner(dovetail::Platform& platform) : platform_(platform) {}
+
+  [[nodiscard]] dovetail::FanoutCandidates candidates(const dovetail::FanoutPlan&) override {
+    return dovetail::FanoutCandidates::in_pages(
+        [this, last = std::string{}](std::vector<dovetail::FanoutCandidate>& page) mutable {
+          auto tx = platform_.begin();
+          const auto rows =
+              tx.query("select id from tenants where id > $1 order by id limit 1000", last);
+          for (const auto& row : rows) page.push_back({.shard_key = row.get<std::string>(0)});
+          if (!page.empty()) last = page.back().shard_key;
+          return !page.empty();
+        });
+  }
+
+ private:
+  dovetail::Platform& platform_;
+};
+
+/// The work key is the name of the table.
+void copy_rows(const dovetail::FanoutSlice& slice, dovetail::HandlerContext& ctx) {
+  ctx.transaction().execute(
+      "insert into warehouse select '" + slice.work_key + "', tenant, changed_at from " +
+          slice.work_key + " where tenant = $1 and changed_at >= $2 and changed_at < $3",
+      slice.shard_key, slice.window_start.value_or(dovetail::WallTime{}), slice.window_end);
 }
 
-void copy_payments(const dovetail::FanoutSlice& slice, dovetail::HandlerContext& ctx) {
-  ctx.transaction().execute(
-      "insert into warehouse select tenant, paid_at from payments "
-      "where tenant = $1 and paid_at >= $2 and paid_at < $3",
-      slice.shard_key, slice.window_start.value_or(dovetail::WallTime{}), slice.window_end);
+std::int64_t copied(dovetail::Platform& platform, const std::string& kind) {
+  auto tx = platform.begin();
+  return tx.query("select count(*) from warehouse where kind = $1", kind)
+      .at(0)
+      .get<std::int64_t>(0);
 }
 
 /// Longer than every transaction that inserts a payment. With PostgreSQL and real transactions, a
@@ -53,23 +69,27 @@ int run(const std::string& file) {
   {
     auto tx = platform.begin();
     tx.execute("create table tenants (id text primary key)");
-    tx.execute("create table payments (tenant text, paid_at integer)");
-    tx.execute("create table warehouse (tenant text, paid_at integer)");
+    tx.execute("create table payments (tenant text, changed_at integer)");
+    tx.execute("create table vendors (tenant text, changed_at integer)");
+    tx.execute("create table warehouse (kind text, tenant text, changed_at integer)");
     tx.execute("insert into tenants values ('acme'), ('globex'), ('initech')");
     tx.commit();
   }
 
   // A real service runs a round every ten minutes. Here, rounds follow each other at once.
-  platform.fanout().add({.topic = "etl",
-                         .work_key = "payments",
-                         .cron = "*/10 * * * *",
-                         .every = 1ms,
-                         .jitter = 0ms,
-                         .settle = settle,
-                         .join = true},
-                        [&](const dovetail::FanoutPlan&) { return tenants(platform); });
-  platform.fanout().on("etl", "payments", copy_payments);
-  std::atomic<int> rounds{0};
+  const auto planner = std::make_shared<EtlPlanner>(platform);
+  for (const std::string work_key : {"payments", "vendors"}) {
+    platform.fanout().add({.topic = "etl",
+                           .work_key = work_key,
+                           .cron = "*/10 * * * *",
+                           .every = 1ms,
+                           .jitter = 0ms,
+                           .settle = settle,
+                           .join = true},
+                          planner);
+    platform.fanout().on("etl", work_key, copy_rows);
+  }
+  std::atomic<int> rounds{0};  // of both work keys
   platform.on(dovetail::fanout_done_topic("etl"),
               [&](const dovetail::Message&, dovetail::HandlerContext&) {
                 ++rounds;
@@ -79,14 +99,13 @@ int run(const std::string& file) {
 
   for (int round = 1; round <= 3; ++round) {
     for (const auto* tenant : {"acme", "globex", "initech", "acme"})
-      insert_payment(platform, tenant);
+      insert(platform, "payments", tenant);
+    insert(platform, "vendors", "globex");
     std::this_thread::sleep_for(settle + 10ms);  // so that this round copies them
     platform.fanout().run_now("etl");            // in addition to the schedule
-    rounds.wait(round - 1);
-    auto tx = platform.begin();
-    std::cout << "after round " << round << ": "
-              << tx.query("select count(*) from warehouse").at(0).get<std::int64_t>(0)
-              << " payments in the warehouse\n";
+    for (int seen = rounds; seen < 2 * round; seen = rounds) rounds.wait(seen);
+    std::cout << "after round " << round << ": " << copied(platform, "payments") << " payments and "
+              << copied(platform, "vendors") << " vendors in the warehouse\n";
   }
   platform.stop();
   return 0;

@@ -11,8 +11,8 @@
 //   group.start();
 //   group["tenant-a"].outbox().enqueue(transaction, {.topic = "order.created"});
 //
-// Every database has all components: outbox, inbox, joins, leases, timers, jobs, fan-out. A group
-// may mix PostgreSQL and SQLite.
+// Every database has all components: outbox, inbox, joins, leases, timers, jobs, fan-out, streams,
+// events, the work coordinator. A group may mix PostgreSQL and SQLite.
 //
 // Guarantees
 //   * A database that is down, hangs, or has the wrong schema does not delay the others, even if

@@ -26,6 +26,7 @@
 #include "dovetail/outbox.hpp"
 #include "dovetail/queue.hpp"
 #include "dovetail/stage.hpp"
+#include "dovetail/stream.hpp"
 
 namespace dovetail {
 
@@ -157,6 +158,9 @@ struct WorkOptions {
   /// The instance that owns the leases. Absent: one for each Platform. Coordinators of one process
   /// that claim different topics of one queue need instances of their own.
   std::optional<InstanceId> instance{};
+  /// What happens to a message of a stream, and to the stream, after its last attempt or a
+  /// permanent failure.
+  StreamFailure on_stream_failure = StreamFailure::block;
 };
 
 enum class StoreOutcome : std::uint8_t {

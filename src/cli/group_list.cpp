@@ -2,6 +2,12 @@
 
 namespace dovetail::cli {
 
+void require_one_database(const Globals& globals, bool start_after) {
+  if (!start_after || !globals.has_group() || read_group(globals).good.size() == 1) return;
+  throw std::invalid_argument(
+      "--start-after is a place in one database: name that database with --only KEY");
+}
+
 GroupChange change_group(const Globals& globals, const std::string& word,
                          const std::function<std::size_t(Platform&)>& change) {
   GroupChange result;

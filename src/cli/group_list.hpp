@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,34 @@ std::vector<DatabaseAnswer<Answer>> list_of_group(const Globals& globals,
     print_group_table(answers, table);
   }
   return answers;
+}
+
+/// Throws std::invalid_argument if `start_after` is given for several databases.
+void require_one_database(const Globals& globals, bool start_after);
+
+/// Prints the answer of the database, or those of the databases of a group. Returns the answer of a
+/// single database.
+template <class Answer>
+std::optional<Answer> print_list(const Globals& globals,
+                                 const std::function<Answer(Platform&)>& ask,
+                                 const GroupTable<Answer>& table) {
+  if (globals.has_group()) {
+    finish_group(globals, list_of_group<Answer>(globals, ask, table));
+    return std::nullopt;
+  }
+  auto platform = globals.open();
+  auto answer = ask(platform);
+  if (globals.json) {
+    std::cout << table.form(answer).dump(2) << '\n';
+    return answer;
+  }
+  const auto rows = table.rows(answer);
+  if (rows.empty()) {
+    std::cout << table.empty << '\n';
+  } else {
+    print_table(table.headings, rows);
+  }
+  return answer;
 }
 
 /// Makes a change in each database, and prints how many things changed, such as `set 3 in 5

@@ -65,20 +65,8 @@ ordered_json jobs_json(const ListedJobs& jobs) {
 }
 
 void list_jobs(const Globals& globals) {
-  if (globals.has_group()) {
-    const auto ask = [](Platform& platform) { return platform.jobs().list(); };
-    return finish_group(globals, list_of_group<ListedJobs>(
-                                     globals, ask, {job_headings, job_rows, jobs_json, "no jobs"}));
-  }
-  auto platform = globals.open();
-  const auto jobs = platform.jobs().list();
-  if (globals.json) {
-    std::cout << jobs_json(jobs).dump(2) << '\n';
-  } else if (jobs.empty()) {
-    std::cout << "no jobs\n";
-  } else {
-    print_table(job_headings, job_rows(jobs));
-  }
+  const auto ask = [](Platform& platform) { return platform.jobs().list(); };
+  print_list<ListedJobs>(globals, ask, {job_headings, job_rows, jobs_json, "no jobs"});
 }
 
 [[noreturn]] void no_such_job(const std::string& name) {

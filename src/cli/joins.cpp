@@ -1,7 +1,7 @@
 #include <iostream>
 #include <map>
 
-#include "cli/cli.hpp"
+#include "cli/group_list.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
@@ -39,6 +39,19 @@ const std::map<std::string, JoinStatus>& statuses() {
   return all;
 }
 
+using ListedJoins = std::vector<Join>;
+
+std::vector<TableCells> join_rows(const ListedJoins& joins) {
+  std::vector<TableCells> rows;
+  rows.reserve(joins.size());
+  for (const auto& join : joins) {
+    rows.push_back({join.id.to_string(), std::string{to_string(join.status)}, steps(join),
+                    shortened(join.grouping_key.value_or("-"), shown_key_characters),
+                    to_string(join.created_at), or_dash(join.finished_at)});
+  }
+  return rows;
+}
+
 void list_joins(const Globals& globals, const ListArguments& arguments) {
   JoinFilter filter{.created_after = parse_time_if_given("--after", arguments.after),
                     .created_before = parse_time_if_given("--before", arguments.before)};
@@ -47,28 +60,23 @@ void list_joins(const Globals& globals, const ListArguments& arguments) {
   JoinPage page{.size = arguments.limit};
   if (!arguments.start_after.empty())
     page.after = parse_id<JoinId>("--start-after", arguments.start_after);
-  auto platform = globals.open();
-  const auto joins = platform.joins().list(filter, page);
-  const bool full = joins.size() >= static_cast<std::size_t>(page.size);
-  if (globals.json) {
+  require_one_database(globals, page.after.has_value());
+  const auto is_full = [&](const ListedJoins& joins) {
+    return joins.size() >= static_cast<std::size_t>(page.size);
+  };
+  const auto form = [&](const ListedJoins& joins) {
     ordered_json answer{{"joins", to_json_array(joins)}, {"next_start_after", nullptr}};
-    if (full) answer["next_start_after"] = joins.back().id.to_string();
-    std::cout << answer.dump(2) << '\n';
-    return;
-  }
-  if (joins.empty()) {
-    std::cout << "no joins\n";
-    return;
-  }
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(joins.size());
-  for (const auto& join : joins) {
-    rows.push_back({join.id.to_string(), std::string{to_string(join.status)}, steps(join),
-                    shortened(join.grouping_key.value_or("-"), shown_key_characters),
-                    to_string(join.created_at), or_dash(join.finished_at)});
-  }
-  print_table({"JOIN", "STATUS", "STEPS", "GROUP", "CREATED AT", "ENDED AT"}, rows);
-  if (full) std::cerr << "there may be more: --start-after " << rows.back().front() << '\n';
+    if (is_full(joins)) answer["next_start_after"] = joins.back().id.to_string();
+    return answer;
+  };
+  const auto joins = print_list<ListedJoins>(
+      globals, [&](Platform& platform) { return platform.joins().list(filter, page); },
+      {{"JOIN", "STATUS", "STEPS", "GROUP", "CREATED AT", "ENDED AT"},
+       join_rows,
+       form,
+       "no joins"});
+  if (joins && !globals.json && is_full(*joins))
+    std::cerr << "there may be more: --start-after " << joins->back().id.to_string() << '\n';
 }
 
 // --- show
@@ -150,6 +158,7 @@ void add_joins_list(CLI::App& group, Globals& globals) {
   auto arguments = std::make_shared<ListArguments>();
   auto& command = add_command(group, globals, "list", "List joins by id, oldest first",
                               [&globals, arguments] { list_joins(globals, *arguments); });
+  allow_group(command, globals);
   std::vector<std::string> words;
   for (const auto& [word, status] : statuses()) words.push_back(word);
   command.add_option("--grouping-key", arguments->group, "Only joins with this grouping key");

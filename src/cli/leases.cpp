@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "cli/cli.hpp"
+#include "cli/group_list.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
@@ -27,25 +27,29 @@ std::vector<Lease> all_leases(Leases& leases) {
   }
 }
 
-void list_leases(const Globals& globals) {
-  auto platform = globals.open();
-  const auto leases = all_leases(platform.leases());
-  if (globals.json) {
-    std::cout << ordered_json{{"leases", to_json_array(leases)}}.dump(2) << '\n';
-    return;
-  }
-  if (leases.empty()) {
-    std::cout << "no leases are held\n";
-    return;
-  }
-  std::vector<std::vector<std::string>> rows;
+using ListedLeases = std::vector<Lease>;
+
+std::vector<TableCells> lease_rows(const ListedLeases& leases) {
+  std::vector<TableCells> rows;
   rows.reserve(leases.size());
   for (const auto& lease : leases) {
     rows.push_back({lease.name, lease.slot == 0 ? "-" : std::to_string(lease.slot), lease.owner,
                     std::to_string(lease.token), to_string(lease.expires_at),
                     to_string(lease.acquired_at)});
   }
-  print_table({"NAME", "SLOT", "OWNER", "TOKEN", "EXPIRES AT", "ACQUIRED AT"}, rows);
+  return rows;
+}
+
+void list_leases(const Globals& globals) {
+  const auto ask = [](Platform& platform) { return all_leases(platform.leases()); };
+  const auto form = [](const ListedLeases& leases) {
+    return ordered_json{{"leases", to_json_array(leases)}};
+  };
+  print_list<ListedLeases>(globals, ask,
+                           {{"NAME", "SLOT", "OWNER", "TOKEN", "EXPIRES AT", "ACQUIRED AT"},
+                            lease_rows,
+                            form,
+                            "no leases are held"});
 }
 
 /// Releases the lease although the caller does not hold it. The next renewal of its holder fails.
@@ -66,6 +70,7 @@ void add_leases(CLI::App& app, Globals& globals) {
   auto& listing = add_command(group, globals, "list", "List all leases that are held",
                               [&globals] { list_leases(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
+  allow_group(listing, globals);
 
   auto name = std::make_shared<std::string>();
   auto slot = std::make_shared<int>(0);

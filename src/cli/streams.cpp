@@ -39,10 +39,7 @@ std::vector<TableCells> stream_rows(const Streams& streams) {
 
 void list_group_streams(const Globals& globals, const StreamArguments& arguments,
                         const StreamPage& page, const std::string& none) {
-  if (page.after && read_group(globals).good.size() != 1) {
-    throw std::invalid_argument(
-        "--start-after is a place in one database: name that database with --only KEY");
-  }
+  require_one_database(globals, page.after.has_value());
   const auto ask = [=, queue = arguments.queue](Platform& platform) {
     return queue_named(platform, queue).streams(page);
   };

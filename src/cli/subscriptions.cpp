@@ -2,7 +2,7 @@
 #include <array>
 #include <iostream>
 
-#include "cli/cli.hpp"
+#include "cli/group_list.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
@@ -25,18 +25,10 @@ std::string lag_time_of(const SubscriptionStatus& status) {
   return std::to_string(ms.count()) + " ms";
 }
 
-void list_subscriptions(const Globals& globals) {
-  auto platform = globals.open();
-  const auto all = platform.events().subscriptions().list();
-  if (globals.json) {
-    std::cout << ordered_json{{"subscriptions", to_json_array(all)}}.dump(2) << '\n';
-    return;
-  }
-  if (all.empty()) {
-    std::cout << "there are no subscriptions\n";
-    return;
-  }
-  std::vector<std::vector<std::string>> rows;
+using ListedSubscriptions = std::vector<SubscriptionStatus>;
+
+std::vector<TableCells> subscription_rows(const ListedSubscriptions& all) {
+  std::vector<TableCells> rows;
   rows.reserve(all.size());
   for (const auto& each : all) {
     rows.push_back({each.name, subscription_state(each), std::to_string(each.position),
@@ -45,9 +37,20 @@ void list_subscriptions(const Globals& globals) {
                     std::to_string(each.parked),
                     shortened(each.last_error.value_or("-"), shown_error_characters)});
   }
-  print_table({"SUBSCRIPTION", "STATE", "POSITION", "LAG", "LAG TIME", "PARTS HELD", "PARKED",
-               "LAST ERROR"},
-              rows);
+  return rows;
+}
+
+void list_subscriptions(const Globals& globals) {
+  const auto ask = [](Platform& platform) { return platform.events().subscriptions().list(); };
+  const auto form = [](const ListedSubscriptions& all) {
+    return ordered_json{{"subscriptions", to_json_array(all)}};
+  };
+  print_list<ListedSubscriptions>(globals, ask,
+                                  {{"SUBSCRIPTION", "STATE", "POSITION", "LAG", "LAG TIME",
+                                    "PARTS HELD", "PARKED", "LAST ERROR"},
+                                   subscription_rows,
+                                   form,
+                                   "there are no subscriptions"});
 }
 
 void show_subscription(const Globals& globals, const std::string& name) {
@@ -167,6 +170,7 @@ void add_subscriptions(CLI::App& app, Globals& globals) {
   auto& listing = add_command(group, globals, "list", "List the subscriptions and their lag",
                               [&globals] { list_subscriptions(globals); });
   listing.add_flag("--json", globals.json, "Answer in JSON");
+  allow_group(listing, globals);
   auto name = std::make_shared<std::string>();
   auto& showing = add_command(group, globals, "show", "Show the parts and the parked events",
                               [&globals, name] { show_subscription(globals, *name); });

@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "cli/cli.hpp"
+#include "cli/group_list.hpp"
 #include "json/to_json.hpp"
 
 namespace dovetail::cli {
@@ -59,6 +59,18 @@ void cancel_timers(const Globals& globals, const TimerArguments& arguments) {
                          .why_not = "there is no such timer, or it has fired"});
 }
 
+using ListedTimers = std::vector<Timer>;
+
+std::vector<TableCells> timer_rows(const ListedTimers& timers) {
+  std::vector<TableCells> rows;
+  rows.reserve(timers.size());
+  for (const auto& timer : timers) {
+    rows.push_back({timer.id.to_string(), timer.topic, to_string(timer.due_at),
+                    std::string{to_string(timer.status)}, timer.unique_key.value_or("-")});
+  }
+  return rows;
+}
+
 void list_timers(const Globals& globals, const TimerArguments& arguments) {
   TimerPage page{.size = arguments.limit};
   if (arguments.start_after_time.empty() != arguments.start_after_id.empty()) {
@@ -68,27 +80,17 @@ void list_timers(const Globals& globals, const TimerArguments& arguments) {
     page.after_time = parse_time("--start-after-time", arguments.start_after_time);
     page.after_id = parse_id<TimerId>("--start-after-id", arguments.start_after_id);
   }
-  auto platform = globals.open();
-  const auto timers = platform.timers().list(
-      arguments.topic.empty() ? std::nullopt : std::optional{arguments.topic}, page);
-  if (globals.json) {
-    std::cout << ordered_json{{"timers", to_json_array(timers)}}.dump(2) << '\n';
-    return;
-  }
-  if (timers.empty()) {
-    std::cout << "no timers\n";
-    return;
-  }
-  std::vector<std::vector<std::string>> rows;
-  rows.reserve(timers.size());
-  for (const auto& timer : timers) {
-    rows.push_back({timer.id.to_string(), timer.topic, to_string(timer.due_at),
-                    std::string{to_string(timer.status)}, timer.unique_key.value_or("-")});
-  }
-  print_table({"TIMER", "TOPIC", "DUE AT", "STATUS", "UNIQUE KEY"}, rows);
-  if (timers.size() >= static_cast<std::size_t>(page.size)) {
-    std::cerr << "there may be more: --start-after-time " << or_dash(timers.back().next_attempt_at)
-              << " --start-after-id " << timers.back().id.to_string() << '\n';
+  require_one_database(globals, !arguments.start_after_id.empty());
+  const auto topic = arguments.topic.empty() ? std::nullopt : std::optional{arguments.topic};
+  const auto form = [](const ListedTimers& timers) {
+    return ordered_json{{"timers", to_json_array(timers)}};
+  };
+  const auto timers = print_list<ListedTimers>(
+      globals, [&](Platform& platform) { return platform.timers().list(topic, page); },
+      {{"TIMER", "TOPIC", "DUE AT", "STATUS", "UNIQUE KEY"}, timer_rows, form, "no timers"});
+  if (timers && !globals.json && timers->size() >= static_cast<std::size_t>(page.size)) {
+    std::cerr << "there may be more: --start-after-time " << or_dash(timers->back().next_attempt_at)
+              << " --start-after-id " << timers->back().id.to_string() << '\n';
   }
 }
 
@@ -126,6 +128,7 @@ void add_timers(CLI::App& app, Globals& globals) {
   auto& listing =
       add_command(group, globals, "list", "List timers that have not fired, the next one first",
                   [&globals, listed] { list_timers(globals, *listed); });
+  allow_group(listing, globals);
   listing.add_option("--topic", listed->topic, "Only this topic")->check(topic_rule());
   listing.add_option("--limit", listed->limit, "Maximum number of rows")
       ->check(CLI::Range(1, 10'000))

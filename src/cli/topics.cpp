@@ -1,7 +1,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "cli/cli.hpp"
+#include "cli/group_list.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -25,16 +25,26 @@ void print_answer(const Globals& globals, const TopicArguments& arguments, bool 
   }
 }
 
-void pause(const Globals& globals, const TopicArguments& arguments) {
+void set_paused(const Globals& globals, const TopicArguments& arguments, bool paused) {
+  const auto change = [&](Platform& platform) {
+    auto& queue = queue_named(platform, arguments.queue);
+    return paused ? queue.pause(arguments.topic) : queue.resume(arguments.topic);
+  };
+  if (globals.has_group()) {
+    const auto changes = change_group(globals, paused ? "paused" : "resumed",
+                                      [&](Platform& platform) { return change(platform) ? 1 : 0; });
+    return finish_group(globals, changes.answers);
+  }
   auto platform = globals.open();
-  const bool changed = queue_named(platform, arguments.queue).pause(arguments.topic);
-  print_answer(globals, arguments, true, changed);
+  print_answer(globals, arguments, paused, change(platform));
+}
+
+void pause(const Globals& globals, const TopicArguments& arguments) {
+  set_paused(globals, arguments, true);
 }
 
 void resume(const Globals& globals, const TopicArguments& arguments) {
-  auto platform = globals.open();
-  const bool changed = queue_named(platform, arguments.queue).resume(arguments.topic);
-  print_answer(globals, arguments, false, changed);
+  set_paused(globals, arguments, false);
 }
 
 }  // namespace
@@ -48,6 +58,7 @@ void add_topics(CLI::App& app, Globals& globals) {
         ->required()
         ->check(topic_rule());
     add_queue_option(command, arguments->queue);
+    allow_group(command, globals);
     command.add_flag("--json", globals.json, "Answer in JSON");
   };
   add("pause", "Pause a topic: its messages stay queued", pause);

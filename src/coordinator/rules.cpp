@@ -122,6 +122,8 @@ void fill(storage::WorkBatchOrder& order, const WorkBatch& batch, const QueueOpt
           const QueueOptions& inbox) {
   order.outbox = part_of(WorkKind::outbox, batch, outbox);
   order.inbox = part_of(WorkKind::inbox, batch, inbox);
+  order.outbox.on_stream_failure = order.options.on_stream_failure;
+  order.inbox.on_stream_failure = order.options.on_stream_failure;
   for (const auto& [request, options] : batch.outbox_messages) {
     require_outbox(request, options, outbox);
     order.outbox.messages.push_back(queue::checked(request, outbox));

@@ -105,7 +105,7 @@ WorkResult WorkBatches::process(const WorkBatch& batch, const WorkOptions& optio
                                 .version = {}};
   coordinator::fill(order, batch, outbox_->options(), inbox_->options().queue);
   if (!has_content(batch)) return {};
-  if (order.joins()) holdings_->join(order.instance);
+  if (order.claims()) holdings_->join(order.instance);
   const bool new_ids =
       sending.new_ids || std::ranges::all_of(order.outbox.messages, &storage::NewMessage::fresh);
   WorkResult result;

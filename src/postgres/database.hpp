@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "core/call_scope.hpp"
 #include "postgres/connection.hpp"
 #include "postgres/notifier.hpp"
 #include "postgres/session.hpp"
-#include "storage/call_scope.hpp"
 #include "storage/database.hpp"
 #include "storage/pool.hpp"
 #include "storage/retry.hpp"
@@ -69,10 +69,10 @@ class Database final : public storage::Database {
     return service ? service_pool_ : pool_;
   }
   [[nodiscard]] std::stop_token or_closing(const std::stop_token& stop) const {
-    return storage::CallScope::stop_of(stop, closing_.get_token());
+    return core::CallScope::stop_of(stop, closing_.get_token());
   }
   [[nodiscard]] std::chrono::milliseconds retry_for() const {
-    return storage::CallScope::retry_for(options_.retry_for);
+    return core::CallScope::retry_for(options_.retry_for);
   }
 
   storage::DatabaseOptions options_;

@@ -211,6 +211,19 @@ Dispatcher::Assessment Dispatcher::assess() {
   return assessment;
 }
 
+void Dispatcher::report_load() const {
+  Load load;
+  std::size_t window = 0;
+  {
+    const std::lock_guard lock(shared_.ledger.mutex);
+    load = shared_.ledger.load();
+    window = shared_.planner.window();
+  }
+  scope_.set_gauge("dovetail_held_messages", load.held);
+  scope_.set_gauge("dovetail_running_handlers", load.running);
+  scope_.set_gauge("dovetail_held_messages_limit", window);
+}
+
 Load Dispatcher::load() const {
   auto load = shared_.ledger.load();
   load.has_threads = pool_.live_threads() > 0;

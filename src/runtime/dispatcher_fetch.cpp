@@ -148,19 +148,6 @@ std::size_t Dispatcher::travel(Trip trip) {
   return claimed;
 }
 
-void Dispatcher::report_load() const {
-  Load load;
-  std::size_t window = 0;
-  {
-    const std::lock_guard lock(shared_.ledger.mutex);
-    load = shared_.ledger.load();
-    window = shared_.planner.window();
-  }
-  scope_.set_gauge("dovetail_held_messages", load.held);
-  scope_.set_gauge("dovetail_running_handlers", load.running);
-  scope_.set_gauge("dovetail_held_messages_limit", window);
-}
-
 WorkResult Dispatcher::round_trip(const Trip& trip) {
   return source_->settle_and_claim({.settlements = settlements_of(trip.finished),
                                     .claims = orders_of(trip.plan),

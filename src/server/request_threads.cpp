@@ -1,6 +1,6 @@
 #include "server/request_threads.hpp"
 
-#include "storage/call_scope.hpp"
+#include "core/call_scope.hpp"
 
 namespace dovetail::server {
 namespace {
@@ -59,8 +59,7 @@ void RequestThreads::run(const Task& task) {
   if (stopping_) entry->stop.request_stop();
   lock.unlock();
   {
-    const storage::CallScope scope(
-        {.stop = entry->stop.get_token(), .retry_for = request_retry_for});
+    const core::CallScope scope({.stop = entry->stop.get_token(), .retry_for = request_retry_for});
     task();
   }
   lock.lock();

@@ -1,7 +1,7 @@
 // A few threads that run tasks from a bounded queue.
 //
 // A task that takes longer than its limit gets a stop request, which ends its database calls
-// (storage/call_scope.hpp). So a request that waits for a lock does not keep a thread for ever.
+// (core/call_scope.hpp). So a request that waits for a lock does not keep a thread for ever.
 //
 // Threads: may be shared between threads.
 #pragma once

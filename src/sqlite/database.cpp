@@ -5,13 +5,13 @@
 #include <condition_variable>
 #include <filesystem>
 
+#include "core/call_scope.hpp"
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/transaction.hpp"
 #include "sqlite/file_watch.hpp"
 #include "sqlite/session.hpp"
 #include "sqlite/sql.hpp"
-#include "storage/call_scope.hpp"
 #include "storage/queue_names.hpp"
 #include "storage/retry.hpp"
 
@@ -172,13 +172,13 @@ void Database::close_idle() {
 storage::RetryPolicy Database::retry_policy() const {
   process_.require();
   return {.max_attempts = most_attempts,
-          .patience = storage::CallScope::retry_for(options_.retry_for),
+          .patience = core::CallScope::retry_for(options_.retry_for),
           .metrics = &options_.metrics,
           .store = name_};
 }
 
 void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
-  const auto stop = storage::CallScope::stop_of(options.stop);
+  const auto stop = core::CallScope::stop_of(options.stop);
   storage::run_with_retry(
       *options_.clock, options_.log, retry_policy(),
       {.repeatable = true, .once = options.once, .stop = stop}, [&](const storage::Attempt&) {
@@ -195,7 +195,7 @@ void Database::read(const ReadBody& body, const storage::ReadOptions& options) {
 void Database::write(const storage::WriteOptions& given, const WriteBody& body) {
   storage::require_writable(options_);
   auto options = given;
-  options.stop = storage::CallScope::stop_of(given.stop);
+  options.stop = core::CallScope::stop_of(given.stop);
   const auto run = [&](const storage::Attempt& attempt) {
     if (options.stop.stop_requested())
       throw Error({ErrorKind::cancelled, "", "begin"}, "stopped before it began");

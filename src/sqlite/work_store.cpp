@@ -111,7 +111,7 @@ void WorkStore::settle(storage::WriteSession& session, const WorkBatchOrder& ord
   if (!done.empty()) result.completed += consumer.ack(session, owner, done, part.keep_done);
   for (const auto& each : part.failures) {
     const std::array claims{each.claim};
-    const storage::Failed failed{each.error};
+    const storage::Failed failed{each.error, part.on_stream_failure};
     result.failed += each.permanent ? consumer.fail(session, owner, claims, failed, 1)
                                     : consumer.abandon(session, owner, claims, failed, each.delay,
                                                        part.max_attempts);
@@ -215,7 +215,8 @@ void WorkStore::beat(storage::WriteSession& session, const WorkBatchOrder& order
   {
     auto cursor = connection.run(texts_, sql::work_process_step_heartbeat);
     const bool known = cursor.bind(order.instance.uuid()).step();
-    if (!known && !order.joins()) return;
+    // A claim of stored messages only makes a row, too, so that its leases expire if it dies.
+    if (!known && !order.claims()) return;
     const auto before = known ? cursor.text(Column::handlers) : std::string{};
     topics = claimed_topics(order, before);
     if (known && cursor.time(Column::heartbeat_at) >= now - stale / 9 &&

@@ -84,6 +84,8 @@ json part_json(const WorkPart& order) {
   if (part.is_null()) return part;
   part["max_attempts"] = order.max_attempts;
   if (!order.keep_done) part["keep_done"] = false;
+  if (order.on_stream_failure != StreamFailure::block)
+    part["on_stream_failure"] = std::string{to_string(order.on_stream_failure)};
   return part;
 }
 

@@ -28,6 +28,7 @@ struct WorkPart {
   const WorkClaim* claim = nullptr;
   int max_attempts = 10;
   bool keep_done = true;
+  StreamFailure on_stream_failure = StreamFailure::block;
 
   [[nodiscard]] bool has_results() const {
     return !completions.empty() || !failures.empty() || !releases.empty();
@@ -44,6 +45,7 @@ struct WorkBatchOrder {
   WorkPart inbox{};
   bool fresh = false;  ///< The ids of the outbox's messages were generated for this run.
 
+  [[nodiscard]] bool claims() const { return outbox.claim != nullptr || inbox.claim != nullptr; }
   /// True if the call claims waiting work. So the instance takes a share of the partitions.
   [[nodiscard]] bool joins() const {
     const auto waits = [](const WorkClaim* claim) {

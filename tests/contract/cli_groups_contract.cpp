@@ -331,6 +331,29 @@ TEST_P(CliGroupsContract, ListsShowTheDatabaseOfEachRow) {
   EXPECT_EQ(ask_group({"instances"})["databases"][0]["instances"].size(), 0U);
 }
 
+TEST_P(CliGroupsContract, TimersJoinsLeasesAndSubscriptionsOfAllDatabasesAreListed) {
+  migrate_all();
+  EXPECT_EQ(on_group({"timers", "list"}).out, "no timers\n");
+  EXPECT_EQ(on_group({"timers", "schedule", "t", "--in", "3600", "--only", "b"}).code, 0);
+  EXPECT_THAT(on_group({"timers", "list"}).out,
+              AllOf(StartsWith("DATABASE  TIMER"), HasSubstr("\nb         ")));
+  EXPECT_EQ(ask_group({"timers", "list"})["databases"][1]["timers"].size(), 1U);
+  EXPECT_EQ(on_group({"joins", "list"}).out, "no joins\n");
+  EXPECT_EQ(ask_group({"joins", "list"})["databases"][0]["joins"].size(), 0U);
+  EXPECT_EQ(on_group({"leases", "list"}).out, "no leases are held\n");
+  EXPECT_EQ(on_group({"subscriptions", "list"}).out, "there are no subscriptions\n");
+  EXPECT_EQ(on_group({"joins", "list", "--start-after", JoinId::generate().to_string()}).code, 2);
+}
+
+TEST_P(CliGroupsContract, ATopicIsPausedInAllDatabases) {
+  migrate_all();
+  EXPECT_EQ(on_group({"pause", "mail", "--only", "b"}).code, 0);
+  const auto paused = ask_group({"pause", "mail"});
+  EXPECT_EQ(paused["paused"], 2) << "in b it was paused before";
+  EXPECT_EQ(paused["databases"][1]["paused"], 0);
+  EXPECT_EQ(ask_group({"resume", "mail"})["resumed"], 3);
+}
+
 TEST_P(CliGroupsContract, FanoutsOfAllDatabasesAreListedRunAndChanged) {
   migrate_all();
   EXPECT_EQ(on_group({"fanout", "list"}).out, "no fan-outs\n");

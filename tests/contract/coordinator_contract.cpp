@@ -1,4 +1,6 @@
 // The composite call of the work coordinator: storing, results, leases and events.
+#include <map>
+
 #include "support/work_test.hpp"
 
 namespace dovetail::testing {
@@ -239,6 +241,28 @@ TEST_P(CoordinatorContract, TheLastAttemptMakesADeadLetterOrBlocksTheStream) {
   EXPECT_THAT(claim(), IsEmpty());
   EXPECT_THAT(platform.outbox().dead_letters(), SizeIs(1));
   EXPECT_EQ(platform.outbox().find_stream("s")->state, StreamState::blocked);
+}
+
+TEST_P(CoordinatorContract, APolicyDecidesAboutTheStreamOfAFailedMessage) {
+  std::map<StreamFailure, MessageId> failed;
+  for (const auto policy : {StreamFailure::block, StreamFailure::park, StreamFailure::skip_order}) {
+    const std::string stream{to_string(policy)};
+    store_outbox({message("first-" + stream, stream), message("next-" + stream, stream)});
+    const auto first =
+        work.process_work_batch({.claim_outbox = WorkClaim{.batch_size = 1}}).work.at(0);
+    ASSERT_EQ(first.message.payload, "first-" + stream);
+    failed[policy] = first.message.id;
+    const auto result = work.process_work_batch(
+        {.failures = {{.claim = first.claim, .error = "no", .permanent = true}}},
+        {.on_stream_failure = policy});
+    EXPECT_EQ(result.failed, 1U) << stream;
+    // Without them, the next claim finds the messages of the next policy.
+    if (policy != StreamFailure::block) complete(claim());
+  }
+  EXPECT_EQ(platform.outbox().find_stream("block")->state, StreamState::blocked);
+  ASSERT_THAT(platform.outbox().dead_letters(), SizeIs(1));
+  EXPECT_EQ(platform.outbox().dead_letters()[0].message.id, failed[StreamFailure::park]);
+  EXPECT_EQ(platform.outbox().find(failed[StreamFailure::skip_order])->status, MessageStatus::done);
 }
 
 TEST_P(CoordinatorContract, AReleaseChargesNoAttemptAndKeepsStages) {

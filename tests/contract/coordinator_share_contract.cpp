@@ -270,6 +270,20 @@ TEST_P(CoordinatorShareContract, AStaleInstanceLosesItsLeases) {
   EXPECT_THAT(platform.instances().list(), SizeIs(1));
 }
 
+TEST_P(CoordinatorShareContract, AConsumerOfStoredMessagesThatDiesLosesItsLeases) {
+  const auto stored = work.process_work_batch({.outbox_messages = {{.message = message("a")}},
+                                               .claim_outbox = WorkClaim{.stored_only = true}},
+                                              first);
+  ASSERT_THAT(stored.work, SizeIs(1));
+  const auto early = work.process_work_batch({.claim_outbox = WorkClaim{}}, second);
+  EXPECT_EQ(early.share->live_instances, 1) << "the consumer takes no share";
+  EXPECT_THAT(early.work, IsEmpty());
+  backend.advance(seconds{91});
+  const auto late = work.process_work_batch({.claim_outbox = WorkClaim{}}, second);
+  EXPECT_EQ(late.share->stale_removed, 1);
+  EXPECT_THAT(late.work, SizeIs(1));
+}
+
 TEST_P(CoordinatorShareContract, CallsRenewTheHeartbeat) {
   const WorkOptions brief{.stale_after = seconds{9}, .instance = first.instance};
   store_outbox({message("a")});

@@ -274,6 +274,34 @@ TEST_P(GroupContract, TimersJobsInboxAndJoinsWorkInEveryDatabase) {
   EXPECT_TRUE(eventually([&] { return inbox == 3; }));
 }
 
+TEST_P(GroupContract, StreamsLeasesAndTheCoordinatorWorkInEveryDatabase) {
+  PlatformGroup group(options());
+  add_three(group);
+  group.on("ordered", calls.handler());
+  group.start();
+  for (const auto& key : group.keys()) {
+    auto& platform = group[key];
+    for (const auto* payload : {"1", "2", "3"})
+      platform.outbox().enqueue({.topic = "ordered", .payload = payload, .stream = "s"});
+    EXPECT_TRUE(platform.leases().try_acquire("same name", "me", std::chrono::minutes{1}));
+    const auto worked = platform.work().process_work_batch(
+        {.outbox_messages = {{.message = {.topic = "of the coordinator"}}},
+         .claim_outbox = WorkClaim{.stored_only = true}});
+    EXPECT_EQ(worked.work.size(), 1U) << key;
+  }
+  for (const auto& key : group.keys()) {
+    std::string order;
+    EXPECT_TRUE(eventually([&] {
+      order.clear();
+      for (const auto& call : calls.all()) {
+        if (call.database == key && call.topic == "ordered") order += call.payload;
+      }
+      return order.size() == 3;
+    })) << key;
+    EXPECT_EQ(order, "123") << key;
+  }
+}
+
 TEST_P(GroupContract, AnIdleDatabaseNoticesMessagesOfAnotherProcessWithoutAListener) {
   auto given = options();
   given.max_listeners = 0;

@@ -54,6 +54,24 @@ TEST_P(HealthContract, ANewDatabaseIsHealthy) {
   EXPECT_THAT(names_of(platform.health().live()), ElementsAre("supervisor"));
 }
 
+TEST_P(HealthContract, AProcessWhoseClaimsFailIsNotReadyThoughItsDatabaseAnswers) {
+  auto given = options();
+  given.worker.poll_interval = given.worker.idle_poll_interval = milliseconds{10};
+  auto worker = Platform::open(backend.url(), given);
+  worker.on("t", [](const Message&, HandlerContext&) {});
+  worker.start();
+  EXPECT_EQ(worker.health().ready().status, HealthStatus::healthy);
+  backend.sql("alter table " + backend.table("outbox") + " rename to outbox_elsewhere");
+  const auto fails = [&] {
+    if (!backend.is_postgres()) backend.advance(seconds{1});
+    const auto report = worker.health().ready();
+    return std::ranges::any_of(report.checks, [](const HealthCheck& check) {
+      return check.name.starts_with("service.") && check.status == HealthStatus::unhealthy;
+    });
+  };
+  EXPECT_TRUE(eventually(fails)) << in_words(worker.health().ready());
+}
+
 TEST_P(HealthContract, AStartedPlatformReportsItsLoopsAndServices) {
   platform.on("t", [](const Message&, HandlerContext&) {});
   EXPECT_EQ(check_named(platform.health().ready(), "started").status, HealthStatus::unhealthy)

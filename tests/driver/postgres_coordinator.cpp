@@ -186,6 +186,10 @@ TEST_F(PostgresCoordinator, BadBatchesInSqlAreClearErrors) {
   fails("{" + me + ", \"outbox\": {\"claim\": {\"max_bytes\": 70000000}}}", "max_bytes must be");
   fails("{" + me + ", \"outbox\": {\"claim\": null}}", "outbox.claim must be an object");
   fails("{" + me + ", \"outbox\": {\"claim\": {\"topic\": []}}}", "outbox.claim.topic");
+  fails("{" + me + ", \"outbox\": {\"claim\": {\"topics\": \"t\"}}}", "topics must be an array");
+  fails("{" + me + ", \"outbox\": {\"store\": {}}}", "outbox.store must be an array");
+  fails("{" + me + ", \"inbox\": {\"renew\": 1}}", "inbox.renew must be an array");
+  fails("{" + me + ", \"outbox\": []}", "outbox and inbox must be objects");
   fails("{" + me + ", \"outbox\": {\"store\": [{\"isEvent\": true}]}}", "outbox.store.isEvent");
   fails("{" + me + ", \"inbox\": {\"complete\": [{\"stages\": 32}]}}", "stages must be 0 to 31");
 }

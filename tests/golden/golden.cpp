@@ -122,9 +122,9 @@ TEST(Golden, TheExampleOfAFanoutCopiesEveryPaymentOnce) {
                                        std::string{examples_directory} + "/fanout_etl"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out,
-            "after round 1: 4 payments in the warehouse\n"
-            "after round 2: 8 payments in the warehouse\n"
-            "after round 3: 12 payments in the warehouse\n");
+            "after round 1: 4 payments and 1 vendors in the warehouse\n"
+            "after round 2: 8 payments and 2 vendors in the warehouse\n"
+            "after round 3: 12 payments and 3 vendors in the warehouse\n");
 }
 
 TEST(Golden, TheExamplesOfJoinsDoWhatTheySay) {

@@ -40,7 +40,10 @@ begin
      where batch->q.name ? 'claim'
        and not coalesce((batch->q.name->'claim'->>'stored_only')::boolean, false);
   end if;
-  if v_row.heartbeat_at is null and not joins then
+  -- A claim of stored messages only makes a row, too, so that its leases expire if it dies. Without
+  -- handlers it has no share.
+  if v_row.heartbeat_at is null and not joins
+     and not coalesce(batch->'outbox' ? 'claim' or batch->'inbox' ? 'claim', false) then
     return;
   elsif v_row.heartbeat_at >= v_now - v_stale / 9 and v_row.stale_after = v_stale
         and v_row.handlers = v_handlers then

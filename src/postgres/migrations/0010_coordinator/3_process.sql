@@ -25,6 +25,13 @@ begin
     return null;
   elsif part ? 'claim' and jsonb_typeof(part->'claim') <> 'object' then
     return queue || '.claim must be an object; leave it out to claim nothing';
+  elsif jsonb_typeof(part->'claim'->'topics') <> 'array' then
+    return queue || '.claim.topics must be an array';
+  end if;
+  select queue || '.' || n.key || ' must be an array' into v_wrong
+    from jsonb_each(v_names) n where jsonb_typeof(part->n.key) <> 'array' limit 1;
+  if v_wrong is not null then
+    return v_wrong;
   end if;
   select 'unknown name in the batch: ' || queue || '.claim.' || k.name into v_wrong
     from jsonb_object_keys(coalesce(part->'claim', '{}')) as k(name)
@@ -62,6 +69,8 @@ begin
     raise exception 'the batch must be an object' using errcode = 'invalid_parameter_value';
   elsif batch->>'instance' is null then
     raise exception 'the batch needs an instance' using errcode = 'invalid_parameter_value';
+  elsif jsonb_typeof(batch->'outbox') <> 'object' or jsonb_typeof(batch->'inbox') <> 'object' then
+    raise exception 'outbox and inbox must be objects' using errcode = 'invalid_parameter_value';
   end if;
   select 'unknown name in the batch: ' || k.name into v_wrong
     from (select jsonb_object_keys(batch) as name) k

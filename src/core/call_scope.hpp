@@ -1,7 +1,7 @@
 // Limits for the database calls of a thread, for callers whose patience is not that of the process:
 // a request of the server ends after seconds, and when the server stops.
 //
-//   const storage::CallScope scope({.stop = stop, .retry_for = std::chrono::seconds{2}});
+//   const core::CallScope scope({.stop = stop, .retry_for = std::chrono::seconds{2}});
 //   platform.outbox().counts();   // cancelled by `stop`, and retried for two seconds at most
 //
 // A call that has a stop token of its own keeps it.
@@ -11,7 +11,7 @@
 #include <chrono>
 #include <stop_token>
 
-namespace dovetail::storage {
+namespace dovetail::core {
 
 struct CallLimits {
   std::stop_token stop{};
@@ -45,4 +45,4 @@ class CallScope {
   const CallLimits* const outer_;
 };
 
-}  // namespace dovetail::storage
+}  // namespace dovetail::core
