@@ -109,6 +109,41 @@ TEST_F(ServerProtocol, BrokenRequestsGet400) {
   EXPECT_EQ(smuggled.receive().status, 400);
 }
 
+TEST_F(ServerProtocol, OnlyChunkedBodiesAreTransferred) {
+  serve();
+  const std::string second = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const auto answer_to = [&](const std::string& version, const std::string& lines) {
+    auto connection = client();
+    connection.send("POST /api/v1/session HTTP/" + version +
+                    "\r\nHost: localhost\r\nConnection: keep-alive\r\n"
+                    "Content-Type: application/json\r\n" +
+                    lines + "\r\n" + second);
+    const auto status = connection.receive().status;
+    EXPECT_EQ(connection.receive().status, 0) << "the body was taken for a request: " << lines;
+    return status;
+  };
+  for (const std::string encoding : {"xchunked", "identity", "chunked, identity", "gzip, chunked",
+                                     "gzip", "", "chunked,", "chunked;q=1", "\"chunked\""}) {
+    EXPECT_EQ(answer_to("1.1", "Transfer-Encoding: " + encoding + "\r\n"), 501) << encoding;
+  }
+  EXPECT_EQ(answer_to("1.1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"), 400);
+  EXPECT_EQ(answer_to("1.1", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), 400);
+  EXPECT_EQ(answer_to("1.0", "Transfer-Encoding: chunked\r\n"), 400);
+}
+
+TEST_F(ServerProtocol, ChunkedIsWrittenInAnyCase) {
+  serve();
+  auto connection = client();
+  connection.send(
+      "POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Transfer-Encoding: Chunked\r\n\r\n2\r\n[]\r\n0\r\n\r\n");
+  const auto answer = connection.receive();
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("password"), std::string::npos)
+      << "the body was read: " << answer.body;
+  EXPECT_EQ(connection.get("/health/live").status, 200);
+}
+
 TEST_F(ServerProtocol, AClientThatVanishesDoesNoHarm) {
   serve();
   { client().send("GET /health"); }

@@ -8,8 +8,8 @@
 #include <boost/beast/core/stream_traits.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/read.hpp>
-#include <cctype>
 
+#include "server/http/head.hpp"
 #include "server/http/wire.hpp"
 
 namespace dovetail::server::http {
@@ -30,28 +30,9 @@ constexpr std::size_t most_waiting_events = 64;
 constexpr std::size_t most_waiting_bytes = 256 << 10;
 constexpr int stream_send_buffer = 64 << 10;
 
-std::string lower_case(std::string_view text) {
-  std::string lower{text};
-  std::ranges::transform(lower, lower.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower;
-}
-
 /// An error of the message, and not of the connection.
 bool is_http_error(error_code error) {
   return error && error.category() == make_error_code(HttpError::bad_method).category();
-}
-
-template <class Message>
-RequestHead head_of(const Message& message, const std::string& peer) {
-  RequestHead head{.method = std::string{message.method_string()},
-                   .target = std::string{message.target()},
-                   .peer = peer};
-  for (const auto& each : message) {
-    const std::string_view name{each.name_string().data(), each.name_string().size()};
-    head.headers.emplace_back(lower_case(name), std::string{each.value()});
-  }
-  return head;
 }
 
 }  // namespace
@@ -159,6 +140,8 @@ void StreamConnection<Stream>::on_header(error_code error) {
   const auto hosts = message.count(field::host);
   if (hosts > 1 || (hosts == 0 && message.version() >= 11))
     return refuse(400, "a request has one Host header");
+  if (const auto bad = bad_transfer_of(message); bad.status != 0)
+    return refuse(bad.status, bad.detail);
   admit();
 }
 
