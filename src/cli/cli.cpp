@@ -9,6 +9,7 @@
 
 #include "cli/group_file.hpp"
 #include "cli/mistakes.hpp"
+#include "cli/server_check.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -105,6 +106,7 @@ config::Sources Globals::sources(const CLI::App& command) const {
                           .environment = config::process_environment(),
                           .flags = flags,
                           .prefer_database = !group_commands.contains(&command)};
+  if (&command == server_command) sources.check = check_server;
   const auto add = [&](const char* name, const char* flag, const std::string& text) {
     if (!text.empty()) sources.flags.push_back({name, flag, text});
   };

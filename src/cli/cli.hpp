@@ -49,6 +49,7 @@ struct Globals {
   [[nodiscard]] Platform open() const;
 
   std::set<const CLI::App*> group_commands;  ///< The commands of allow_group().
+  const CLI::App* server_command = nullptr;  ///< It also checks the settings of the server.
 
  private:
   void choose_database(const CLI::App& command);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cli.hpp"
+#include "cli/server_check.hpp"
 #include "config/show.hpp"
 
 namespace dovetail::cli {
@@ -20,7 +21,9 @@ void check_config(Globals& globals, const CLI::App& command, const std::string& 
     globals.config = file;
   }
   try {
-    const auto loaded = config::load(globals.sources(command));
+    auto sources = globals.sources(command);
+    sources.check = check_server;
+    const auto loaded = config::load(sources);
     for (const auto& warning : loaded.warnings) std::cerr << "warning: " << warning << '\n';
     std::cout << "the configuration is correct\n";
   } catch (const config::ConfigError& error) {

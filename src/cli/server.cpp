@@ -147,6 +147,7 @@ void add_server(CLI::App& app, Globals& globals) {
                   "Answer HTTP: health, metrics, the API; and run timers, jobs, joins and workers",
                   [&globals, arguments] { run_server(globals, *arguments); });
   allow_group(command, globals);
+  globals.server_command = &command;
   command.footer(
       "Answers /health/live, /health/ready, /health, /metrics and /api/v1/, and does the work of\n"
       "`dovetail schedule`, until SIGINT or SIGTERM. Tells systemd that it is ready and alive\n"

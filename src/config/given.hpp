@@ -64,4 +64,8 @@ void read_flags(const std::vector<FlagValue>& flags, GivenValues& values);
 /// std::invalid_argument. Adds a warning when everybody can read the file.
 [[nodiscard]] std::string read_secret(const std::string& path, std::vector<std::string>& warnings);
 
+[[nodiscard]] bool everybody_can_read(const std::string& path);
+/// The warning about a file with a secret that everybody can read.
+[[nodiscard]] std::string readable_secret(const std::string& path);
+
 }  // namespace dovetail::config

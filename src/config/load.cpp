@@ -41,13 +41,14 @@ class Loader {
     check_url();
     check_polls();
     check_entries();
+    if (problems_.empty() && sources_.check) check_further();
     if (!problems_.empty()) throw ConfigError(problems_);
     return std::move(loaded_);
   }
 
  private:
   void complain(const Origin& origin, const std::string& problem) {
-    problems_.push_back(origin.place + ": " + problem);
+    problems_.push_back(origin.place.empty() ? problem : origin.place + ": " + problem);
   }
 
   /// One database or a group: the greater layer decides.
@@ -80,7 +81,9 @@ class Loader {
 
   void apply(const std::string& name, const Given& given) {
     auto value = given.value;
-    if (!given.secret_file.empty()) {
+    if (given.secret_file.empty()) {
+      warn_of_readable_file(given);
+    } else {
       try {
         value = given.at.setting->parse(read_secret(given.secret_file, loaded_.warnings));
         given.at.setting->check(value);
@@ -91,6 +94,17 @@ class Loader {
     }
     given.at.setting->set(loaded_.settings, value, given.at.entry);
     loaded_.origins.insert_or_assign(name, given.origin);
+  }
+
+  /// Once for the file.
+  void warn_of_readable_file(const Given& given) {
+    const auto secret = given.at.setting->secret;
+    if (secret == Secret::none || given.origin.layer != Layer::file) return;
+    const auto* text = std::get_if<std::string>(&given.value);
+    const bool is_public = secret == Secret::url && text != nullptr && masked_url(*text) == *text;
+    if (is_public || warned_of_file_ || !everybody_can_read(sources_.file)) return;
+    warned_of_file_ = true;
+    loaded_.warnings.push_back(readable_secret(sources_.file));
   }
 
   /// Does not connect.
@@ -136,9 +150,17 @@ class Loader {
     }
   }
 
+  void check_further() {
+    const auto found = sources_.check(loaded_.settings);
+    for (const auto& [setting, text] : found.problems) complain(loaded_.origin_of(setting), text);
+    auto& warnings = loaded_.warnings;
+    warnings.insert(warnings.end(), found.warnings.begin(), found.warnings.end());
+  }
+
   const Sources& sources_;
   Problems problems_;
   Loaded loaded_;
+  bool warned_of_file_ = false;
 };
 
 }  // namespace

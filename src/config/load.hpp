@@ -6,6 +6,7 @@
 //   * Neither mistakes nor descriptions contain secrets.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -33,6 +34,16 @@ struct FlagValue {
   std::string text;
 };
 
+/// What a part of the process would refuse, or warn of.
+struct Findings {
+  struct Problem {
+    std::string setting{};  ///< Its name: `server.address`.
+    std::string text{};
+  };
+  std::vector<Problem> problems{};
+  std::vector<std::string> warnings{};
+};
+
 struct Sources {
   std::string file{};                      ///< The path of the configuration file; empty: none.
   std::vector<std::string> environment{};  ///< Texts such as `DOVETAIL_WORKER__LEASE=30s`.
@@ -40,12 +51,16 @@ struct Sources {
   /// Of a database and a group in the environment, the database is used. For commands that work on
   /// one database.
   bool prefer_database = false;
+  /// Checks what the table of settings cannot, such as files and the relations of settings. Called
+  /// if there are no other mistakes.
+  std::function<Findings(const Settings&)> check{};
 };
 
 struct Loaded {
   Settings settings{};
   std::map<std::string, Origin> origins{};  ///< By name; without those that have their defaults.
-  std::vector<std::string> warnings{};      ///< Files with secrets that everybody can read.
+  /// Files with secrets that everybody can read, and the warnings of Sources::check.
+  std::vector<std::string> warnings{};
 
   [[nodiscard]] Origin origin_of(const std::string& name) const;
 };

@@ -10,16 +10,20 @@
 namespace dovetail::config {
 namespace {
 
-bool everybody_can_read(const std::string& path) {
-  struct stat found {};
-  return ::stat(path.c_str(), &found) == 0 && (found.st_mode & S_IROTH) != 0;
-}
-
 void remove_last(std::string& text, char end) {
   if (text.ends_with(end)) text.pop_back();
 }
 
 }  // namespace
+
+bool everybody_can_read(const std::string& path) {
+  struct stat found {};
+  return ::stat(path.c_str(), &found) == 0 && (found.st_mode & S_IROTH) != 0;
+}
+
+std::string readable_secret(const std::string& path) {
+  return path + " contains a secret, and every user can read it: chmod o-r";
+}
 
 std::string read_secret(const std::string& path, std::vector<std::string>& warnings) {
   std::string text;
@@ -31,8 +35,7 @@ std::string read_secret(const std::string& path, std::vector<std::string>& warni
   remove_last(text, '\n');
   remove_last(text, '\r');
   if (text.empty()) throw std::invalid_argument(path + " is empty");
-  if (everybody_can_read(path))
-    warnings.push_back(path + " contains a secret, and every user can read it: chmod o-r");
+  if (everybody_can_read(path)) warnings.push_back(readable_secret(path));
   return text;
 }
 

@@ -61,11 +61,12 @@ void add_server(Table& table) {
   auto& certificate =
       server.path("tls_certificate",
                   within(&Settings::server, &ServerOptions::tls, &ServerTls::certificate_file),
-                  "The certificate and its chain, in PEM format: serves HTTPS");
+                  "The certificate and its chain, in PEM format: serves HTTPS; turning TLS on "
+                  "or off needs a restart");
   certificate.reloadable = true;
   auto& key =
       server.path("tls_key", within(&Settings::server, &ServerOptions::tls, &ServerTls::key_file),
-                  "The file with the key of the certificate, in PEM format");
+                  "The file with the key of the certificate, in PEM format, not encrypted");
   key.reloadable = true;
   server.list("redact", field(&ServerOptions::redact),
               "Keys of JSON payloads and headers whose values the API hides");

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "server/http/stream_connection.hpp"
+#include "server/http/tls.hpp"
 
 namespace dovetail::server::http {
 namespace {
@@ -31,28 +32,6 @@ std::size_t connections_within(std::size_t wanted) {
 ServerLimits limits_of_process(ServerLimits limits) {
   limits.max_connections = connections_within(limits.max_connections);
   return limits;
-}
-
-/// The certificate and the key; TLS 1.2 and later.
-std::unique_ptr<asio::ssl::context> tls_context(const ServerTls& files) {
-  if (!files.is_on()) return nullptr;
-  auto context = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_server);
-  context->set_options(asio::ssl::context::no_sslv2 | asio::ssl::context::no_sslv3 |
-                       asio::ssl::context::no_tlsv1 | asio::ssl::context::no_tlsv1_1);
-  SSL_CTX_set_mode(context->native_handle(), SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_options(context->native_handle(), SSL_OP_NO_RENEGOTIATION);
-  error_code error;
-  context->use_certificate_chain_file(files.certificate_file, error);
-  if (error) {
-    throw std::invalid_argument("the certificate file " + files.certificate_file +
-                                " cannot be used: " + error.message());
-  }
-  context->use_private_key_file(files.key_file, asio::ssl::context::pem, error);
-  if (error) {
-    throw std::invalid_argument("the key file " + files.key_file +
-                                " cannot be used: " + error.message());
-  }
-  return context;
 }
 
 }  // namespace
@@ -80,7 +59,7 @@ class HttpServer::State {
         context_{io_, service, limits_, connections_} {}
 
   void start() {
-    tls_ = tls_context(options_.tls);
+    tls_ = usable(options_.tls);
     bind();
     accept();
     beat();
@@ -109,7 +88,7 @@ class HttpServer::State {
   [[nodiscard]] std::uint16_t port() const { return port_; }
   [[nodiscard]] std::size_t streams() const { return connections_.streams(); }
   void replace_tls(const ServerTls& files) {
-    const std::shared_ptr<asio::ssl::context> context = tls_context(files);
+    const auto context = usable(files);
     asio::post(io_, [this, context] { tls_ = context; });
   }
   void broadcast(std::string event) {
@@ -118,6 +97,14 @@ class HttpServer::State {
   }
 
  private:
+  /// The files, ready for use. Warns if the certificate expires soon.
+  std::shared_ptr<asio::ssl::context> usable(const ServerTls& files) const {
+    const auto tls = tls_context(files);
+    if (const auto warning = expiry_warning(files, tls); !warning.empty())
+      log_.write(LogLevel::warn, "server.certificate_expires", {{"warning", warning}});
+    return tls.context;
+  }
+
   void bind() {
     const tcp::endpoint endpoint{asio::ip::make_address(options_.address), options_.port};
     try {
