@@ -76,7 +76,7 @@ LongRun::LongRun(const Globals& globals, bool always_reload)
     : LongRun({.hang_up_even_if_ignored = reloads(globals, always_reload)}) {
   if (!reloads(globals, always_reload)) return;
   reloader_.emplace(globals.loaded_from, globals.loaded, Logger{globals.log_sink});
-  reloader_->on_reload([sink = globals.log_sink](const config::Settings& settings) {
+  reloader_->after_reload([sink = globals.log_sink](const config::Settings& settings) {
     sink->set_level(settings.log.level);
   });
 }

@@ -22,6 +22,10 @@ void Reloader::on_reload(std::function<void(const Settings&)> apply) {
   applied_.push_back(std::move(apply));
 }
 
+void Reloader::after_reload(std::function<void(const Settings&)> apply) {
+  applied_last_.push_back(std::move(apply));
+}
+
 void Reloader::report_to(Metrics metrics) {
   metrics_ = std::move(metrics);
   metrics_.gauge("dovetail_config_reload_success", 1, {});
@@ -31,6 +35,7 @@ bool Reloader::reload() {
   try {
     auto next = load(sources_);
     for (const auto& apply : applied_) apply(next.settings);
+    for (const auto& apply : applied_last_) apply(next.settings);
     report_what_needs_a_restart(next);
     // A setting that needs a restart is reported again by the next reload.
     for (const auto& [setting, entry] : places_in(next.settings)) {
@@ -41,7 +46,7 @@ bool Reloader::reload() {
     for (const auto& problem : error.problems()) static_cast<void>(failed(problem));
     return false;
   } catch (const std::exception& error) {
-    return failed(error.what());
+    return failed((sources_.file.empty() ? "" : sources_.file + ": ") + error.what());
   }
   metrics_.gauge("dovetail_config_reload_success", 1, {});
   log_.write(LogLevel::info, "config.reloaded", {{"file", sources_.file}});

@@ -4,8 +4,7 @@
 //   * A configuration with mistakes changes nothing: the settings of before stay.
 //   * A setting that a reload cannot change keeps its value, and is reported by name.
 //   * The gauge `dovetail_config_reload_success` is 1 after the start and after a good reload, and
-//   0 after a
-//     bad one.
+//     0 after a bad one.
 //
 // Threads: reload() is called by one thread at a time; the level of the log sink may be read by
 // all.
@@ -40,8 +39,11 @@ class Reloader {
   Reloader(Sources sources, Loaded first, Logger log);
 
   /// `apply` is called by reload() with the new settings. It changes what can be changed in a
-  /// running process, and may throw std::exception: the reload has then failed.
+  /// running process. It may throw std::exception, and then it has changed nothing: the reload has
+  /// failed. At most one `apply` may throw, because those before it are not undone.
   void on_reload(std::function<void(const Settings&)> apply);
+  /// `apply` is called after all of on_reload() have succeeded. It does not throw.
+  void after_reload(std::function<void(const Settings&)> apply);
   /// Where the gauge goes. Sets it to 1.
   void report_to(Metrics metrics);
 
@@ -57,6 +59,7 @@ class Reloader {
   Logger log_;
   Metrics metrics_;
   std::vector<std::function<void(const Settings&)>> applied_;
+  std::vector<std::function<void(const Settings&)>> applied_last_;
 };
 
 }  // namespace dovetail::config

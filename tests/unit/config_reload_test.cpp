@@ -91,7 +91,21 @@ TEST_F(ConfigReload, SettingsThatCannotBeAppliedFailTheReload) {
   reloader_.on_reload([](const Settings&) { throw std::runtime_error("refused"); });
   EXPECT_FALSE(reloader_.reload());
   EXPECT_EQ(gauge(), 0);
-  EXPECT_THAT(log(), ElementsAre("config.reload_failed refused"));
+  EXPECT_THAT(log(), ElementsAre("config.reload_failed " + path_ + ": refused"));
+}
+
+TEST_F(ConfigReload, ARefusedReloadIsNotHalfApplied) {
+  int level_changes = 0;
+  bool refuses = true;
+  reloader_.after_reload([&](const Settings&) { ++level_changes; });
+  reloader_.on_reload([&](const Settings&) {
+    if (refuses) throw std::runtime_error("refused");
+  });
+  EXPECT_FALSE(reloader_.reload());
+  EXPECT_EQ(level_changes, 0);
+  refuses = false;
+  EXPECT_TRUE(reloader_.reload());
+  EXPECT_EQ(level_changes, 1);
 }
 
 TEST(ConfigLevelSink, PassesOnWhatItsLevelAllows) {
