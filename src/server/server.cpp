@@ -40,6 +40,7 @@ class Server::State {
     http->start();
     http_ = std::move(http);
     events_.start(*http_);
+    warn_without_authentication();
     log_.write(LogLevel::info, "server.started", {{"url", url()}});
   }
 
@@ -57,12 +58,37 @@ class Server::State {
     merged.auth = options.auth;
     merged.tls = options.tls;
     server::checked(merged);
-    if (merged.tls.is_on() != options_.tls.is_on())
-      throw std::invalid_argument("TLS cannot be turned on or off while the server runs");
+    require_no_restart(merged);
     if (http_ && merged.tls.is_on()) http_->replace_tls(merged.tls);
     auth_.replace(merged.auth);
     if (router_) router_->allow_hosts(options.allowed_hosts);
     log_.write(LogLevel::info, "server.reloaded", {{"url", url()}});
+  }
+
+  /// What a mistake in a file must not change in a running server.
+  void require_no_restart(const ServerOptions& options) const {
+    if (options.tls.is_on() != options_.tls.is_on()) {
+      throw std::invalid_argument(
+          "turning TLS on or off (tls_certificate, tls_key) needs a restart of the server");
+    }
+    if (auth_.is_on() && !options.auth.is_on()) {
+      throw std::invalid_argument(
+          "there are no tokens and users any more: turning authentication off (auth.tokens, "
+          "auth.users) needs a restart of the server");
+    }
+  }
+
+  /// Everybody is an admin. Behind a reverse proxy, that is everybody who reaches the proxy.
+  void warn_without_authentication() const {
+    std::string given;
+    const auto note = [&](bool is_given, const char* name) {
+      if (is_given) given += (given.empty() ? "" : ", ") + std::string{name};
+    };
+    note(!options_.allowed_hosts.empty(), "allowed_hosts");
+    note(!options_.base_path.empty(), "base_path");
+    note(options_.secure_cookies, "secure_cookies");
+    if (auth_.is_on() || given.empty()) return;
+    log_.write(LogLevel::warn, "server.no_authentication", {{"settings", given}});
   }
 
   [[nodiscard]] std::uint16_t port() const { return http_ ? http_->port() : 0; }

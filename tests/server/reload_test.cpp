@@ -91,5 +91,35 @@ TEST_P(ServerReload, ABadFileKeepsTheOldTokens) {
   EXPECT_EQ(process.wait(), 0) << log();
 }
 
+TEST_P(ServerReload, AFileWithoutTokensDoesNotTurnAuthenticationOff) {
+  write(token("old-s3cret"));
+  auto process = serve();
+  const auto at = port();
+  write("[log]\nlevel = \"debug\"\n");
+  process.signal(SIGHUP);
+  EXPECT_TRUE(eventually([&] { return log().find("config.reload_failed") != std::string::npos; }));
+  EXPECT_EQ(http_get(at, guarded).status, 401);
+  EXPECT_EQ(http_get(at, guarded, {bearer_of("old-s3cret")}).status, 200);
+  EXPECT_NE(log().find(file), std::string::npos) << log();
+  EXPECT_NE(log().find("needs a restart"), std::string::npos) << log();
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << log();
+  EXPECT_EQ(log().find("server.stopped"), std::string::npos)
+      << "the level of the log changed: " << log();
+}
+
+TEST_P(ServerReload, WhatTheServerWouldRefuseFailsTheReload) {
+  write(token("old-s3cret"));
+  auto process = serve();
+  const auto at = port();
+  write("base_path = \"dovetail/\"\n" + token("new-s3cret"));
+  process.signal(SIGHUP);
+  EXPECT_TRUE(eventually([&] { return log().find("config.reload_failed") != std::string::npos; }));
+  EXPECT_NE(log().find(file + ":6: base_path must be"), std::string::npos) << log();
+  EXPECT_EQ(http_get(at, guarded, {bearer_of("old-s3cret")}).status, 200);
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << log();
+}
+
 }  // namespace
 }  // namespace dovetail::testing
