@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 
@@ -123,6 +124,31 @@ HealthReport ask_server(const HealthArguments& arguments) {
   }
 }
 
+// --- tags
+
+bool has_tag(const HealthReport& report, const std::string& tag) {
+  return std::ranges::any_of(report.checks, [&](const HealthCheck& check) {
+    return std::ranges::find(check.tags, tag) != check.tags.end();
+  });
+}
+
+/// A tag that no check has is a mistake of the call, and not a healthy answer.
+void require_tags(const std::vector<HealthReport>& reports, const std::vector<std::string>& tags) {
+  for (const auto& tag : tags) {
+    const auto has_it = [&](const HealthReport& report) { return has_tag(report, tag); };
+    if (std::ranges::none_of(reports, has_it)) give_up("no check has the tag " + tag);
+  }
+}
+
+/// The checks with these tags. Where one of the tags is absent in an unhealthy report, the whole
+/// report: without its database, a process has no other checks.
+HealthReport chosen(const HealthReport& full, const std::vector<std::string>& tags) {
+  const bool has_all =
+      std::ranges::all_of(tags, [&](const std::string& tag) { return has_tag(full, tag); });
+  if (!has_all && full.status == HealthStatus::unhealthy) return full;
+  return with_tags(full, tags);
+}
+
 // --- output
 
 void print_complaints(const HealthReport& report, const std::string& indent) {
@@ -140,7 +166,8 @@ void end_with(HealthStatus status, const HealthArguments& arguments) {
 
 void show_report(const HealthReport& full, const Globals& globals,
                  const HealthArguments& arguments) {
-  const auto report = with_tags(full, arguments.tags);
+  if (full.status != HealthStatus::unhealthy) require_tags({full}, arguments.tags);
+  const auto report = chosen(full, arguments.tags);
   if (globals.json) {
     std::cout << json::to_json(report).dump(2) << '\n';
   } else {
@@ -150,12 +177,25 @@ void show_report(const HealthReport& full, const Globals& globals,
   end_with(report.status, arguments);
 }
 
+void choose_tags(std::vector<DatabaseAnswer<HealthReport>>& answers,
+                 const std::vector<std::string>& tags) {
+  std::vector<HealthReport> full;
+  for (const auto& each : answers) {
+    if (each.answer && each.answer->status != HealthStatus::unhealthy) full.push_back(*each.answer);
+  }
+  if (!full.empty() && full.size() == answers.size()) require_tags(full, tags);
+  for (auto& each : answers) {
+    if (each.answer) each.answer = chosen(*each.answer, tags);
+  }
+}
+
 /// One report for each database. A database that cannot be asked is unhealthy.
 void show_group(const Globals& globals, const HealthArguments& arguments) {
   const std::function<HealthReport(Platform&)> ask = [&](Platform& platform) {
-    return with_tags(ask_platform(platform, arguments), arguments.tags);
+    return ask_platform(platform, arguments);
   };
-  const auto answers = ask_each<HealthReport>(globals, ask, group_timeout);
+  auto answers = ask_each<HealthReport>(globals, ask, group_timeout);
+  choose_tags(answers, arguments.tags);
   auto worst = HealthStatus::healthy;
   for (const auto& each : answers) {
     worst = std::max(worst, each.answer ? each.answer->status : HealthStatus::unhealthy);

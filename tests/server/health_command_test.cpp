@@ -1,4 +1,5 @@
 // `dovetail health --url` against a server.
+#include "support/certificate.hpp"
 #include "support/eventually.hpp"
 #include "support/paths.hpp"
 #include "support/process.hpp"
@@ -61,20 +62,29 @@ TEST_F(HealthCommand, AServerThatCannotBeAskedIsExitCodeTwo) {
 
 TEST_F(HealthCommand, AsksOverTlsIfTheCertificateIsTrusted) {
   const TemporaryDirectory directory;
-  const auto certificate = (directory.path() / "cert.pem").string();
-  const auto key = (directory.path() / "key.pem").string();
-  ASSERT_EQ(run_command({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                         "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out",
-                         certificate, "-days", "30", "-subj", "/CN=localhost", "-addext",
-                         "subjectAltName=DNS:localhost"})
-                .code,
-            0);
   auto options = test_server_options();
-  options.tls = {certificate, key};
+  options.tls = make_certificate(directory.path(), "localhost");
+  const auto certificate = options.tls.certificate_file;
   serve(options);
   const auto url = "https://localhost:" + std::to_string(server->port());
   EXPECT_EQ(ask(url, {"live", "--ca-file", certificate}).code, 0);
   EXPECT_EQ(ask(url, {"live"}).code, 2) << "the certificate is not trusted";
+}
+
+TEST_F(HealthCommand, ATagThatNoCheckHasIsExitCodeTwo) {
+  serve();
+  for (const auto& result :
+       {ask({"--tag", "nosuch"}), ask({"--tag", "database", "--tag", "nosuch"}),
+        run_command({command_path, "health", "--tag", "nosuch", "--database", backend.url(),
+                     "--schema", backend.schema()})}) {
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr("no check has the tag nosuch"));
+  }
+  const auto unreachable = run_command({command_path, "health", "--tag", "queue", "--database",
+                                        "postgresql://nobody@127.0.0.1:1/none"});
+  EXPECT_EQ(unreachable.code, 1) << "without a database, nothing is healthy";
+  EXPECT_THAT(unreachable.out, HasSubstr("unhealthy\n"));
 }
 
 TEST_F(HealthCommand, LiveNeedsAUrlAndAUrlNeedsNoDatabase) {
