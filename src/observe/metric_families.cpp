@@ -136,6 +136,7 @@ constexpr std::array described_metrics{
     MetricFamily{"dovetail_sample_timestamp_seconds",
                  "When the gauges of the database were read last."},
     MetricFamily{"dovetail_schedule_failed_total", "Failed checks for due timers and jobs."},
+    MetricFamily{"dovetail_server_logins_total", "Logins at the server, by their result."},
     MetricFamily{"dovetail_settled_total", "Claims settled, by their outcome."},
     MetricFamily{"dovetail_settlement_blocked_total",
                  "Settlements set aside because of another transaction's lock."},

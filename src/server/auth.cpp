@@ -8,18 +8,24 @@
 namespace dovetail::server {
 namespace {
 
-constexpr std::string_view bearer = "bearer ";
+constexpr std::string_view bearer = "bearer";
+constexpr std::size_t failures_logged_per_minute = 20;
+constexpr std::size_t most_of_name_logged = 100;
 
-/// The token of an Authorization header; empty if it has another scheme.
-std::string_view token_in(std::string_view header) {
-  const bool is_bearer =
-      header.size() > bearer.size() &&
-      std::ranges::equal(header.substr(0, bearer.size()), bearer,
-                         [](char given, char lower) { return (given | 0x20) == lower; });
-  if (!is_bearer) return {};
-  header.remove_prefix(bearer.size());
-  const auto begin = header.find_first_not_of(' ');
-  return begin == std::string_view::npos ? std::string_view{} : header.substr(begin);
+/// The token of the first Authorization header with the scheme Bearer.
+std::optional<std::string_view> token_in(const Headers& headers) {
+  for (const auto& [name, value] : headers) {
+    std::string_view text = value;
+    const bool is_bearer =
+        name == "authorization" && text.size() >= bearer.size() &&
+        std::ranges::equal(text.substr(0, bearer.size()), bearer,
+                           [](char given, char lower) { return (given | 0x20) == lower; });
+    if (!is_bearer) continue;
+    text.remove_prefix(bearer.size());
+    if (!text.empty() && text.front() != ' ') continue;
+    return text.substr(std::min(text.find_first_not_of(' '), text.size()));
+  }
+  return std::nullopt;
 }
 
 /// The value of our cookie.
@@ -54,6 +60,17 @@ const ServerUser* user_named(const ServerAuth& auth, const std::string& name) {
   return found == auth.users.end() ? nullptr : &*found;
 }
 
+/// Tells whether a password has changed. It is not the hash itself, which is a secret.
+std::string mark_of(const ServerUser& user) {
+  return sha256_hex(user.password_hash);
+}
+
+/// The user of the session, if the password is still the same.
+const ServerUser* user_of(const ServerAuth& auth, const Session& session) {
+  const auto* user = user_named(auth, session.user);
+  return user != nullptr && mark_of(*user) == session.password_mark ? user : nullptr;
+}
+
 /// For unknown users: the answer takes as long as for others.
 std::string hash_of_nobody(const ServerAuth& auth) {
   return auth.users.empty() ? std::string{} : auth.users.front().password_hash;
@@ -61,9 +78,12 @@ std::string hash_of_nobody(const ServerAuth& auth) {
 
 }  // namespace
 
-Authenticator::Authenticator(ServerAuth auth)
+Authenticator::Authenticator(ServerAuth auth, Logger log, Metrics metrics)
     : auth_(std::make_shared<const ServerAuth>(std::move(auth))),
-      sessions_(auth_->session_lifetime) {}
+      sessions_(auth_->session_lifetime),
+      log_(std::move(log)),
+      metrics_(std::move(metrics)),
+      log_limit_(failures_logged_per_minute) {}
 
 std::shared_ptr<const ServerAuth> Authenticator::known() const {
   const std::lock_guard lock(mutex_);
@@ -71,40 +91,60 @@ std::shared_ptr<const ServerAuth> Authenticator::known() const {
 }
 
 void Authenticator::replace(ServerAuth auth) {
-  auto replacement = std::make_shared<const ServerAuth>(std::move(auth));
-  const std::lock_guard lock(mutex_);
-  auth_ = std::move(replacement);
+  const auto replacement = std::make_shared<const ServerAuth>(std::move(auth));
+  {
+    const std::lock_guard lock(mutex_);
+    auth_ = replacement;
+  }
+  sessions_.keep([&](const Session& each) { return user_of(*replacement, each) != nullptr; });
 }
 
 std::optional<Identity> Authenticator::identify(const Headers& headers) {
   const auto auth = known();
   if (!auth->is_on()) return Identity{"local", ServerRole::admin, Proof::local};
-  if (const auto header = find_header(headers, "authorization"))
-    return owner_of(auth->tokens, token_in(*header));
+  if (const auto token = token_in(headers)) return owner_of(auth->tokens, *token);
   const auto secret = session_in(headers);
   const auto session = secret ? sessions_.find(*secret) : std::nullopt;
-  const auto* user = session ? user_named(*auth, session->name) : nullptr;
+  const auto* user = session ? user_of(*auth, *session) : nullptr;
   if (user == nullptr) return std::nullopt;
   return Identity{user->name, user->role, Proof::session};
 }
 
 std::string Authenticator::log_in(const Login& login) {
   const auto key = login.user + '\0' + login.peer;
-  const std::unique_lock lock(checking_, std::try_to_lock);
-  const auto wait = throttle_.wait_of(key);
-  if (!lock || wait.count() > 0) {
-    throw Problem(429, "too many logins: try again in " +
-                           std::to_string(std::max<std::int64_t>(wait.count(), 1)) + " s");
+  if (const auto wait = throttle_.wait_of(key); wait.count() > 0) {
+    note_login("delayed");
+    log_failure(login, "must wait after failures");
+    throw Problem(429, "too many logins: try again in " + std::to_string(wait.count()) + " s",
+                  wait);
   }
   const auto auth = known();
   const auto* user = user_named(*auth, login.user);
   const auto hash = user != nullptr ? user->password_hash : hash_of_nobody(*auth);
   if (!has_password(hash, login.password) || user == nullptr) {
     throttle_.note_failure(key);
+    note_login("failed");
+    log_failure(login, user != nullptr ? "wrong password" : "unknown user");
     throw Problem(401, "the user name or the password is wrong");
   }
   throttle_.note_success(key);
-  return sessions_.begin({user->name, user->role, Proof::session});
+  note_login("ok");
+  log_.write(LogLevel::info, "server.login", {{"user", user->name}, {"peer", login.peer}});
+  return sessions_.begin({user->name, mark_of(*user)});
+}
+
+void Authenticator::note_login(const char* result) const {
+  metrics_.count("dovetail_server_logins_total", 1, {{"result", result}});
+}
+
+void Authenticator::log_failure(const Login& login, const char* reason) {
+  const auto suppressed = log_limit_.admit();
+  if (!suppressed) return;
+  log_.write(LogLevel::warn, "server.login_failed",
+             {{"user", loggable(login.user, most_of_name_logged)},
+              {"peer", login.peer},
+              {"reason", reason},
+              {"suppressed", *suppressed}});
 }
 
 void Authenticator::log_out(const Headers& headers) {

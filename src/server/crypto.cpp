@@ -50,7 +50,8 @@ std::string random_secret() {
 
 bool has_password(const std::string& password_hash, const std::string& password) {
   const auto hash = crypted(password, password_hash);
-  return !hash.empty() && is_same_secret(hash, password_hash);
+  const bool is_cut = password.find('\0') != std::string::npos;  // crypt_r() ends at NUL
+  return !is_cut && !hash.empty() && is_same_secret(hash, password_hash);
 }
 
 bool is_password_hash(const std::string& hash) {

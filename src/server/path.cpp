@@ -1,5 +1,8 @@
 #include "server/path.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/text.hpp"
 
 namespace dovetail::server {
@@ -33,11 +36,15 @@ std::optional<std::string> percent_decoded(std::string_view text, bool plus_is_s
   return decoded;
 }
 
-std::string_view without_origin(std::string_view target) {
+/// Removes `http://host:port` from the target, and returns `host:port`.
+std::optional<std::string> take_authority(std::string_view& target) {
   const auto scheme = target.find("://");
-  if (target.starts_with("/") || scheme == std::string_view::npos) return target;
-  const auto path = target.find('/', scheme + 3);
-  return path == std::string_view::npos ? "/" : target.substr(path);
+  if (target.starts_with("/") || scheme == std::string_view::npos) return std::nullopt;
+  target.remove_prefix(scheme + 3);
+  const auto end = std::min(target.find_first_of("/?#"), target.size());
+  const std::string authority{target.substr(0, end)};
+  target = end == target.size() ? "/" : target.substr(end);
+  return authority;
 }
 
 /// Calls `take` for each part. Returns false when it does.
@@ -68,11 +75,11 @@ bool add_query(std::string_view text, std::multimap<std::string, std::string>& q
 }  // namespace
 
 std::optional<Target> parse_target(std::string_view target) {
-  target = without_origin(target);
+  auto authority = take_authority(target);
   if (!target.starts_with("/")) return std::nullopt;
   target = target.substr(0, target.find('#'));
   const auto question = target.find('?');
-  Target parsed;
+  Target parsed{.authority = std::move(authority)};
   if (question != std::string_view::npos && !add_query(target.substr(question + 1), parsed.query))
     return std::nullopt;
   const bool good = for_each_part(target.substr(1, question - 1), '/', [&](std::string_view part) {

@@ -56,4 +56,11 @@ Response problem(int status, const std::string& detail) {
           .body = body.dump(-1, ' ', false, Handling::replace)};
 }
 
+Response problem(const Problem& error) {
+  auto response = problem(error.status(), error.what());
+  if (const auto wait = error.retry_after().count(); wait > 0)
+    response.headers.emplace_back("Retry-After", std::to_string(wait));
+  return response;
+}
+
 }  // namespace dovetail::server

@@ -1,6 +1,7 @@
 // Errors as problem details (RFC 9457).
 #pragma once
 
+#include <chrono>
 #include <stdexcept>
 #include <string>
 
@@ -11,11 +12,15 @@ namespace dovetail::server {
 /// A handler throws it to answer with an error. `detail` says what is wrong and what to do.
 class Problem : public std::runtime_error {
  public:
-  Problem(int status, const std::string& detail) : std::runtime_error(detail), status_(status) {}
+  /// `retry_after` tells the client when to try again; zero: not.
+  Problem(int status, const std::string& detail, std::chrono::seconds retry_after = {})
+      : std::runtime_error(detail), status_(status), retry_after_(retry_after) {}
   [[nodiscard]] int status() const { return status_; }
+  [[nodiscard]] std::chrono::seconds retry_after() const { return retry_after_; }
 
  private:
   int status_;
+  std::chrono::seconds retry_after_;
 };
 
 /// `Not Found` for 404.
@@ -26,5 +31,7 @@ class Problem : public std::runtime_error {
 
 /// {"type": type_of(status), "title": …, "status": …, "detail": …} as application/problem+json.
 [[nodiscard]] Response problem(int status, const std::string& detail);
+/// The same, with its Retry-After.
+[[nodiscard]] Response problem(const Problem& error);
 
 }  // namespace dovetail::server

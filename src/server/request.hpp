@@ -49,6 +49,7 @@ struct Request {
   std::string method{};
   std::map<std::string, std::string> parameters{};  ///< Of the path; decoded.
   std::multimap<std::string, std::string> query{};  ///< Decoded.
+  std::optional<std::string> authority{};           ///< Of a target that is an absolute URL.
   Headers headers{};
   std::string body{};
   Identity identity{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 
 #include "server/http/http_server.hpp"
 
@@ -15,21 +16,38 @@ std::string in_lower_case(std::string_view text) {
   return lower;
 }
 
-/// `[::1]:80` and `name.:80` become `::1` and `name`.
-std::string without_port(std::string_view host) {
-  if (host.starts_with("[")) return std::string{host.substr(1, host.find(']') - 1)};
-  auto name = host.substr(0, host.find(':'));
-  if (name.ends_with(".")) name.remove_suffix(1);
-  return in_lower_case(name);
+bool is_port(std::string_view text) {
+  return text.size() <= 5 && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// `[::1]:80` and `Name.:80` become `::1` and `name`. Nothing if it is not a host with or without a
+/// port.
+std::optional<std::string> name_in(std::string_view host) {
+  const bool is_v6 = host.starts_with("[");
+  const auto end = is_v6 ? host.find(']') : std::min(host.find(':'), host.size());
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto rest = host.substr(is_v6 ? end + 1 : end);
+  if (!rest.empty() && (rest.front() != ':' || !is_port(rest.substr(1)))) return std::nullopt;
+  auto name = in_lower_case(is_v6 ? host.substr(1, end - 1) : host.substr(0, end));
+  if (is_v6) {
+    const bool is_address = name.find(':') != std::string::npos && http::is_ip_address(name);
+    return is_address ? std::optional{name} : std::nullopt;
+  }
+  if (name.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz-._") != std::string::npos)
+    return std::nullopt;
+  if (name.ends_with(".")) name.pop_back();
+  return name;
 }
 
 }  // namespace
 
 bool is_allowed_host(std::string_view host, const std::vector<std::string>& allowed) {
-  const auto name = without_port(host);
-  if (name == "localhost" || http::is_ip_address(name)) return true;
-  return std::ranges::any_of(
-      allowed, [&](const std::string& each) { return each == "*" || in_lower_case(each) == name; });
+  const auto name = name_in(host);
+  if (!name) return false;
+  if (*name == "localhost" || http::is_ip_address(*name)) return true;
+  return std::ranges::any_of(allowed, [&](const std::string& each) {
+    return each == "*" || in_lower_case(each) == *name;
+  });
 }
 
 bool is_same_site(const Headers& headers, Proof proof) {

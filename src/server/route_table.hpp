@@ -27,6 +27,7 @@ enum class Capacity {
   shared,   ///< ServerOptions::threads.
   health,   ///< Threads of their own, which slow requests cannot use up.
   metrics,  ///< A thread of its own: a scrape may wait for the database.
+  login,    ///< The LoginQueue.
   at_once,  ///< The thread of the connections. The handler must not block.
 };
 

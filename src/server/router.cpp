@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t health_threads = 2;
 constexpr std::size_t max_waiting_reserved = 64;
+constexpr std::size_t refusals_logged_per_minute = 60;
+constexpr std::size_t most_of_path_logged = 200;
 
 Response with_security_headers(Response response) {
   static const Headers headers{
@@ -48,6 +50,11 @@ Response without_route(const std::string& method, const std::vector<std::string>
   return response;
 }
 
+Response too_many_logins() {
+  return with_security_headers(
+      problem(Problem(429, "too many logins wait: try again", std::chrono::seconds{1})));
+}
+
 Response of_error(const Error& error) {
   const bool is_unreachable = error.is_transient() || error.kind() == ErrorKind::cancelled;
   return problem(is_unreachable ? 503 : 500, error.what());
@@ -71,7 +78,8 @@ Router::Router(const RouteTable& routes, const ServerOptions& options, Authentic
                .limit = options.limits.reply_timeout}),
       metrics_({.threads = 1,
                 .max_waiting = max_waiting_reserved,
-                .limit = options.limits.reply_timeout}) {}
+                .limit = options.limits.reply_timeout}),
+      refusals_(refusals_logged_per_minute) {}
 
 std::variant<Request, Response> Router::admit(RequestHead head) {
   auto target = parse_target(head.target);
@@ -88,12 +96,14 @@ std::variant<Request, Response> Router::admit(RequestHead head) {
                   .method = std::move(head.method),
                   .parameters = std::move(match.parameters),
                   .query = std::move(target->query),
+                  .authority = std::move(target->authority),
                   .headers = std::move(head.headers),
                   .peer = std::move(head.peer)};
   if (auto identity = auth_.identify(request.headers)) request.identity = *std::move(identity);
   try {
     require_access(request);
   } catch (const Problem& refusal) {
+    log_refusal(refusal, request, head.target);
     auto response = refuse(refusal.status(), refusal.what());
     if (refusal.status() == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
     return response;
@@ -106,20 +116,33 @@ void Router::allow_hosts(std::vector<std::string> hosts) {
   allowed_hosts_ = std::move(hosts);
 }
 
-bool Router::allows_host(std::string_view host) const {
+void Router::require_host(std::string_view host) const {
   const std::lock_guard lock(mutex_);
-  return is_allowed_host(host, allowed_hosts_);
+  if (is_allowed_host(host, allowed_hosts_)) return;
+  throw Problem(403, "the Host header " + core::printable(core::trimmed(host, 255)) +
+                         " is not one of the server's allowed_hosts");
+}
+
+void Router::log_refusal(const Problem& refusal, const Request& request,
+                         std::string_view target) const {
+  if (refusal.status() != 401 && refusal.status() != 403) return;
+  if (!log_.enabled(LogLevel::info)) return;
+  const auto suppressed = refusals_.admit();
+  if (!suppressed) return;
+  log_.write(LogLevel::info, "server.request_refused",
+             {{"status", refusal.status()},
+              {"method", request.method},
+              {"path", loggable(target.substr(0, target.find('?')), most_of_path_logged)},
+              {"peer", request.peer},
+              {"suppressed", *suppressed}});
 }
 
 void Router::require_access(const Request& request) const {
   const auto& route = *request.route;
   const bool only_reads = request.method == "GET" || request.method == "HEAD";
   if (only_reads && !route.role) return;
-  const auto host = find_header(request.headers, "host").value_or("");
-  if (!allows_host(host)) {
-    throw Problem(403, "the Host header " + core::printable(core::trimmed(host, 255)) +
-                           " is not one of the server's allowed_hosts");
-  }
+  require_host(find_header(request.headers, "host").value_or(""));
+  if (request.authority) require_host(*request.authority);
   if (route.role && request.identity.proof == Proof::none)
     throw Problem(401, "this needs a valid token or a login");
   if (route.role && request.identity.role < *route.role) {
@@ -145,6 +168,7 @@ void Router::require_rules_of_changes(const Request& request) const {
 void Router::handle(Request request, std::function<void(Response)> reply) {
   const auto capacity = request.route->capacity;
   if (capacity == Capacity::at_once) return reply(answer(request));
+  if (capacity == Capacity::login) return handle_login(std::move(request), std::move(reply));
   auto& threads = threads_of(capacity);
   const auto shared = std::make_shared<Request>(std::move(request));
   const bool accepted = threads.try_run([this, shared, reply] { reply(answer(*shared)); });
@@ -159,6 +183,14 @@ RequestThreads& Router::threads_of(Capacity capacity) {
   return capacity == Capacity::metrics ? metrics_ : shared_;
 }
 
+void Router::handle_login(Request request, std::function<void(Response)> reply) {
+  const auto shared = std::make_shared<Request>(std::move(request));
+  const bool accepted = logins_.try_run(shared->peer, [this, shared, reply](bool in_time) {
+    reply(in_time ? answer(*shared) : too_many_logins());
+  });
+  if (!accepted) reply(too_many_logins());
+}
+
 Response Router::refuse(int status, const std::string& detail) {
   return with_security_headers(problem(status, detail));
 }
@@ -167,7 +199,7 @@ Response Router::answer(const Request& request) const {
   try {
     return with_security_headers(request.route->handler(request));
   } catch (const Problem& error) {
-    return with_security_headers(problem(error.status(), error.what()));
+    return with_security_headers(problem(error));
   } catch (const std::invalid_argument& error) {
     return with_security_headers(problem(400, error.what()));
   } catch (const std::out_of_range& error) {

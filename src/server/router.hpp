@@ -11,6 +11,9 @@
 #include "dovetail/log.hpp"
 #include "server/auth.hpp"
 #include "server/http/service.hpp"
+#include "server/log_limit.hpp"
+#include "server/login_queue.hpp"
+#include "server/problem.hpp"
 #include "server/request_threads.hpp"
 #include "server/route_table.hpp"
 
@@ -32,7 +35,10 @@ class Router final : public http::Service {
   /// Throws Problem if the caller may not use the route.
   void require_access(const Request& request) const;
   void require_rules_of_changes(const Request& request) const;
-  [[nodiscard]] bool allows_host(std::string_view host) const;
+  void require_host(std::string_view host) const;
+  /// Within limits: a client must not fill the disk.
+  void log_refusal(const Problem& refusal, const Request& request, std::string_view target) const;
+  void handle_login(Request request, std::function<void(Response)> reply);
   [[nodiscard]] RequestThreads& threads_of(Capacity capacity);
   /// The answer of the route's handler, or to what it throws.
   [[nodiscard]] Response answer(const Request& request) const;
@@ -47,6 +53,8 @@ class Router final : public http::Service {
   RequestThreads shared_;
   RequestThreads health_;
   RequestThreads metrics_;
+  mutable LogLimit refusals_;
+  LoginQueue logins_;
 };
 
 }  // namespace dovetail::server

@@ -1,8 +1,10 @@
 // The routes of each part of the server.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "dovetail/metrics_registry.hpp"
 #include "server/auth.hpp"
 #include "server/databases.hpp"
 #include "server/events.hpp"
@@ -25,7 +27,8 @@ void add_session_routes(RouteTable& routes, Authenticator& auth, const CookieSco
 /// `/api/v1/events`: server-sent events.
 void add_event_routes(RouteTable& routes, EventHub& hub);
 
-/// `/metrics`.
-void add_metrics_routes(RouteTable& routes, const Databases& databases);
+/// `/metrics`. `own`: the metrics of the server itself.
+void add_metrics_routes(RouteTable& routes, const Databases& databases,
+                        const std::shared_ptr<MetricsRegistry>& own);
 
 }  // namespace dovetail::server

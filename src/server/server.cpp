@@ -17,7 +17,7 @@ class Server::State {
       : options_(std::move(options)),
         databases_(databases),
         log_(options_.log_sink ? options_.log_sink : spdlog_log_sink(LogLevel::warn)),
-        auth_(server::checked(options_).auth),
+        auth_(server::checked(options_).auth, log_, Metrics{metrics_}),
         events_(databases_, options_.event_interval) {
     server::add_health_routes(routes_, databases_);
     server::add_session_routes(routes_, auth_,
@@ -25,7 +25,7 @@ class Server::State {
                                 .is_secure = options_.secure_cookies || options_.tls.is_on()});
     server::add_event_routes(routes_, events_);
     server::add_api_routes(routes_, databases_, {.redact = options_.redact});
-    server::add_metrics_routes(routes_, databases_);
+    server::add_metrics_routes(routes_, databases_, metrics_);
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -104,6 +104,7 @@ class Server::State {
   const ServerOptions options_;
   const server::Databases databases_;
   Logger log_;
+  const std::shared_ptr<MetricsRegistry> metrics_ = std::make_shared<MetricsRegistry>();
   server::Authenticator auth_;
   server::EventHub events_;
   server::RouteTable routes_;

@@ -54,6 +54,7 @@ void add_session_routes(RouteTable& routes, Authenticator& auth, const CookieSco
                                     .headers = {{"Set-Cookie",
                                                  cookie(secret, auth.session_lifetime(), scope)}}};
                   },
+              .capacity = Capacity::login,
               .changes_data = false});
   routes.add({.method = "DELETE",
               .pattern = session_path,

@@ -11,10 +11,11 @@ constexpr std::size_t max_sessions = 1'000;
 constexpr std::size_t max_logins_remembered = 1'000;
 constexpr int free_failures = 3;
 constexpr int most_doublings = 6;  // 64 s
+constexpr std::chrono::minutes memory_of_failures{15};
 
 }  // namespace
 
-std::string Sessions::begin(const Identity& identity) {
+std::string Sessions::begin(const Session& session) {
   auto secret = random_secret();
   const std::lock_guard lock(mutex_);
   remove_ended();
@@ -22,22 +23,27 @@ std::string Sessions::begin(const Identity& identity) {
     by_hash_.erase(std::ranges::min_element(by_hash_, {},
                                             [](const auto& each) { return each.second.ends_at; }));
   }
-  by_hash_.emplace(sha256_hex(secret), Entry{identity, Steady::now() + lifetime_});
+  by_hash_.emplace(sha256_hex(secret), Entry{session, Steady::now() + lifetime_});
   return secret;
 }
 
-std::optional<Identity> Sessions::find(const std::string& secret) {
+std::optional<Session> Sessions::find(const std::string& secret) {
   const auto hash = sha256_hex(secret);
   const std::lock_guard lock(mutex_);
   const auto found = by_hash_.find(hash);
   if (found == by_hash_.end() || found->second.ends_at <= Steady::now()) return std::nullopt;
-  return found->second.identity;
+  return found->second.session;
 }
 
 void Sessions::end(const std::string& secret) {
   const auto hash = sha256_hex(secret);
   const std::lock_guard lock(mutex_);
   by_hash_.erase(hash);
+}
+
+void Sessions::keep(const std::function<bool(const Session&)>& is_good) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(by_hash_, [&](const auto& each) { return !is_good(each.second.session); });
 }
 
 void Sessions::remove_ended() {
@@ -60,10 +66,13 @@ void LoginThrottle::note_failure(const std::string& login) {
                                              [](const auto& each) { return each.second.next_at; }));
   }
   auto& entry = failures_[login];
+  const auto now = Steady::now();
+  if (now - std::max(entry.next_at, entry.last_at) > memory_of_failures) entry.count = 0;
+  entry.last_at = now;
   ++entry.count;
   if (entry.count < free_failures) return;
   const int doublings = std::min(entry.count - free_failures, most_doublings);
-  entry.next_at = Steady::now() + std::chrono::seconds{1LL << doublings};
+  entry.next_at = now + std::chrono::seconds{1LL << doublings};
 }
 
 void LoginThrottle::note_success(const std::string& login) {

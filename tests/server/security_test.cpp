@@ -4,11 +4,14 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "server/crypto.hpp"
 #include "server/request_rules.hpp"
+#include "support/certificate.hpp"
 #include "support/eventually.hpp"
 #include "support/process.hpp"
+#include "support/recorded_lines.hpp"
 #include "support/route_server.hpp"
 #include "support/server_test.hpp"
 
@@ -115,12 +118,26 @@ TEST_F(ServerSecurity, ForgedHostsAreRefused) {
     EXPECT_EQ(server->ask("GET", "/view", {"Host: " + host}).status, 200) << host;
   }
   for (const std::string host :
-       {"evil.example.com", "localhost.evil.com", "127.0.0.1.nip.io", "example.com", ""}) {
+       {"evil.example.com", "localhost.evil.com", "127.0.0.1.nip.io", "example.com", "",
+        "[::1].evil.com", "[localhost", "[localhost]", "localhost:80.evil.com", "localhost:x",
+        "[::1]:80x", "[]", "127.0.0.1@evil.com", "localhost:123456"}) {
     const auto answer = server->ask("GET", "/view", {"Host: " + host});
     EXPECT_EQ(answer.status, 403) << host;
     EXPECT_NE(answer.body.find("allowed_hosts"), std::string::npos);
   }
   EXPECT_EQ(server->ask("GET", "/public", {"Host: pod-17.cluster"}).status, 200);
+}
+
+TEST_F(ServerSecurity, AnAbsoluteUrlMustHaveAnAllowedHost) {
+  options.allowed_hosts = {"ops.example.com"};
+  start();
+  for (const std::string url : {"http://localhost/view", "http://ops.example.com:80/view?a=b"})
+    EXPECT_EQ(server->ask("GET", url).status, 200) << url;
+  for (const std::string url :
+       {"http://evil.com/view", "http://localhost@evil.com/view", "http://[::1].evil.com/view"}) {
+    EXPECT_EQ(server->ask("GET", url).status, 403) << url;
+  }
+  EXPECT_EQ(server->ask("GET", "http://localhost/view", {"Host: evil.com"}).status, 403);
 }
 
 TEST_F(ServerSecurity, PagesOfOtherSitesCannotChangeData) {
@@ -219,6 +236,7 @@ class ServerSessions : public SqliteServerTest {
     options.auth = all_roles();
     options.auth.session_lifetime = lifetime;
     options.base_path = base_path;
+    options.log_sink = log;
     serve(options);
   }
   HttpAnswer log_in(const std::string& user, const std::string& password, Lines lines = {}) {
@@ -235,6 +253,7 @@ class ServerSessions : public SqliteServerTest {
 
   std::chrono::seconds lifetime = std::chrono::hours{1};
   std::string base_path;
+  std::shared_ptr<RecordedLines> log = std::make_shared<RecordedLines>();
 };
 
 TEST_F(ServerSessions, ALoginGivesASessionUntilTheLogout) {
@@ -299,7 +318,7 @@ TEST_F(ServerSessions, AReloadRotatesTokensAndUsers) {
   const auto cookie = cookie_of(log_in("alice", "open sesame"));
   auto options = test_server_options();
   options.auth.tokens = {token_of("n", "new-secret", ServerRole::viewer)};
-  options.auth.users = {{"alice", hash_of("changed"), ServerRole::viewer}};
+  options.auth.users = {{"alice", hash_of("open sesame"), ServerRole::viewer}};
   options.allowed_hosts = {"new.example.com"};
   const Lines named{bearer("new-secret"), "Host: new.example.com"};
   EXPECT_EQ(get("/api/v1/session", named).status, 403);
@@ -314,6 +333,138 @@ TEST_F(ServerSessions, AReloadRotatesTokensAndUsers) {
   options.auth.users.clear();
   server->reload(options);
   EXPECT_EQ(get("/api/v1/session", {cookie}).status, 401);
+}
+
+TEST_F(ServerSessions, ANewPasswordEndsTheSessionsOfTheOldOne) {
+  serve_users();
+  const auto cookie = cookie_of(log_in("alice", "open sesame"));
+  auto options = test_server_options();
+  options.auth = all_roles();
+  const auto old_users = options.auth.users;
+  options.auth.users = {{"alice", hash_of("changed"), ServerRole::operator_}};
+  server->reload(options);
+  EXPECT_EQ(get("/api/v1/session", {cookie}).status, 401);
+  options.auth.users = old_users;
+  server->reload(options);
+  EXPECT_EQ(get("/api/v1/session", {cookie}).status, 401) << "an ended session stays ended";
+}
+
+TEST_F(ServerSessions, ARemovedUserComesBackWithoutSessions) {
+  serve_users();
+  const auto cookie = cookie_of(log_in("alice", "open sesame"));
+  auto options = test_server_options();
+  options.auth = all_roles();
+  const auto users = std::exchange(options.auth.users, {});
+  server->reload(options);
+  options.auth.users = users;
+  server->reload(options);
+  EXPECT_EQ(get("/api/v1/session", {cookie}).status, 401);
+}
+
+TEST_F(ServerSessions, AReloadDoesNotTurnAuthenticationOff) {
+  serve_users();
+  try {
+    server->reload(test_server_options());
+    FAIL() << "everybody is an admin";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string{error.what()}.find("needs a restart"), std::string::npos);
+  }
+  EXPECT_EQ(get("/api/v1/session").status, 401);
+}
+
+TEST_F(ServerSessions, AReloadMayTurnAuthenticationOn) {
+  serve();
+  EXPECT_EQ(get("/api/v1/session").status, 200);
+  auto options = test_server_options();
+  options.auth = all_roles();
+  server->reload(options);
+  EXPECT_EQ(get("/api/v1/session").status, 401);
+}
+
+TEST_F(ServerSessions, AProxyWithoutAuthenticationIsWarnedOf) {
+  auto options = test_server_options();
+  options.log_sink = log;
+  serve(options);
+  EXPECT_EQ(log->count("server.no_authentication"), 0);
+  options.base_path = "/dovetail";
+  options.secure_cookies = true;
+  serve(options);
+  EXPECT_THAT(log->all(), ::testing::Contains("warn server.no_authentication settings=base_path, "
+                                              "secure_cookies"));
+  options.auth = all_roles();
+  log->clear();
+  serve(options);
+  EXPECT_EQ(log->count("server.no_authentication"), 0);
+}
+
+TEST_F(ServerSessions, OnlyATokenOverridesTheCookie) {
+  serve_users();
+  const auto cookie = cookie_of(log_in("alice", "open sesame"));
+  EXPECT_EQ(get("/api/v1/session", {cookie, "Authorization: Basic YTpi"}).status, 200);
+  EXPECT_EQ(get("/api/v1/session", {cookie, bearer("wrong")}).status, 401);
+  EXPECT_EQ(get("/api/v1/session", {cookie, "Authorization: Bearer"}).status, 401);
+  EXPECT_EQ(get("/api/v1/session", {"Authorization: Basic YTpi"}).status, 401);
+}
+
+TEST_F(ServerSessions, APasswordDoesNotEndAtNul) {
+  serve_users();
+  EXPECT_EQ(log_in("alice", std::string{"open sesame\0x", 13}).status, 401);
+  EXPECT_EQ(log_in("alice", "open sesame").status, 204);
+}
+
+TEST_F(ServerSessions, FailedLoginsAreLoggedWithoutPasswords) {
+  serve_users();
+  EXPECT_EQ(log_in("alice", "s3cret-guess").status, 401);
+  EXPECT_EQ(log_in("mal\nlory", "s3cret-guess").status, 401);
+  EXPECT_EQ(log_in("alice", "open sesame").status, 204);
+  EXPECT_EQ(get("/api/v1/session?a=s3cret-query").status, 401);
+  EXPECT_THAT(log->all(),
+              ::testing::IsSupersetOf(
+                  {"warn server.login_failed user=alice peer=127.0.0.1 reason=wrong password "
+                   "suppressed=0",
+                   "warn server.login_failed user=mal?lory peer=127.0.0.1 reason=unknown user "
+                   "suppressed=0",
+                   "info server.login user=alice peer=127.0.0.1",
+                   "info server.request_refused status=401 method=GET path=/api/v1/session "
+                   "peer=127.0.0.1 suppressed=0"}));
+  EXPECT_THAT(log->all(), ::testing::Not(::testing::Contains(::testing::HasSubstr("s3cret"))));
+  EXPECT_THAT(
+      get("/metrics", {bearer("view-secret")}).body,
+      ::testing::AllOf(::testing::HasSubstr("dovetail_server_logins_total{result=\"failed\"} 2\n"),
+                       ::testing::HasSubstr("dovetail_server_logins_total{result=\"ok\"} 1\n")));
+}
+
+TEST_F(ServerSessions, GuessingDoesNotFillTheLog) {
+  serve_users();
+  for (int i = 0; i < 60; ++i) {
+    log_in("user" + std::to_string(i), "wrong");
+    get("/api/v1/session");
+    get("/api/v1/session");
+  }
+  EXPECT_LE(log->count("server.login_failed"), 40);  // two minutes at most
+  EXPECT_LE(log->count("server.request_refused"), 119);
+}
+
+TEST_F(ServerSessions, ARefusedLoginSaysWhenToTryAgain) {
+  serve_users();
+  HttpAnswer answer;
+  for (int i = 0; i < 4; ++i) answer = log_in("alice", "wrong");
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_EQ(answer.header("retry-after"), "1");
+  EXPECT_TRUE(eventually([&] { return log_in("alice", "open sesame").status == 204; }))
+      << "the right password is accepted after the wait";
+}
+
+TEST_F(ServerSessions, GuessingOfOthersDoesNotRefuseALogin) {
+  auto options = test_server_options();
+  crypt_data data{};
+  const std::string slow = ::crypt_r("open sesame", "$5$rounds=100000$saltsalt$", &data);
+  options.auth.users = {{"alice", slow, ServerRole::viewer}};
+  serve(options);
+  std::vector<std::jthread> guesses;
+  for (int i = 0; i < 3; ++i)
+    guesses.emplace_back([this, i] { log_in("user" + std::to_string(i), "wrong"); });
+  EXPECT_EQ(log_in("alice", "open sesame").status, 204);
 }
 
 // --- options
@@ -353,17 +504,11 @@ TEST_F(ServerSessions, BadSecretsAreRefusedWithoutBeingShown) {
 
 TEST_F(ServerSessions, TlsServesHttpsWithSecureCookies) {
   const TemporaryDirectory directory;
-  const auto certificate = (directory.path() / "cert.pem").string();
-  const auto key = (directory.path() / "key.pem").string();
-  ASSERT_EQ(run_command({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                         "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-out",
-                         certificate, "-days", "2", "-subj", "/CN=localhost", "-addext",
-                         "subjectAltName=DNS:localhost"})
-                .code,
-            0);
+  const auto tls = make_certificate(directory.path(), "localhost");
+  const auto& certificate = tls.certificate_file;
   auto options = test_server_options();
   options.auth = all_roles();
-  options.tls = {certificate, key};
+  options.tls = tls;
   serve(options);
   EXPECT_TRUE(server->url().starts_with("https://"));
   const auto connect = "localhost:" + std::to_string(server->port());
@@ -391,14 +536,19 @@ TEST_F(ServerSessions, TlsServesHttpsWithSecureCookies) {
 TEST_F(ServerSessions, FilesOfTlsThatCannotBeUsedAreNamed) {
   auto options = test_server_options();
   options.tls.certificate_file = "/nowhere/cert.pem";
-  EXPECT_THROW(Server(platform, options), std::invalid_argument);
+  try {
+    Server{platform, options};
+    FAIL() << "constructed";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("tls_key is not given"));
+  }
   options.tls.key_file = "/nowhere/key.pem";
   Server server(platform, options);
   try {
     server.start();
     FAIL() << "started";
   } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string{error.what()}.find("/nowhere/cert.pem"), std::string::npos);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("tls_certificate: the file /nowhere/cert.pem"));
   }
 }
 
