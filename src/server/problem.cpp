@@ -17,6 +17,7 @@ std::string title_of(int status) {
                                                  {403, "Forbidden"},
                                                  {404, "Not Found"},
                                                  {405, "Method Not Allowed"},
+                                                 {406, "Not Acceptable"},
                                                  {408, "Request Timeout"},
                                                  {409, "Conflict"},
                                                  {413, "Content Too Large"},

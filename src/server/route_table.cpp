@@ -44,6 +44,16 @@ void RouteTable::add(Route route) {
   entries_.push_back(std::make_unique<Entry>(Entry{std::move(route), std::move(segments)}));
 }
 
+void RouteTable::add_page(Route route) {
+  page_ = std::make_unique<Route>(std::move(route));
+}
+
+const Route* RouteTable::page_at(const std::vector<std::string>& segments) const {
+  static const std::set<std::string> without_pages{"api", "assets", "health", "metrics"};
+  const bool has_page = segments.empty() || !without_pages.contains(segments.front());
+  return has_page ? page_.get() : nullptr;
+}
+
 RouteTable::Match RouteTable::find(std::string_view method,
                                    const std::vector<std::string>& segments) const {
   const Entry* best = nullptr;

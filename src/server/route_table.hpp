@@ -52,6 +52,11 @@ class RouteTable {
 
   /// Throws InvalidOperation when the method and the pattern exist already.
   void add(Route route);
+  /// The page for paths without a route. Browsers get it: clients whose Accept header names
+  /// text/html. Paths below /api, /assets, /health and /metrics have no page.
+  void add_page(Route route);
+  /// The page for this path, or null.
+  [[nodiscard]] const Route* page_at(const std::vector<std::string>& segments) const;
   /// A fixed segment is preferred to a parameter.
   [[nodiscard]] Match find(std::string_view method, const std::vector<std::string>& segments) const;
   /// In the order in which they were added.
@@ -63,6 +68,7 @@ class RouteTable {
     std::vector<std::string> segments;
   };
   std::vector<std::unique_ptr<Entry>> entries_;
+  std::unique_ptr<Route> page_;
 };
 
 }  // namespace dovetail::server

@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
+#include "server/assets.hpp"
 #include "server/path.hpp"
 #include "server/problem.hpp"
 #include "server/request_rules.hpp"
@@ -90,6 +91,9 @@ std::variant<Request, Response> Router::admit(RequestHead head) {
     segments.erase(segments.begin(), segments.begin() + static_cast<std::ptrdiff_t>(base_.size()));
   }
   auto match = routes_.find(head.method, segments);
+  const bool asks_for_page = (head.method == "GET" || head.method == "HEAD") &&
+                             match.allowed.empty() && accepts_html(head.headers);
+  if (asks_for_page) match.route = routes_.page_at(segments);
   if (match.route == nullptr)
     return with_security_headers(without_route(head.method, match.allowed));
   Request request{.route = match.route,
@@ -195,9 +199,19 @@ Response Router::refuse(int status, const std::string& detail) {
   return with_security_headers(problem(status, detail));
 }
 
-Response Router::answer(const Request& request) const {
+Response Router::handled(const Request& request) {
+  const auto& route = *request.route;
+  const bool is_read = route.method == "GET";
+  if (is_read && route.capacity == Capacity::shared)
+    return answers_.answer(request, [&] { return route.handler(request); });
+  auto response = route.handler(request);
+  if (!is_read) answers_.clear();
+  return response;
+}
+
+Response Router::answer(const Request& request) {
   try {
-    return with_security_headers(request.route->handler(request));
+    return with_security_headers(handled(request));
   } catch (const Problem& error) {
     return with_security_headers(problem(error));
   } catch (const std::invalid_argument& error) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dovetail/log.hpp"
+#include "server/answer_cache.hpp"
 #include "server/auth.hpp"
 #include "server/http/service.hpp"
 #include "server/log_limit.hpp"
@@ -41,7 +42,8 @@ class Router final : public http::Service {
   void handle_login(Request request, std::function<void(Response)> reply);
   [[nodiscard]] RequestThreads& threads_of(Capacity capacity);
   /// The answer of the route's handler, or to what it throws.
-  [[nodiscard]] Response answer(const Request& request) const;
+  [[nodiscard]] Response answer(const Request& request);
+  [[nodiscard]] Response handled(const Request& request);
 
   const RouteTable& routes_;
   const ServerOptions& options_;
@@ -50,6 +52,7 @@ class Router final : public http::Service {
   Logger log_;
   mutable std::mutex mutex_;
   std::vector<std::string> allowed_hosts_;  ///< Under mutex_.
+  AnswerCache answers_;
   RequestThreads shared_;
   RequestThreads health_;
   RequestThreads metrics_;

@@ -15,14 +15,14 @@ namespace dovetail::server {
 /// `/health/live`, `/health/ready`, `/health`.
 void add_health_routes(RouteTable& routes, const Databases& databases);
 
-/// Where a browser sends the session's cookie.
-struct CookieScope {
-  std::string path = "/";
+struct SessionScope {
+  std::string path = "/";  ///< Where a browser sends the session's cookie.
   bool is_secure = false;
+  bool read_only = false;  ///< Shown to clients, which then offer no changes.
 };
 
 /// `/api/v1/session`: GET says who I am, POST logs in, DELETE logs out.
-void add_session_routes(RouteTable& routes, Authenticator& auth, const CookieScope& scope);
+void add_session_routes(RouteTable& routes, Authenticator& auth, const SessionScope& scope);
 
 /// `/api/v1/events`: server-sent events.
 void add_event_routes(RouteTable& routes, EventHub& hub);

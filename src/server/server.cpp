@@ -4,6 +4,7 @@
 
 #include "dovetail/error.hpp"
 #include "server/api/api.hpp"
+#include "server/assets.hpp"
 #include "server/http/http_server.hpp"
 #include "server/options.hpp"
 #include "server/router.hpp"
@@ -22,10 +23,12 @@ class Server::State {
     server::add_health_routes(routes_, databases_);
     server::add_session_routes(routes_, auth_,
                                {.path = options_.base_path.empty() ? "/" : options_.base_path,
-                                .is_secure = options_.secure_cookies || options_.tls.is_on()});
+                                .is_secure = options_.secure_cookies || options_.tls.is_on(),
+                                .read_only = options_.read_only});
     server::add_event_routes(routes_, events_);
     server::add_api_routes(routes_, databases_, {.redact = options_.redact});
     server::add_metrics_routes(routes_, databases_, metrics_);
+    server::add_asset_routes(routes_, options_.base_path);
   }
   State(const State&) = delete;
   State& operator=(const State&) = delete;

@@ -9,11 +9,12 @@ namespace {
 
 constexpr const char* session_path = "/api/v1/session";
 
-std::string shown_identity(const Identity& identity, bool login_is_possible) {
+std::string shown_identity(const Identity& identity, bool login_is_possible, bool read_only) {
   const nlohmann::ordered_json body{{"name", identity.name},
                                     {"role", std::string{to_string(identity.role)}},
                                     {"can_log_out", identity.proof == Proof::session},
-                                    {"authentication", login_is_possible}};
+                                    {"authentication", login_is_possible},
+                                    {"read_only", read_only}};
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -28,7 +29,7 @@ Authenticator::Login login_in(const Request& request) {
   return {text_field(body, "user"), text_field(body, "password"), request.peer};
 }
 
-std::string cookie(const std::string& value, std::chrono::seconds age, const CookieScope& scope) {
+std::string cookie(const std::string& value, std::chrono::seconds age, const SessionScope& scope) {
   return std::string{session_cookie} + "=" + value + "; Path=" + scope.path +
          "; HttpOnly; SameSite=Strict; Max-Age=" + std::to_string(age.count()) +
          (scope.is_secure ? "; Secure" : "");
@@ -36,13 +37,14 @@ std::string cookie(const std::string& value, std::chrono::seconds age, const Coo
 
 }  // namespace
 
-void add_session_routes(RouteTable& routes, Authenticator& auth, const CookieScope& scope) {
+void add_session_routes(RouteTable& routes, Authenticator& auth, const SessionScope& scope) {
   routes.add({.method = "GET",
               .pattern = session_path,
               .role = ServerRole::viewer,
               .handler =
-                  [&auth](const Request& request) {
-                    return Response{.body = shown_identity(request.identity, auth.is_on())};
+                  [&auth, read_only = scope.read_only](const Request& request) {
+                    return Response{.body =
+                                        shown_identity(request.identity, auth.is_on(), read_only)};
                   },
               .capacity = Capacity::at_once});
   routes.add({.method = "POST",

@@ -129,6 +129,18 @@ TEST_P(ApiMessages, DeadLettersAreGroupedReplayedAndPurged) {
                                                 "dead_letters.purge outbox 1 ok"));
 }
 
+TEST_P(ApiMessages, DeadLettersAreListedByError) {
+  for (int i = 0; i < 7; ++i) failed_one("mail", "p", i % 2 == 0 ? "bounced" : "full");
+  const auto first = read("/dead-letters?error=full&limit=2");
+  ASSERT_EQ(first["dead_letters"].size(), 2U);
+  const auto rest =
+      read("/dead-letters?error=full&limit=2&cursor=" + first["next"].get<std::string>());
+  ASSERT_EQ(rest["dead_letters"].size(), 1U);
+  EXPECT_EQ(rest["dead_letters"][0]["last_error"], "full");
+  EXPECT_FALSE(rest["cut"]);
+  EXPECT_EQ(read("/dead-letters?error=none")["dead_letters"].size(), 0U);
+}
+
 TEST_P(ApiMessages, TwoOperatorsReplayEachDeadLetterOnce) {
   for (int i = 0; i < 60; ++i) failed_one("mail");
   const nlohmann::json body{{"filter", {{"topic", "mail"}}}};

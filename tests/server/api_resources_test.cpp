@@ -33,6 +33,9 @@ TEST_P(ApiResources, JoinsAreListedShownAndCancelled) {
   const auto members = read("/joins/" + ids[0] + "/members?limit=1");
   EXPECT_EQ(members["members"].size(), 1U);
   EXPECT_FALSE(members["next"].is_null());
+  const auto steps = read("/joins/" + ids[0] + "/members?messages=true")["members"];
+  EXPECT_EQ(steps[0]["message"]["topic"], "a");
+  EXPECT_EQ(steps[0]["message"]["status"], "ready");
   EXPECT_EQ(change("/joins/" + ids[0] + "/cancel")["cancelled"], true);
   EXPECT_EQ(change("/joins/" + ids[0] + "/cancel")["cancelled"], false);
   change("/joins/" + JoinId::generate().to_string() + "/cancel", nullptr, 404);
@@ -49,6 +52,7 @@ TEST_P(ApiResources, AJoinAndItsMessagesLeadToEachOther) {
   ASSERT_EQ(waiting.size(), 1U);
   EXPECT_EQ(waiting[0]["message_id"], fan.wait->to_string());
   EXPECT_EQ(waiting[0]["topic"], "join.wait");
+  EXPECT_EQ(waiting[0]["on_complete_topic"], "done");
   EXPECT_TRUE(waiting[0]["continuation"].is_null());
   const auto step = read("/messages/" + fan.steps[0].to_string())["belongs_to"];
   EXPECT_EQ(step["joins"], nlohmann::json::array({join}));
@@ -114,6 +118,7 @@ TEST_P(ApiResources, JobsAreShownTriggeredDisabledAndRemoved) {
   platform.jobs().create_or_update(
       {.name = "a/b", .topic = "t", .cron = "0 9 * * MON-FRI", .payload = "p"});
   EXPECT_FALSE(read("/jobs")["jobs"][0].contains("payload"));
+  EXPECT_EQ(read("/jobs")["jobs"][0]["description"], read("/jobs/a%2Fb")["description"]);
   const auto job = read("/jobs/a%2Fb?payload=true");
   EXPECT_EQ(job["payload"], "p");
   EXPECT_EQ(job["next_runs"].size(), 5U);
@@ -179,6 +184,7 @@ TEST_P(ApiResources, EventsAreRead) {
   ASSERT_EQ(rest["events"].size(), 1U);
   EXPECT_EQ(rest["events"][0]["version"], "3");
   EXPECT_FALSE(rest["events"][0].contains("data"));
+  EXPECT_EQ(read("/event-streams/order%2F1/events?from=2")["events"][0]["version"], "2");
   const auto feed = read("/event-feed?after=1&limit=1");
   EXPECT_EQ(feed["events"][0]["position"], "2");
   EXPECT_EQ(feed["upto"], "2");

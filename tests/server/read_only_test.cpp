@@ -34,6 +34,8 @@ TEST_P(ReadOnlyPlatform, ServesHealthAndEvents) {
   Server server(platform, options);
   server.start();
   EXPECT_EQ(http_get(server.port(), "/health").status, 200);
+  EXPECT_NE(http_get(server.port(), "/api/v1/session").body.find(R"("read_only":true)"),
+            std::string::npos);
   HttpClient viewer(server.port());
   viewer.send("GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_NE(viewer.receive_until("event: sample").find("event: sample"), std::string::npos);

@@ -13,18 +13,46 @@ DeadLetterFilter filter_of_letters(const Request& request) {
           .failed_before = time_of(request, "failed_before")};
 }
 
+MessageList page_of_letters(WorkQueue& queue, const DeadLetterFilter& filter,
+                            const MessagePage& page) {
+  return queue.messages({.state = MessageState::failed,
+                         .topic = filter.topic,
+                         .finished_after = filter.failed_after,
+                         .finished_before = filter.failed_before},
+                        page);
+}
+
+/// Those with exactly this error. It reads up to letters_grouped dead letters, in pages that have
+/// room in the answer: so its cursor is that of the last page.
+MessageList letters_with_error(WorkQueue& queue, const DeadLetterFilter& filter,
+                               const std::string& error, MessagePage page) {
+  MessageList found;
+  const auto wanted = static_cast<std::size_t>(page.size);
+  for (int read = 0; read < letters_grouped; read += page.size) {
+    page.size = static_cast<int>(wanted - found.messages.size());
+    auto list = page_of_letters(queue, filter, page);
+    for (auto& each : list.messages) {
+      if (each.stored.last_error == error) found.messages.push_back(std::move(each));
+    }
+    found.next = page.cursor = list.next;
+    if (list.cut) found.cut = true;
+    if (!list.next || list.cut || found.messages.size() == wanted) return found;
+  }
+  found.cut = true;
+  return found;
+}
+
 /// Newest first. It stops at the scan limit of a list, however rare the topic is.
 Response list_dead_letters(const Api& api, const Request& request) {
-  require_query(request, {"queue", "topic", "failed_after", "failed_before", "limit", "cursor"});
+  require_query(request,
+                {"queue", "topic", "error", "failed_after", "failed_before", "limit", "cursor"});
   const auto platform = database_of(api, request);
+  auto& queue = queue_of(*platform, request);
   const auto filter = filter_of_letters(request);
-  const auto list =
-      queue_of(*platform, request)
-          .messages({.state = MessageState::failed,
-                     .topic = filter.topic,
-                     .finished_after = filter.failed_after,
-                     .finished_before = filter.failed_before},
-                    {.cursor = request.query_value("cursor"), .size = limit_of(request)});
+  const MessagePage page{.cursor = request.query_value("cursor"), .size = limit_of(request)};
+  const auto error = request.query_value("error");
+  const auto list = error ? letters_with_error(queue, filter, *error, page)
+                          : page_of_letters(queue, filter, page);
   const PayloadView view{.redact = &api.options.redact};
   auto letters = ordered_json::array();
   for (const auto& each : list.messages) letters.push_back(message_json(each.stored, view));

@@ -38,10 +38,11 @@ Response show_event_stream(const Api& api, const Request& request) {
 }
 
 Response list_events(const Api& api, const Request& request) {
-  require_query(request, {"payload", "backwards", "limit", "cursor"});
+  require_query(request, {"payload", "backwards", "from", "limit", "cursor"});
   const auto view = payload_view(api, request);
   const auto limit = limit_of(request);
   EventPage page{.backwards = flag_of(request, "backwards"), .size = limit + 1};
+  if (const auto from = number_of(request, "from")) page.from = *from;
   if (const auto from = cursor_values(request, 1)) page.from = cursor_number(from->at(0));
   auto list = database_of(api, request)->events().read(request.parameter("stream"), page);
   ordered_json next;

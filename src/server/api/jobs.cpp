@@ -11,6 +11,15 @@ ordered_json job_json(const Job& job, const PayloadView& view) {
   return value;
 }
 
+/// The schedule in words; null if the stored one is invalid.
+ordered_json description_of(const Job& job) {
+  try {
+    return CronExpression::parse(job.cron).describe();
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
 /// The schedule in words, and its next times. A stored schedule may be invalid: Job::last_error
 /// says why.
 void add_schedule(ordered_json& value, const Job& job) {
@@ -39,8 +48,11 @@ void add_schedule(ordered_json& value, const Job& job) {
 Response list_jobs(const Api& api, const Request& request) {
   require_query(request, {});
   auto jobs = ordered_json::array();
-  for (const auto& job : database_of(api, request)->jobs().list())
-    jobs.push_back(job_json(job, {}));
+  for (const auto& job : database_of(api, request)->jobs().list()) {
+    auto value = job_json(job, {});
+    value["description"] = description_of(job);
+    jobs.push_back(std::move(value));
+  }
   return answer({{"jobs", std::move(jobs)}});
 }
 

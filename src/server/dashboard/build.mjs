@@ -1,0 +1,108 @@
+// Bundles the dashboard and writes it as a C++ source file with compressed bytes.
+//
+//   node build.mjs --sources DIR --output DIR
+//
+// The packages are those of ./node_modules in the current directory, so that the folder of the
+// sources stays clean. Writes DIR/assets_data.cpp, and prints the compressed sizes.
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { basename, join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { gzipSync } from 'node:zlib';
+
+const { values } = parseArgs({
+  options: { sources: { type: 'string' }, output: { type: 'string' } },
+});
+const sources = resolve(values.sources ?? '.');
+const output = resolve(values.output ?? 'dist');
+const packages = resolve('node_modules');
+const { build } = createRequire(join(packages, 'index.js'))('esbuild');
+
+const types = { '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8' };
+
+// The indentation of templates is not needed. All lines stay.
+const squeeze = {
+  name: 'squeeze',
+  setup(setup) {
+    setup.onLoad({ filter: /\.js$/ }, ({ path }) => (path.startsWith(sources)
+      ? { contents: readFileSync(path, 'utf8').replace(/\n\s+/g, '\n'), loader: 'js' }
+      : undefined));
+  },
+};
+
+async function bundle() {
+  const result = await build({
+    entryPoints: [join(sources, 'src/main.js'), join(sources, 'style/main.css')],
+    entryNames: '[name]-[hash]',
+    chunkNames: '[name]-[hash]',
+    absWorkingDir: sources,
+    outdir: output,
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    target: 'es2020',
+    minify: true,
+    write: false,
+    nodePaths: [packages],
+    plugins: [squeeze],
+    legalComments: 'none',
+    logLevel: 'warning',
+  });
+  return result.outputFiles.map((file) => ({ name: basename(file.path), data: file.contents }));
+}
+
+// Bytes as a string literal, which compilers read faster than a list of numbers.
+function literal(bytes) {
+  const lines = [];
+  for (let i = 0; i < bytes.length; i += 64) {
+    const part = Array.from(bytes.subarray(i, i + 64), (byte) => '\\' +
+      byte.toString(8).padStart(3, '0')).join('');
+    lines.push(`    "${part}"`);
+  }
+  return lines.join('\n') || '    ""';
+}
+
+function asset({ name, data }) {
+  const type = types[name.slice(name.lastIndexOf('.'))];
+  const packed = gzipSync(data, { level: 9 });
+  return { name, type, packed };
+}
+
+function source(assets, page) {
+  const entries = assets.map(({ name, type, packed }) =>
+    `  {"${name}", "${type}", {\n${literal(packed)},\n    ${packed.length}}},\n`);
+  return `// Written by build.mjs.
+#include "server/assets_data.hpp"
+
+namespace dovetail::server {
+namespace {
+
+constexpr Asset files[] = {
+${entries.join('')}};
+
+constexpr std::string_view page =
+${literal(Buffer.from(page))};
+
+}  // namespace
+
+std::span<const Asset> embedded_assets() { return files; }
+
+std::string_view embedded_page() { return page; }
+
+}  // namespace dovetail::server
+`;
+}
+
+const files = await bundle();
+const find = (start, end) => files.find(({ name }) => name.startsWith(start) && name.endsWith(end));
+const page = readFileSync(join(sources, 'index.html'), 'utf8')
+  .replace('{{script}}', find('main-', '.js').name)
+  .replace('{{style}}', find('main-', '.css').name);
+const assets = files.map(asset);
+mkdirSync(output, { recursive: true });
+writeFileSync(join(output, 'assets_data.cpp'), source(assets, page));
+const total = assets.reduce((sum, { packed }) => sum + packed.length, 0);
+const list = assets.map(({ name, packed }) => `${name} ${packed.length}`).join(', ');
+const hash = createHash('sha256').update(page).digest('hex').slice(0, 8);
+console.log(`dashboard ${hash}: ${total} bytes compressed (${list})`);
