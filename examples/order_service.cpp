@@ -1,12 +1,15 @@
 // A small order service on embedded SQLite that survives the crash of a worker.
 //
-//   order_service [--orders N]
+//   order_service [--orders N] [--database FILE] [--keep-open]
 //
 // The shop stores each order and its messages in one transaction: three parcels to pack and, when
 // all three are packed, the order to ship (a fan-out and its join). Three worker processes pack and
 // ship. Their writes commit together with the acks of the messages. The program kills one of the
 // workers. Its messages become ready again when their leases expire, and the other workers handle
 // them. No order is shipped twice or too early.
+//
+// With --keep-open the shop and its workers go on after the report, until a signal ends them: there
+// is an order every second, and some invoices that cannot be printed. `./run --dashboard` does so.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -48,6 +51,12 @@ constexpr auto lease = 1s;
         "update orders set shipped = shipped + 1, early = early + (packed < $2) where id = $1",
         std::stoll(order.payload), parcels);
   });
+  platform.on("invoice.print",
+              [](const dovetail::Message& invoice, dovetail::HandlerContext&) {
+                if (std::stoll(invoice.payload) % 5 == 0) throw std::runtime_error("out of paper");
+              },
+              {.max_attempts = 2});
+  platform.on("stock.count", [](const dovetail::Message&, dovetail::HandlerContext&) {});
   platform.start();
   for (;;) ::pause();
 }
@@ -77,6 +86,19 @@ class Worker {
 
 // --- the shop
 
+void take_order(Platform& platform, int id) {
+  auto tx = platform.begin();
+  tx.execute("insert into orders (id, item) values ($1, $2)", id,
+             "chisel no. " + std::to_string(id));
+  dovetail::FanOut fan;
+  for (int parcel = 0; parcel < parcels; ++parcel) {
+    fan.steps.push_back({.topic = "parcel.pack", .payload = std::to_string(id)});
+  }
+  fan.wait = {.on_complete_topic = "order.ship", .on_complete_payload = std::to_string(id)};
+  platform.joins().fan_out(tx, fan);
+  tx.commit();
+}
+
 void take_orders(Platform& platform, int orders) {
   auto setup = platform.begin();
   setup.execute(
@@ -84,17 +106,18 @@ void take_orders(Platform& platform, int orders) {
       "default 0,"
       " shipped integer not null default 0, early integer not null default 0)");
   setup.commit();
-  for (int id = 1; id <= orders; ++id) {
-    auto tx = platform.begin();
-    tx.execute("insert into orders (id, item) values ($1, $2)", id,
-               "chisel no. " + std::to_string(id));
-    dovetail::FanOut fan;
-    for (int parcel = 0; parcel < parcels; ++parcel) {
-      fan.steps.push_back({.topic = "parcel.pack", .payload = std::to_string(id)});
-    }
-    fan.wait = {.on_complete_topic = "order.ship", .on_complete_payload = std::to_string(id)};
-    platform.joins().fan_out(tx, fan);
-    tx.commit();
+  for (int id = 1; id <= orders; ++id) take_order(platform, id);
+}
+
+/// An order every second, with its invoice, and a job every minute.
+[[noreturn]] void keep_open(Platform& platform, int orders) {
+  platform.jobs().create_or_update(
+      {.name = "count-the-stock", .topic = "stock.count", .cron = "* * * * *"});
+  std::cout << "The shop stays open: an order every second." << std::endl;
+  for (int id = orders + 1;; ++id) {
+    take_order(platform, id);
+    platform.outbox().enqueue({.topic = "invoice.print", .payload = std::to_string(id)});
+    std::this_thread::sleep_for(1s);
   }
 }
 
@@ -168,38 +191,48 @@ int report(Platform& platform, int orders) {
   return good ? 0 : 1;
 }
 
-int run_shop(const char* program, const std::string& database, int orders) {
+struct Shop {
+  int orders = 300;
+  std::string file{};  ///< Empty: a temporary one.
+  bool stays_open = false;
+};
+
+int run_shop(const char* program, const std::string& database, const Shop& shop) {
   auto platform = Platform::open(database, {.deploy_schema = true});
   std::cout << "Dovetail " << dovetail::version() << ": an order service on " << database << "\n\n";
-  std::cout << "  taking " << orders << " orders; one transaction stores an order and its messages"
-            << std::endl;
-  take_orders(platform, orders);
+  std::cout << "  taking " << shop.orders
+            << " orders; one transaction stores an order and its messages" << std::endl;
+  take_orders(platform, shop.orders);
   std::cout << "  starting " << worker_count << " worker processes" << std::endl;
   std::vector<std::unique_ptr<Worker>> workers;
   for (int i = 0; i < worker_count; ++i)
     workers.push_back(std::make_unique<Worker>(program, database));
-  const bool finished = watch(platform, workers, orders);
-  workers.clear();
+  const bool finished = watch(platform, workers, shop.orders);
   if (!finished) std::cout << "The workers did not finish in time.\n";
-  return finished ? report(platform, orders) : 1;
+  const int code = finished ? report(platform, shop.orders) : 1;
+  if (code == 0 && shop.stays_open) keep_open(platform, shop.orders);
+  return code;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  int orders = 300;
+  Shop shop;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto value = i + 1 < arguments.size() ? arguments[i + 1] : std::string{};
+    if (arguments[i] == "--worker") work(value);
+    if (arguments[i] == "--orders") shop.orders = std::clamp(std::atoi(value.c_str()), 1, 50'000);
+    if (arguments[i] == "--database") shop.file = value;
+    if (arguments[i] == "--keep-open") shop.stays_open = true;
+  }
   const auto directory =
       std::filesystem::temp_directory_path() / ("dovetail-demo-" + std::to_string(::getpid()));
-  for (std::size_t i = 0; i + 1 < arguments.size(); i += 2) {
-    if (arguments[i] == "--worker") work(arguments[i + 1]);
-    if (arguments[i] == "--orders")
-      orders = std::clamp(std::atoi(arguments[i + 1].c_str()), 1, 50'000);
-  }
-  std::filesystem::create_directories(directory);
+  const auto file = shop.file.empty() ? (directory / "orders.db").string() : shop.file;
   int code = 1;
   try {
-    code = run_shop("/proc/self/exe", "sqlite:" + (directory / "orders.db").string(), orders);
+    std::filesystem::create_directories(std::filesystem::path{file}.parent_path());
+    code = run_shop("/proc/self/exe", "sqlite:" + file, shop);
   } catch (const std::exception& error) {
     std::cerr << "order_service: " << error.what() << "\n";
   }
