@@ -20,26 +20,31 @@ struct CallLimits {
 
 class CallScope {
  public:
-  explicit CallScope(CallLimits limits) : limits_(std::move(limits)), outer_(current_) {
-    current_ = &limits_;
+  explicit CallScope(CallLimits limits) : limits_(std::move(limits)), outer_(current()) {
+    current() = &limits_;
   }
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
-  ~CallScope() { current_ = outer_; }
+  ~CallScope() { current() = outer_; }
 
   /// The token of the call, or that of the scope, or the default.
   [[nodiscard]] static std::stop_token stop_of(const std::stop_token& call,
                                                const std::stop_token& otherwise = {}) {
     if (call.stop_possible()) return call;
-    return current_ != nullptr && current_->stop.stop_possible() ? current_->stop : otherwise;
+    const auto* limits = current();
+    return limits != nullptr && limits->stop.stop_possible() ? limits->stop : otherwise;
   }
   /// How long this thread retries at most.
   [[nodiscard]] static std::chrono::milliseconds retry_for(std::chrono::milliseconds of_database) {
-    return current_ == nullptr ? of_database : std::min(of_database, current_->retry_for);
+    return current() == nullptr ? of_database : std::min(of_database, current()->retry_for);
   }
 
  private:
-  inline static thread_local const CallLimits* current_ = nullptr;
+  /// The limits of this thread.
+  static const CallLimits*& current() {
+    static thread_local const CallLimits* limits = nullptr;
+    return limits;
+  }
 
   const CallLimits limits_;
   const CallLimits* const outer_;

@@ -212,6 +212,7 @@ std::vector<JoinId> JoinStore::joins_of(storage::ReadSession& session, MessageId
   params.add(message.uuid()).add(std::int64_t{most});
   const auto result = ReadSession::of(session).run(texts_, sql::join_joins_of, params);
   std::vector<JoinId> found;
+  found.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row)
     found.emplace_back(result.uuid(row, sql::columns::join_joins_of::join_id));
   return found;
@@ -222,6 +223,7 @@ std::vector<MessageId> JoinStore::waiting(storage::ReadSession& session, JoinId 
   params.add(join.uuid()).add(std::int64_t{most});
   const auto result = ReadSession::of(session).run(texts_, sql::join_waiting, params);
   std::vector<MessageId> found;
+  found.reserve(static_cast<std::size_t>(result.rows()));
   for (int row = 0; row < result.rows(); ++row)
     found.emplace_back(result.uuid(row, sql::columns::join_waiting::message_id));
   return found;

@@ -172,7 +172,7 @@ void Router::require_rules_of_changes(const Request& request) const {
 void Router::handle(Request request, std::function<void(Response)> reply) {
   const auto capacity = request.route->capacity;
   if (capacity == Capacity::at_once) return reply(answer(request));
-  if (capacity == Capacity::login) return handle_login(std::move(request), std::move(reply));
+  if (capacity == Capacity::login) return handle_login(std::move(request), reply);
   auto& threads = threads_of(capacity);
   const auto shared = std::make_shared<Request>(std::move(request));
   const bool accepted = threads.try_run([this, shared, reply] { reply(answer(*shared)); });
@@ -187,7 +187,7 @@ RequestThreads& Router::threads_of(Capacity capacity) {
   return capacity == Capacity::metrics ? metrics_ : shared_;
 }
 
-void Router::handle_login(Request request, std::function<void(Response)> reply) {
+void Router::handle_login(Request request, const std::function<void(Response)>& reply) {
   const auto shared = std::make_shared<Request>(std::move(request));
   const bool accepted = logins_.try_run(shared->peer, [this, shared, reply](bool in_time) {
     reply(in_time ? answer(*shared) : too_many_logins());

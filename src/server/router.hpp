@@ -39,7 +39,7 @@ class Router final : public http::Service {
   void require_host(std::string_view host) const;
   /// Within limits: a client must not fill the disk.
   void log_refusal(const Problem& refusal, const Request& request, std::string_view target) const;
-  void handle_login(Request request, std::function<void(Response)> reply);
+  void handle_login(Request request, const std::function<void(Response)>& reply);
   [[nodiscard]] RequestThreads& threads_of(Capacity capacity);
   /// The answer of the route's handler, or to what it throws.
   [[nodiscard]] Response answer(const Request& request);
