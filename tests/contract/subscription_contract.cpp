@@ -134,7 +134,7 @@ TEST_P(SubscriptionContract, ALookAheadPassesOverMessagesOfOtherTopicsOnly) {
 }
 
 TEST_P(SubscriptionContract, AWorkerLeavesTopicsWithoutAHandlerToOthers) {
-  enqueue(60'000, "foreign");
+  enqueue(20'000, "foreign");
   std::atomic<int> handled{0};
   auto worker = open_worker();
   worker.on("mine", [&](const Message&, HandlerContext&) { ++handled; });
@@ -149,7 +149,7 @@ TEST_P(SubscriptionContract, AWorkerLeavesTopicsWithoutAHandlerToOthers) {
   ASSERT_TRUE(all_done(52));
   worker.stop();
   EXPECT_EQ(handled, 52);
-  EXPECT_EQ(with_status(MessageStatus::ready), 60'001);
+  EXPECT_EQ(with_status(MessageStatus::ready), 20'001);
   EXPECT_EQ(backend.number("select count(*) from " + backend.table("outbox_messages") +
                            " where topic = 'foreign' and (retry_count > 0 or claim_epoch > 0)"),
             0);
