@@ -70,7 +70,7 @@ void HealthRun::wait() const {
 std::vector<HealthCheck> HealthRun::checks(std::chrono::milliseconds limit) const {
   const std::lock_guard lock(mutex_);
   auto checks = done_;
-  if (!ended_ && current_) {
+  if (current_) {  // it hangs, or it was cancelled at the time limit and has ended just now
     checks.push_back({.name = current_->name,
                       .status = HealthStatus::unhealthy,
                       .duration = time_since(current_->at),
