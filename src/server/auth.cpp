@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "server/client_network.hpp"
 #include "server/crypto.hpp"
 #include "server/problem.hpp"
 
@@ -111,7 +112,7 @@ std::optional<Identity> Authenticator::identify(const Headers& headers) {
 }
 
 std::string Authenticator::log_in(const Login& login) {
-  const auto key = login.user + '\0' + login.peer;
+  const auto key = login.user + '\0' + client_network(login.peer);
   if (const auto wait = throttle_.wait_of(key); wait.count() > 0) {
     note_login("delayed");
     log_failure(login, "must wait after failures");

@@ -39,6 +39,8 @@ class Authenticator {
   /// Begins a session and returns its secret. Throws Problem 401 for a wrong name or password, and
   /// 429 while the login must wait. Failures are logged, within limits.
   [[nodiscard]] std::string log_in(const Login& login);
+  /// Counts a login that was refused because too many wait.
+  void note_busy() const { note_login("busy"); }
   /// Ends the session of these headers, if there is one.
   void log_out(const Headers& headers);
   [[nodiscard]] std::chrono::seconds session_lifetime() const { return sessions_.lifetime(); }

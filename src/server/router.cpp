@@ -5,6 +5,7 @@
 #include "core/text.hpp"
 #include "dovetail/error.hpp"
 #include "server/assets.hpp"
+#include "server/client_network.hpp"
 #include "server/path.hpp"
 #include "server/problem.hpp"
 #include "server/request_rules.hpp"
@@ -189,10 +190,16 @@ RequestThreads& Router::threads_of(Capacity capacity) {
 
 void Router::handle_login(Request request, const std::function<void(Response)>& reply) {
   const auto shared = std::make_shared<Request>(std::move(request));
-  const bool accepted = logins_.try_run(shared->peer, [this, shared, reply](bool in_time) {
-    reply(in_time ? answer(*shared) : too_many_logins());
-  });
-  if (!accepted) reply(too_many_logins());
+  const auto refuse_login = [this, reply] {
+    auth_.note_busy();
+    reply(too_many_logins());
+  };
+  const bool accepted = logins_.try_run(client_network(shared->peer),
+                                        [this, shared, reply, refuse_login](bool in_time) {
+                                          if (!in_time) return refuse_login();
+                                          reply(answer(*shared));
+                                        });
+  if (!accepted) refuse_login();
 }
 
 Response Router::refuse(int status, const std::string& detail) {

@@ -57,6 +57,21 @@ TEST_P(ReplayContract, MakesMatchingDeadLettersReadyAndCountsThem) {
   EXPECT_THAT(replays.list(), SizeIs(1));
 }
 
+TEST_P(ReplayContract, ItsEndAndItsResultAreInTheAudit) {
+  fail_many(3, "mail", "bounced");
+  const auto replay = replays.start({.actor = "alice"});
+  ended(replay.id);
+  std::vector<AuditEntry> entries;
+  ASSERT_TRUE(eventually([&] { return (entries = platform.audit().list()).size() == 1; }));
+  const auto& record = entries[0].record;
+  EXPECT_EQ(record.actor, "alice");
+  EXPECT_EQ(record.action, "dead_letters.replay_ended");
+  EXPECT_EQ(record.target, "outbox");
+  EXPECT_THAT(record.detail, ::testing::HasSubstr(replay.id.to_string()));
+  EXPECT_EQ(record.count, 3);
+  EXPECT_EQ(record.result, "ok");
+}
+
 TEST_P(ReplayContract, StopsAtItsLimit) {
   fail_many(5, "mail", "bounced");
   EXPECT_EQ(replays.preview({.limit = 2}).count, 2);

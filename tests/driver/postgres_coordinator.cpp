@@ -93,6 +93,59 @@ TEST_F(PostgresCoordinator, AFlushThatFailedInDoubtStoresOnceWhenItIsRepeated) {
   EXPECT_EQ(platform.outbox().counts().ready, 1);
 }
 
+TEST_F(PostgresCoordinator, ABatchOfAllPartsIsOneRoundTrip) {
+  CuttingProxy proxy(backend.url());
+  auto counted = Platform::open(proxy.url(), options());
+  const auto batch_with = [](const std::vector<Work>& done) {
+    WorkBatch batch{.outbox_messages = {{.message = {.topic = "t", .payload = "1"}},
+                                        {.message = {.topic = "t", .payload = "2", .stream = "s"},
+                                         .options = {.is_event = true}}},
+                    .inbox_messages = {{.message = {.topic = "t",
+                                                    .source = "s",
+                                                    .message_id = MessageId::generate().to_string(),
+                                                    .payload = "3"}}},
+                    .claim_outbox = WorkClaim{.batch_size = 10},
+                    .claim_inbox = WorkClaim{.batch_size = 10}};
+    for (const auto& each : done) {
+      batch.completions.push_back({.queue = each.queue, .claim = each.claim});
+    }
+    if (!done.empty()) {
+      batch.completions.pop_back();
+      batch.failures.push_back(
+          {.queue = done.back().queue, .claim = done.back().claim, .error = "failed"});
+    }
+    return batch;
+  };
+  // The first calls connect, and prepare the statement.
+  auto work = counted.work().process_work_batch(batch_with({})).work;
+  work = counted.work().process_work_batch(batch_with(work)).work;
+  ASSERT_THAT(work, SizeIs(3));
+  const auto before = proxy.round_trips();
+  const auto result = counted.work().process_work_batch(batch_with(work));
+  EXPECT_EQ(proxy.round_trips() - before, 1);
+  EXPECT_EQ(result.completed, 2U);
+  EXPECT_THAT(result.work, SizeIs(3));
+}
+
+TEST_F(PostgresCoordinator, ABadPartOfABatchChangesNothing) {
+  platform.outbox().enqueue({.topic = "t", .payload = "waits"});
+  const std::string good = R"("instance": "0190163d-8694-739b-aea5-966c26f8ad91",
+      "outbox": {"store": [{"topic": "t", "payload": "1", "stream": "s", "is_event": true}],
+                 "claim": {"batch_size": 10}})";
+  for (const std::string bad :
+       {R"({"fail": [{"id": "no id", "epoch": 1, "error": "x"}]})",
+        R"({"store": [{"topic": "t", "source": "", "message_id": "1", "payload": ""}]})",
+        R"({"claim": {"batch_size": "many"}})", R"({"no_such_part": []})"}) {
+    const auto result = psql("{" + good + ", \"inbox\": " + bad + "}");
+    EXPECT_NE(result.code, 0) << bad << " was accepted: " << result.out;
+  }
+  const auto counts = platform.outbox().counts();
+  EXPECT_EQ(counts.ready, 1);
+  EXPECT_EQ(counts.in_progress, 0);
+  EXPECT_THAT(platform.events().read("s"), IsEmpty());
+  EXPECT_EQ(platform.inbox().counts().queue.ready, 0);
+}
+
 TEST_F(PostgresCoordinator, InstancesAtTheSameTimeKeepTheOrderOfEveryStream) {
   constexpr int streams = 30;
   constexpr int per_stream = 20;

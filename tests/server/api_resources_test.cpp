@@ -148,6 +148,9 @@ TEST_P(ApiResources, ALeaseIsReleasedWithItsToken) {
   body["token"] = listed["token"];
   EXPECT_EQ(change("/leases/release", body)["released"], true);
   change("/leases/release", {{"name", "l"}, {"owner", "me"}}, 400);
+  body["slot"] = 4'294'967'296;
+  EXPECT_THAT(change("/leases/release", body, 400)["detail"].get<std::string>(),
+              ::testing::HasSubstr("slot must be 0 to 2147483647"));
   EXPECT_EQ(read("/leases")["leases"].size(), 0U);
 }
 
@@ -222,6 +225,9 @@ TEST_P(ApiResources, FanoutsRunAndChangeTheirCadence) {
   EXPECT_EQ(change("/fanouts/etl/cadence", {{"work_key", "w"}, {"every_ms", 60'000}})["set"], true);
   EXPECT_EQ(read("/fanouts")["fanouts"][0]["every_ms"], 60'000);
   EXPECT_EQ(change("/fanouts/etl/cadence", {{"work_key", "w"}})["reset"], true);
+  EXPECT_THAT(change("/fanouts/etl/cadence", {{"work_key", "w"}, {"jitter_ms", 5}}, 400)["detail"]
+                  .get<std::string>(),
+              ::testing::HasSubstr("jitter_ms needs every_ms"));
   change("/fanouts/none/run", nullptr, 404);
   EXPECT_EQ(read("/fanouts/etl/cursors")["cursors"].size(), 0U);
 }

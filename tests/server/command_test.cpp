@@ -12,6 +12,7 @@
 #include "support/cli_test.hpp"
 #include "support/eventually.hpp"
 #include "support/http_client.hpp"
+#include "support/span_collector.hpp"
 
 namespace dovetail::testing {
 namespace {
@@ -101,6 +102,25 @@ TEST_P(ServerCommand, RunsCommandsForMessagesAndLetsThemFinish) {
   EXPECT_EQ(process.wait(), 0) << log();
   EXPECT_EQ(status()["done"], 1);
   EXPECT_EQ(status()["ready"], 1) << "the other topic is not touched";
+}
+
+TEST_P(ServerCommand, SendsTheSpansOfItsCommandsToTheCollectorOfTheConfiguration) {
+  SpanCollector collector;
+  const auto file = (directory.path() / "server.toml").string();
+  std::ofstream{file} << "[tracing]\nendpoint = \"" << collector.url()
+                      << "\"\nservice_name = \"shop\"\nauthorization = \"Bearer s3cret\"\n";
+  auto process = serve({"--config", file, "--topic", "traced", "--exec", "true"});
+  static_cast<void>(port());
+  ask({"enqueue", "traced"});
+  ASSERT_TRUE(eventually([&] { return !collector.spans().empty(); })) << log();
+  EXPECT_THAT(collector.spans().at(0).at("name").get<std::string>(),
+              ::testing::HasSubstr("traced"));
+  const auto request = collector.requests().at(0);
+  EXPECT_THAT(request, ::testing::HasSubstr("authorization: Bearer s3cret"));
+  EXPECT_THAT(request, ::testing::HasSubstr("shop"));
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0) << log();
+  EXPECT_THAT(log(), ::testing::Not(::testing::HasSubstr("s3cret")));
 }
 
 TEST_P(ServerCommand, RefusesAWorkerThatCouldNotWork) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "server/client_network.hpp"
 #include "server/log_limit.hpp"
 #include "support/eventually.hpp"
 #include "support/route_server.hpp"
@@ -46,6 +47,17 @@ TEST(LoginQueueTest, ALoginThatHasWaitedTooLongIsTold) {
   LoginQueue queue(std::chrono::milliseconds{0});
   EXPECT_TRUE(queue.try_run("192.0.2.1", [&](bool in_time) { late = in_time ? 0 : 1; }));
   EXPECT_TRUE(eventually([&] { return late == 1; }));
+}
+
+TEST(ClientNetworkTest, AnIpv6NetworkIsOneClient) {
+  using server::client_network;
+  EXPECT_EQ(client_network("192.0.2.1"), "192.0.2.1");
+  EXPECT_EQ(client_network("::ffff:192.0.2.1"), "192.0.2.1");
+  EXPECT_EQ(client_network("2001:db8:1:2:3::4"), "2001:db8:1:2::/64");
+  EXPECT_EQ(client_network("2001:db8:1:2:aaaa:bbbb:cccc:dddd"), "2001:db8:1:2::/64");
+  EXPECT_NE(client_network("2001:db8:1:3::4"), "2001:db8:1:2::/64");
+  EXPECT_EQ(client_network("fe80::1%eth0"), "fe80::/64");
+  EXPECT_EQ(client_network("a text"), "a text");
 }
 
 TEST(LogLimitTest, CountsWhatItLeavesOut) {

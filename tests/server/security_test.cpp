@@ -467,6 +467,22 @@ TEST_F(ServerSessions, GuessingOfOthersDoesNotRefuseALogin) {
   EXPECT_EQ(log_in("alice", "open sesame").status, 204);
 }
 
+TEST_F(ServerSessions, LoginsThatAreRefusedBecauseTooManyWaitAreCounted) {
+  auto options = test_server_options();
+  crypt_data data{};
+  const std::string slow = ::crypt_r("open sesame", "$5$rounds=300000$saltsalt$", &data);
+  options.auth.users = {{"alice", slow, ServerRole::viewer}};
+  options.auth.tokens = all_roles().tokens;
+  serve(options);
+  {
+    std::vector<std::jthread> guesses;
+    for (int i = 0; i < 8; ++i)
+      guesses.emplace_back([this, i] { log_in("user" + std::to_string(i), "wrong"); });
+  }
+  EXPECT_THAT(get("/metrics", {bearer("view-secret")}).body,
+              ::testing::HasSubstr("dovetail_server_logins_total{result=\"busy\"}"));
+}
+
 // --- options
 
 TEST_F(ServerSessions, AnAddressForOthersNeedsAuthentication) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <stdexcept>
+#include <string_view>
 
 namespace dovetail::testing {
 namespace {
@@ -81,6 +82,7 @@ void CuttingProxy::serve(int client) {
   auto address = loopback(std::stoi(server_port_));
   bool open = ::connect(server, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   bool cut = false;
+  int last_side = 1;
   std::array<char, 65536> buffer{};
   while (open && !stopping_) {
     if (frozen_) {
@@ -94,6 +96,12 @@ void CuttingProxy::serve(int client) {
     for (int side = 0; side < 2 && open; ++side) {
       if (fds[side].revents == 0) continue;
       const auto got = ::recv(fds[side].fd, buffer.data(), buffer.size(), 0);
+      if (side == 0 && got > 0 && last_side == 1 &&
+          std::string_view(buffer.data(), static_cast<std::size_t>(got)).find("pg_notify") ==
+              std::string_view::npos) {
+        ++round_trips_;
+      }
+      last_side = side;
       if (side == 1 && got > 0 && cut) {
         ++cuts_;  // the server has answered: the statement took effect, but the client gets no
                   // answer

@@ -24,6 +24,9 @@ class CuttingProxy {
   /// The next connection that sends `text` is cut after the server has answered.
   void cut_answer_to(const std::string& text);
   [[nodiscard]] int cuts() const { return cuts_; }
+  /// How often a client has sent data after an answer of the server, in all connections. Wake-ups
+  /// of workers (NOTIFY) do not count: a connection of their own sends them.
+  [[nodiscard]] int round_trips() const { return round_trips_; }
 
   /// Forwards no more data, neither on old connections nor on new ones, like a frozen server.
   void freeze() { frozen_ = true; }
@@ -42,6 +45,7 @@ class CuttingProxy {
   std::mutex mutex_;
   std::string armed_;
   std::atomic<int> cuts_{0};
+  std::atomic<int> round_trips_{0};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> frozen_{false};
   std::atomic<bool> holds_back_{false};
