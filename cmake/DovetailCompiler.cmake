@@ -24,10 +24,10 @@ if(DOVETAIL_SANITIZE)
   target_link_options(dovetail_build INTERFACE -fsanitize=${DOVETAIL_SANITIZE})
 endif()
 # With the sanitizers, GCC 12 takes parts of std::stop_source and std::jthread for uninitialised.
-if(DOVETAIL_SANITIZE)
+if(DOVETAIL_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(dovetail_build INTERFACE -Wno-maybe-uninitialized)
 endif()
-if(DOVETAIL_SANITIZE MATCHES "thread")
+if(DOVETAIL_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC warns about every atomic fence under TSan; Dovetail uses none, libstdc++ does.
   target_compile_options(dovetail_build INTERFACE -Wno-tsan)
 endif()
