@@ -10,6 +10,7 @@
 #include "dovetail/discovery.hpp"
 #include "dovetail/error.hpp"
 #include "dovetail/event.hpp"
+#include "dovetail/failed_attempt.hpp"
 #include "dovetail/fanout.hpp"
 #include "dovetail/group.hpp"
 #include "dovetail/handler.hpp"

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "dovetail/clock.hpp"
+#include "dovetail/failed_attempt.hpp"
 #include "dovetail/ids.hpp"
 #include "dovetail/log.hpp"
 #include "dovetail/message_list.hpp"
@@ -152,6 +153,8 @@ struct StoredMessage {
   std::optional<std::string> last_error{};
   std::optional<std::string> unique_key{};
   int past_attempts = 0;  ///< The number of attempts before the last replay.
+  /// Oldest first; see failed_attempt.hpp. Only find() returns them, lists do not.
+  std::vector<FailedAttempt> failures{};
 };
 
 struct ListedMessage {
@@ -306,7 +309,7 @@ class WorkQueue {
   /// finds one.
   [[nodiscard]] bool has_work(std::span<const std::string> topics);
 
-  /// The stored message with its payload, or nullopt.
+  /// The stored message with its payload and its failed attempts, or nullopt.
   [[nodiscard]] std::optional<StoredMessage> find(MessageId id);
 
   /// Stored messages without payloads, one page after the other; see message_list.hpp. Throws
@@ -327,8 +330,8 @@ class WorkQueue {
                                                       const DeadLetterSummaryLimits& limits = {});
 
   /// Makes dead letters ready again: the attempts are reset to zero, the expiry is removed, and the
-  /// last error and the number of past attempts are kept. A message whose unique key a live message
-  /// uses is not replayed. Returns the number of replayed messages.
+  /// last error, the failures and the number of past attempts are kept. A message whose unique key
+  /// a live message uses is not replayed. Returns the number of replayed messages.
   std::size_t replay(std::span<const MessageId> ids);
   std::size_t replay(const DeadLetterFilter& filter);
 

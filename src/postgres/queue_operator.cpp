@@ -2,6 +2,7 @@
 
 #include "core/text.hpp"
 #include "postgres/queue_rows.hpp"
+#include "storage/failures.hpp"
 
 namespace dovetail::postgres {
 namespace {
@@ -37,6 +38,8 @@ StoredMessage read_stored(const Result& result, int row) {
   if (!result.is_null(row, Column::processed_by))
     stored.processed_by = OwnerToken{result.uuid(row, Column::processed_by)};
   stored.last_error = result.text_or_null(row, Column::last_error);
+  stored.failures =
+      storage::failures_of(result.text_or_null(row, Column::failures), stored.last_error);
   stored.past_attempts = static_cast<int>(result.integer(row, Column::past_attempts));
   stored.unique_key = result.text_or_null(row, Column::unique_key);
   stored.next_attempt_at = result.time_or_null(row, Column::next_attempt_at);

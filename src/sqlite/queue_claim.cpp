@@ -276,7 +276,7 @@ bool QueueClaim::may_claim(DueRow& row) {
     return false;
   }
   if (row.lost) {
-    context_.run(connection_, context_.sql.reap_expired_step_release).bind(row.seq).run();
+    release_lost(context_, connection_, row.seq, now_);
     ++message.attempts;
     ++row.entry.lost_leases;
   }

@@ -158,7 +158,7 @@ std::size_t QueueConsumer::reap_expired(storage::WriteSession& session,
       fail_row(context_, connection, {.seq = row.seq, .charge = 1, .error = lease_expired_error},
                now);
     } else {
-      context_.run(connection, context_.sql.reap_expired_step_release).bind(row.seq).run();
+      release_lost(context_, connection, row.seq, now);
     }
   }
   return rows.size() + QueueStreams{context_, connection}.reap(most);

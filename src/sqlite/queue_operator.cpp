@@ -8,6 +8,7 @@
 #include "sqlite/queue_rows.hpp"
 #include "sqlite/queue_streams.hpp"
 #include "sqlite/session.hpp"
+#include "storage/failures.hpp"
 #include "storage/queue_consumer.hpp"
 
 namespace dovetail::sqlite {
@@ -32,6 +33,7 @@ StoredMessage read_stored(const Cursor& row) {
   if (!row.is_null(Column::processed_by))
     stored.processed_by = OwnerToken{row.uuid(Column::processed_by)};
   stored.last_error = row.text_or_null(Column::last_error);
+  stored.failures = storage::failures_of(row.text_or_null(Column::failures), stored.last_error);
   stored.past_attempts = static_cast<int>(row.integer(Column::past_attempts));
   stored.unique_key = row.text_or_null(Column::unique_key);
   stored.next_attempt_at = row.time_or_null(Column::next_attempt_at);

@@ -41,10 +41,21 @@ struct RowFailure {
   std::int64_t seq = 0;
   int charge = 0;  ///< Attempts to add.
   std::optional<std::string_view> error{};
-  std::optional<OwnerToken> by{};
+  std::optional<OwnerToken> by{};  ///< Absent: no owner failed it.
 };
 
-/// Fails a message and tells the watchers.
+/// Adds an attempt to the failures of a message. Call it before the attempt is charged. `expired`
+/// is not added to a message that has not expired.
+void note_failure(const QueueContext& queue, Connection& connection, FailureKind kind,
+                  const RowFailure& failure, WallTime now);
+
+/// Notes a lost lease, and makes its message ready again.
+void release_lost(const QueueContext& queue, Connection& connection, std::int64_t seq,
+                  WallTime now);
+
+/// Fails a message and tells the watchers. A charge without an owner is that of a lost lease.
+/// Without a charge, only the expiry of the message is added to its failures: they have the attempt
+/// already.
 void fail_row(const QueueContext& queue, Connection& connection, const RowFailure& failure,
               WallTime now);
 

@@ -181,11 +181,12 @@ bool QueueSettlement::settle(const storage::Settlement& settlement) {
 void QueueSettlement::abandon(const ClaimedRow& row, const storage::Settlement& settlement) {
   const auto error =
       settlement.error.empty() ? std::nullopt : std::optional<std::string_view>{settlement.error};
+  const RowFailure failure{.seq = row.seq, .charge = 1, .error = error, .by = owner_};
   if (row.attempts + 1 >= settlement.max_attempts) {
-    fail_row(context_, connection_, {.seq = row.seq, .charge = 1, .error = error, .by = owner_},
-             now_);
+    fail_row(context_, connection_, failure, now_);
     return;
   }
+  note_failure(context_, connection_, FailureKind::failed, failure, now_);
   const auto pause = settlement.delay
                          ? *settlement.delay
                          : ExponentialBackoff{}.delay(row.attempts + 1, core::random_unit());

@@ -62,23 +62,28 @@ void QueueStreams::abandon(const ClaimedRow& row, const storage::Settlement& set
     give_up(row, {settlement.error, settlement.on_stream_failure}, 1, owner);
     return;
   }
+  const auto error = text_or_none(settlement.error);
+  note_failure(context_, connection_, FailureKind::failed,
+               {.seq = row.seq, .charge = 1, .error = error, .by = owner}, now_);
   const auto pause = settlement.delay
                          ? *settlement.delay
                          : ExponentialBackoff{}.delay(row.attempts + 1, core::random_unit());
   context_.run(connection_, context_.sql.abandon)
       .bind(row.seq)
       .bind(now_ + pause)
-      .bind(text_or_none(settlement.error))
+      .bind(error)
       .run();
 }
 
 void QueueStreams::give_up(const ClaimedRow& row, const storage::Failed& failed, int charge,
                            std::optional<OwnerToken> by) {
   const auto error = text_or_none(failed.error);
-  if (failed.on_stream_failure == StreamFailure::park) {
-    fail_row(context_, connection_, {.seq = row.seq, .charge = charge, .error = error, .by = by},
-             now_);
-  } else if (failed.on_stream_failure == StreamFailure::skip_order) {
+  const RowFailure failure{.seq = row.seq, .charge = charge, .error = error, .by = by};
+  if (failed.on_stream_failure == StreamFailure::park)
+    return fail_row(context_, connection_, failure, now_);
+  note_failure(context_, connection_, charge > 0 ? FailureKind::failed : FailureKind::expired,
+               failure, now_);
+  if (failed.on_stream_failure == StreamFailure::skip_order) {
     const auto pause = ExponentialBackoff{}.delay(row.attempts + charge, core::random_unit());
     context_.run(connection_, context_.sql.fail_step_skip_order)
         .bind(row.seq)
@@ -135,22 +140,32 @@ void QueueStreams::ticket(std::string_view stream) {
 
 std::size_t QueueStreams::reap(std::int64_t most) {
   using Column = sql::columns::claim_streams_step_expired;
-  std::vector<std::pair<std::string, std::int64_t>> expired;
+  struct Expired {
+    std::string stream;
+    OwnerToken owner;
+    std::int64_t charged;  // the row of the message that is charged, or 0
+  };
+  std::vector<Expired> expired;
   {
     auto cursor = context_.run(connection_, context_.sql.claim_streams_step_expired);
     cursor.bind(now_).bind(most);
-    while (cursor.step())
-      expired.emplace_back(cursor.text(Column::stream), cursor.integer(Column::unsettled));
-  }
-  for (const auto& [stream, unsettled] : expired) {
-    if (unsettled > 0) {
-      context_.run(connection_, context_.sql.claim_streams_step_charge)
-          .bind(std::string_view{stream})
-          .run();
+    while (cursor.step()) {
+      const bool charges = cursor.integer(Column::unsettled) > 0 && !cursor.is_null(Column::head);
+      expired.push_back({cursor.text(Column::stream), OwnerToken{cursor.uuid(Column::owner_token)},
+                         charges ? cursor.integer(Column::head) : 0});
     }
+  }
+  for (const auto& [stream, owner, charged] : expired) {
+    if (charged != 0) charge_lost(charged, owner);
     release(stream);
   }
   return expired.size();
+}
+
+void QueueStreams::charge_lost(std::int64_t seq, OwnerToken owner) {
+  note_failure(context_, connection_, FailureKind::lost_lease,
+               {.seq = seq, .charge = 1, .by = owner}, now_);
+  context_.run(connection_, context_.sql.claim_streams_step_charge).bind(seq).run();
 }
 
 bool QueueStreams::resume(std::string_view stream) {

@@ -51,6 +51,7 @@ class QueueStreams {
  private:
   void release(std::string_view stream);
   void unblock(std::string_view stream);
+  void charge_lost(std::int64_t seq, OwnerToken owner);
   void abandon(const ClaimedRow& row, const storage::Settlement& settlement, OwnerToken owner);
 
   const QueueContext& context_;

@@ -133,10 +133,14 @@ TEST_P(RunContract, AnExpiredRunIsChargedAndItsOwnerChangesNothing) {
 
 TEST_P(RunContract, AReaperTakesBackAnExpiredRun) {
   enqueue(5);
-  static_cast<void>(claim_run());
+  const auto claimed = claim_run();
   backend.advance(seconds{31});
   EXPECT_EQ(outbox.reap_expired(), 5U);
   EXPECT_EQ(outbox.counts().ready, 5);
+  const auto failures = found(claimed.entries.front().claimed.message.id).failures;
+  ASSERT_THAT(failures, SizeIs(1));
+  EXPECT_EQ(failures[0].kind, FailureKind::lost_lease);
+  EXPECT_EQ(failures[0].owner, owner);
 }
 
 TEST_P(RunContract, MessagesOfAClosedRunAreClaimableWithoutACharge) {

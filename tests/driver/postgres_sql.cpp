@@ -280,6 +280,20 @@ TEST_F(PostgresSql, TheDocumentedExamplesRunAsTheyStand) {
       << result.out;
 }
 
+TEST_F(PostgresSql, TheFailedAttemptsOfAMessageAreRows) {
+  const auto id = answer("select " + infra + ".outbox_enqueue(topic => 't', payload => 'p');");
+  const auto owner = OwnerToken::generate().to_string();
+  const std::string claimed = "array['" + id + "']::uuid[], array[1::bigint]";
+  answer("select * from " + infra + ".outbox_claim('" + owner + "');");
+  answer("select " + infra + ".outbox_abandon('" + owner + "', " + claimed + ", 'no luck');");
+  EXPECT_EQ(answer("select attempt, kind, error, owner_token, at between now() - interval '1 hour' "
+                   "and clock_timestamp() from " +
+                   infra + ".outbox_failures('" + id + "');"),
+            "1|failed|no luck|" + owner + "|t");
+  EXPECT_EQ(answer("select count(*) from " + infra + ".outbox_failures(" + infra + ".uuid_v7());"),
+            "0");
+}
+
 TEST_F(PostgresSql, TheViewShowsTheSpecificationsColumns) {
   const std::string columns =
       "id, topic, payload, created_at, status, locked_until, owner_token, is_processed, "

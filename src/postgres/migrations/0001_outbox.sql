@@ -81,6 +81,27 @@ create function {schema}._queue_backoff(attempts integer) returns interval
   language sql volatile parallel safe
   return least(power(2, least(attempts, 6)), 60) * (1 - random() * 0.1) * interval '1 second';
 
+-- Adds a failed attempt to the failures of a message, and returns them: an array of the newest ten,
+-- oldest first. `at`: microseconds since 1970, because the text of a time depends on the session.
+-- The last error of a message is in its column last_error, up to 2,048 characters; here 512 of each
+-- are kept. kind: failed, lost_lease or expired; null: nothing is added.
+create function {schema}._queue_failed(failures jsonb, attempt integer, kind text, error text,
+                                       owner_token uuid) returns jsonb
+  language plpgsql volatile
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  if kind is null then
+    return failures;
+  end if;
+  return case when jsonb_array_length(failures) >= 10 then failures - 0
+              else coalesce(failures, '[]') end
+         || jsonb_strip_nulls(jsonb_build_object(
+              'attempt', attempt, 'at', (extract(epoch from {schema}.clock()) * 1000000)::bigint,
+              'kind', kind, 'error', left(error, 512), 'owner', owner_token));
+end
+$function$;
+
 create function {schema}._queue_check(topic text, payload text, correlation_id text, headers jsonb,
                                       priority integer, unique_key text) returns void
   language plpgsql immutable

@@ -241,17 +241,20 @@ select exists (
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, status integer
 -- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer
 -- returns: unique_key text
--- returns: next_attempt_at time, stream text, stages integer
+-- returns: next_attempt_at time, stream text, stages integer, failures text
+-- failures: a JSON array. Only this statement reads them.
 select id, topic, payload, correlation_id, headers::text, created_at, due_time_utc as due_at,
        expires_at, priority, retry_count as attempts, claim_epoch, status, processed_at,
-       processed_by, last_error, past_attempts, unique_key, next_attempt_at, stream, stages
+       processed_by, last_error, past_attempts, unique_key, next_attempt_at, stream, stages,
+       failures::text
   from {schema}.{queue}_messages where id = $1::uuid;
 
 -- name: {queue}_dead_letters
 -- returns: as {queue}_find
 select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at,
        expires_at, priority, attempts, claim_epoch, status, processed_at, processed_by, last_error,
-       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream, stages
+       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream, stages,
+       null::text as failures
   from {schema}.{queue}_archive
  where status = 3 and ($1::text is null or topic = $1)
    and ($2::timestamptz is null or processed_at >= $2)
@@ -262,7 +265,8 @@ select id, topic, null::text as payload, correlation_id, headers::text, created_
 -- returns: as {queue}_find
 select id, topic, null::text as payload, correlation_id, headers::text, created_at, due_at,
        expires_at, priority, attempts, claim_epoch, status, processed_at, processed_by, last_error,
-       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream, stages
+       past_attempts, unique_key, null::timestamptz as next_attempt_at, stream, stages,
+       null::text as failures
   from {schema}.{queue}_archive
  where status = 3 and ($1::text is null or topic = $1)
    and ($2::timestamptz is null or processed_at >= $2)

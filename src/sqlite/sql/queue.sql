@@ -158,14 +158,17 @@ on conflict (stream) do update
 update {schema}_{queue} set lane = ?2 where seq = ?1;
 
 -- name: {queue}_claim_streams_step_expired
--- returns: stream text, unsettled integer
-select stream, unsettled from {schema}_{queue}_stream
- where lease_until > 0 and lease_until <= ?1 order by lease_until limit ?2;
+-- returns: stream text, unsettled integer, owner_token uuid, head integer
+-- head: the row of the first message of the stream.
+select s.stream, s.unsettled, s.owner_token,
+       (select min(seq) from {schema}_{queue} where stream = s.stream and status = 0) as head
+  from {schema}_{queue}_stream as s
+ where s.lease_until > 0 and s.lease_until <= ?1 order by s.lease_until limit ?2;
 
 -- name: {queue}_claim_streams_step_charge
 -- The first message of a stream: its worker was handling that one, or one of the next.
 update {schema}_{queue} set attempts = attempts + 1, lost_leases = min(lost_leases + 1, 1000)
- where seq = (select min(seq) from {schema}_{queue} where stream = ?1 and status = 0);
+ where seq = ?1;
 
 -- name: {queue}_claim_streams_step_next_due
 -- returns: due_in integer, has_streams integer
@@ -284,48 +287,10 @@ update {schema}_{queue} set lane = priority + 20, ready_at = max(ready_at, ?2)
 -- name: {queue}_ack_step_renew_stream
 update {schema}_{queue}_stream set lease_until = ?2 where stream = ?1;
 
--- name: {queue}_fail_step_block
-update {schema}_{queue}
-   set lane = -102, attempts = attempts + ?2, lost_leases = 0, last_error = coalesce(?3, last_error)
- where seq = ?1;
-
--- name: {queue}_fail_step_block_stream
-insert into {schema}_{queue}_stream (stream, blocked_at) values (?1, ?2)
-on conflict (stream) do update set blocked_at = excluded.blocked_at;
-
--- name: {queue}_fail_step_skip_order
-update {schema}_{queue}
-   set stream = null, lane = priority, lost_leases = 0,
-       past_attempts = past_attempts + attempts + ?2, attempts = 0, ready_at = ?4,
-       last_error = coalesce(?3, last_error)
- where seq = ?1;
-
--- name: {queue}_absolve
-update {schema}_{queue} set lost_leases = 0 where id = ?1 and status = 0 and lost_leases > 0;
-
--- name: {queue}_uncharge
-update {schema}_{queue} set lost_leases = lost_leases - 1, attempts = max(attempts - 1, 0)
- where id = ?1 and status = 0 and lost_leases > 0;
-
--- name: {queue}_abandon
-update {schema}_{queue}
-   set lease_until = -9000000000000000000, attempts = attempts + 1, lost_leases = 0, ready_at = ?2,
-       last_error = coalesce(?3, last_error)
- where seq = ?1;
-
 -- name: {queue}_abandon_step_claimed
 -- returns: seq integer, attempts integer
 select seq, attempts from {schema}_{queue}
   where id = ?2 and claim_epoch = ?3 and owner_token = ?1 and lease_until > ?4;
-
--- name: {queue}_fail
-update {schema}_{queue}
-   set status = 3, processed_at = ?2, attempts = attempts + ?3,
-       last_error = coalesce(?4, last_error), owner_token = coalesce(?5, zeroblob(16)),
-       lease_until = -9000000000000000000,
-       lane = case when stream is null then priority else -101 end
- where seq = ?1
-returning id, stream;
 
 -- name: {queue}_snooze
 update {schema}_{queue} set lease_until = -9000000000000000000, ready_at = coalesce(?2, ready_at)
@@ -356,12 +321,6 @@ update {schema}_{queue} set lease_until = ?2
 
 -- name: {queue}_reap_expired_step_owner_streams
 update {schema}_{queue}_stream set lease_until = ?2 where owner_token = ?1 and lease_until > ?2;
-
--- name: {queue}_reap_expired_step_release
-update {schema}_{queue}
-   set lease_until = -9000000000000000000, attempts = attempts + 1,
-       lost_leases = min(lost_leases + 1, 1000)
- where seq = ?1;
 
 -- name: {queue}_next_due_step_lane
 -- returns: due_in integer, topic text

@@ -65,10 +65,11 @@ select exists (select 1 from {schema}_{queue}
 -- returns: expires_at time, priority integer, attempts integer, claim_epoch integer, status integer
 -- returns: processed_at time, processed_by uuid, last_error text, past_attempts integer
 -- returns: unique_key text
--- returns: next_attempt_at time, stream text, stages integer
+-- returns: next_attempt_at time, stream text, stages integer, failures text
+-- failures: a JSON array. Only this statement reads them.
 select id, topic, payload, correlation_id, headers, created_at, due_time_utc as due_at, expires_at,
        priority, retry_count as attempts, claim_epoch, status, processed_at, processed_by,
-       last_error, past_attempts, unique_key, next_attempt_at, stream, stages
+       last_error, past_attempts, unique_key, next_attempt_at, stream, stages, failures
   from {schema}_{queue}_messages where id = ?1;
 
 -- name: {queue}_dead_letters
@@ -76,7 +77,7 @@ select id, topic, payload, correlation_id, headers, created_at, due_time_utc as 
 select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at,
        priority, attempts, claim_epoch, status, processed_at,
        nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key,
-       null as next_attempt_at, stream, stages
+       null as next_attempt_at, stream, stages, null as failures
   from {schema}_{queue}
  where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
    and (?3 is null or processed_at < ?3)
@@ -88,7 +89,7 @@ select id, topic, null as payload, correlation_id, headers, created_at, due_at, 
 select id, topic, null as payload, correlation_id, headers, created_at, due_at, expires_at,
        priority, attempts, claim_epoch, status, processed_at,
        nullif(owner_token, zeroblob(16)) as processed_by, last_error, past_attempts, unique_key,
-       null as next_attempt_at, stream, stages
+       null as next_attempt_at, stream, stages, null as failures
   from {schema}_{queue}
  where status = 3 and (?1 is null or topic = ?1) and (?2 is null or processed_at >= ?2)
    and (?3 is null or processed_at < ?3)

@@ -35,6 +35,7 @@ create table {schema}_{queue} (
   stream         text    check (length(stream) between 1 and 255),
   headers        text,
   last_error     text,
+  failures       text,                          -- of attempts: a JSON array of the newest ten
   payload        text    not null,
   check (priority between -5 and 5
          and (lane = -100 or case when stream is null then lane = priority
@@ -98,7 +99,7 @@ create view {schema}_{queue}_messages as
          m.attempts as retry_count, m.last_error,
          case m.status when 0 then m.ready_at end as next_attempt_at, m.id as message_id,
          m.correlation_id, m.due_at as due_time_utc, m.expires_at, m.priority, m.unique_key,
-         m.headers, m.claim_epoch, m.past_attempts, m.stream, m.stages
+         m.headers, m.claim_epoch, m.past_attempts, m.stream, m.stages, m.failures
     from {schema}_{queue} m
     left join {schema}_{queue}_stream s
            on s.stream = m.stream and m.status = 0 and s.lease_until > 0 and m.seq <= s.run_to;

@@ -31,6 +31,7 @@ create table {schema}.{queue} (
   stream         {schema}.queue_stream,
   headers        {schema}.queue_headers,
   last_error     text,
+  failures       jsonb,                                           -- see _queue_failed
   payload        text        not null,
   constraint {queue}_pkey primary key (id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000,
@@ -65,6 +66,7 @@ create table {schema}.{queue}_archive (
   stream         text collate "C",
   headers        jsonb,
   last_error     text,
+  failures       jsonb,
   payload        text        not null,
   constraint {queue}_archive_pkey primary key (id)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.2,
@@ -129,7 +131,7 @@ create view {schema}.{queue}_messages as
          q.last_error, q.ready_at as next_attempt_at, q.id as message_id, q.correlation_id,
          q.due_at as due_time_utc, q.expires_at, q.priority, q.unique_key, q.headers,
          coalesce(s.epoch, r.epoch, q.claim_epoch) as claim_epoch, q.past_attempts,
-         q.stream::text as stream, q.stages
+         q.stream::text as stream, q.stages, q.failures
     from {schema}.{queue} q
     left join {schema}.{queue}_stream s
            on s.stream = q.stream and s.owner_token is not null and q.seq <= s.run_to
@@ -142,7 +144,7 @@ create view {schema}.{queue}_messages as
   union all
   select id, topic, payload, created_at, status, null, null, status = 2, processed_at, processed_by,
          attempts, last_error, null, id, correlation_id, due_at, expires_at, priority, unique_key,
-         headers, claim_epoch, past_attempts, stream, stages
+         headers, claim_epoch, past_attempts, stream, stages, failures
     from {schema}.{queue}_archive;
 comment on view {schema}.{queue}_messages is
   'Every message of the queue {queue}: waiting, in progress, done (if kept) and failed.';

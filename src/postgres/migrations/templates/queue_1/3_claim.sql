@@ -1,6 +1,8 @@
 -- Claiming messages.
 
 -- Internal. Moves rows that the caller has locked into the archive, and returns their number.
+-- charge: 1 counts an attempt; without processed_by, its lease was lost. Without a charge, only the
+-- expiry of a message is added to its failures: they have the attempt already.
 create function {schema}._{queue}_finish(locked tid[], status smallint, error text,
                                          processed_by uuid, charge integer)
   returns integer
@@ -22,12 +24,21 @@ begin
     insert into {schema}.{queue}_archive (
              processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts,
              status, priority, id, processed_by, topic, correlation_id, unique_key, stream,
-             headers, last_error, payload, stages)
+             headers, last_error, failures, payload, stages)
     select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at,
            g.attempts + charge, g.past_attempts, _{queue}_finish.status, g.priority, g.id,
            _{queue}_finish.processed_by, g.topic, g.correlation_id, g.unique_key, g.stream,
            g.headers,
-           coalesce(left(error, 2048), g.last_error), g.payload, g.stages
+           coalesce(left(error, 2048), g.last_error),
+           {schema}._queue_failed(
+             g.failures, g.past_attempts + g.attempts + charge,
+             case when _{queue}_finish.status = 2 then null
+                  when charge > 0 and _{queue}_finish.processed_by is null then 'lost_lease'
+                  when charge > 0 then 'failed'
+                  when g.expires_at <= {schema}.clock() then 'expired' end, error,
+             case when charge > 0
+                  then coalesce(_{queue}_finish.processed_by, g.owner_token) end),
+           g.payload, g.stages
       from gone g
     -- The id may be in the archive already, if a transaction with an old snapshot enqueued it
     -- again. The last end counts, and one such message does not fail the others.
@@ -35,7 +46,7 @@ begin
        set processed_at = excluded.processed_at, claim_epoch = excluded.claim_epoch,
            attempts = excluded.attempts, status = excluded.status,
            processed_by = excluded.processed_by, last_error = excluded.last_error,
-           stages = excluded.stages
+           failures = excluded.failures, stages = excluded.stages
     returning id
   )
   select array_agg(k.id), (select array_agg(distinct g.stream::text) from gone g
@@ -109,7 +120,11 @@ begin
   update {schema}.{queue} o
      set lane = -100, owner_token = null, lease_until = null,
          attempts = o.attempts + (o.lease_until is not null)::integer,
-         lost_leases = least(o.lost_leases + (o.lease_until is not null)::integer, 1000)
+         lost_leases = least(o.lost_leases + (o.lease_until is not null)::integer, 1000),
+         failures = case when o.lease_until is null then o.failures
+                         else {schema}._queue_failed(
+                                o.failures, o.past_attempts + o.attempts + 1, 'lost_lease', null,
+                                o.owner_token) end
    where o.ctid = any (locked) and o.topic = any (paused);
   get diagnostics v_parked = row_count;
   return v_count + v_parked;
@@ -257,6 +272,10 @@ begin
        set owner_token = {queue}_claim.owner_token, claim_epoch = o.claim_epoch + 1,
            attempts = o.attempts + (o.lease_until is not null)::integer,
            lost_leases = least(o.lost_leases + (o.lease_until is not null)::integer, 1000),
+           failures = case when o.lease_until is null then o.failures
+                           else {schema}._queue_failed(
+                                  o.failures, o.past_attempts + o.attempts + 1, 'lost_lease', null,
+                                  o.owner_token) end,
            lease_until = {schema}.clock() + lease
      where o.ctid = any (v_fit) and (o.expires_at is null or o.expires_at > v_now)
        and ((o.lease_until is null and o.lost_leases = 0)

@@ -57,7 +57,9 @@ begin
          and o.claim_epoch = 0 and o.lease_until is null
          for no key update skip locked);
     update {schema}.{queue} o
-       set attempts = o.attempts + 1, lost_leases = o.lost_leases + 1, claim_epoch = 1
+       set attempts = o.attempts + 1, lost_leases = o.lost_leases + 1, claim_epoch = 1,
+           failures = {schema}._queue_failed(o.failures, o.past_attempts + o.attempts + 1,
+                                             'lost_lease', null, v_run.owner_token)
      where o.ctid = any (v_rows);
     delete from {schema}.{queue}_run r where r.ctid = v_run.ctid;
     v_count := v_count + cardinality(v_rows);
@@ -286,10 +288,10 @@ begin
       insert into {schema}.{queue}_archive (
                processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts,
                status, priority, id, processed_by, topic, correlation_id, unique_key, headers,
-               last_error, payload, stages)
+               last_error, failures, payload, stages)
       select {schema}.clock(), g.created_at, 1, g.due_at, g.expires_at, g.attempts,
              g.past_attempts, 2, g.priority, g.id, of_run.owner_token, g.topic, g.correlation_id,
-             g.unique_key, g.headers, g.last_error, g.payload, g.stages
+             g.unique_key, g.headers, g.last_error, g.failures, g.payload, g.stages
         from gone g
     )
     select array_agg(g.id) into v_ids from gone g;

@@ -125,7 +125,9 @@ declare
                          order by o.id for no key update skip locked);
 begin
   update {schema}.{queue} o
-     set lost_leases = o.lost_leases - 1, attempts = greatest(o.attempts - 1, 0)
+     set lost_leases = o.lost_leases - 1, attempts = greatest(o.attempts - 1, 0),
+         failures = case when o.failures -> -1 ->> 'kind' = 'lost_lease'
+                         then nullif(o.failures - (-1), '[]') else o.failures end
    where o.ctid = any (v_rows);
   return cardinality(v_rows);
 end
@@ -196,10 +198,10 @@ begin
       insert into {schema}.{queue}_archive (
                processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts,
                status, priority, id, processed_by, topic, correlation_id, unique_key, headers,
-               last_error, payload, stages)
+               last_error, failures, payload, stages)
       select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts,
              g.past_attempts, 2, g.priority, g.id, g.owner_token, g.topic, g.correlation_id,
-             g.unique_key, g.headers, g.last_error, g.payload, g.stages
+             g.unique_key, g.headers, g.last_error, g.failures, g.payload, g.stages
         from gone g
     )
     select array_agg(g.id), min(g.lease_until) into v_ids, v_lease from gone g;
@@ -238,10 +240,10 @@ begin
       insert into {schema}.{queue}_archive (
                processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts,
                status, priority, id, processed_by, topic, correlation_id, unique_key, headers,
-               last_error, payload, stages)
+               last_error, failures, payload, stages)
       select {schema}.clock(), g.created_at, g.claim_epoch, g.due_at, g.expires_at, g.attempts,
              g.past_attempts, 2, g.priority, g.id, g.owner_token, g.topic, g.correlation_id,
-             g.unique_key, g.headers, g.last_error, g.payload, g.stages
+             g.unique_key, g.headers, g.last_error, g.failures, g.payload, g.stages
         from gone g
     )
     select array_agg(g.id), min(g.lease_until) into gone_ids, lease from gone g;

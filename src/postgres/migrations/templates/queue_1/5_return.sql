@@ -46,7 +46,9 @@ begin
   update {schema}.{queue} o
      set owner_token = null, lease_until = null, attempts = o.attempts + 1, lost_leases = 0,
          ready_at = {schema}.clock() + coalesce(delay, {schema}._queue_backoff(o.attempts + 1)),
-         last_error = coalesce(left(error, 2048), o.last_error)
+         last_error = coalesce(left(error, 2048), o.last_error),
+         failures = {schema}._queue_failed(o.failures, o.past_attempts + o.attempts + 1, 'failed',
+                                           error, {queue}_abandon.owner_token)
    where o.ctid = any (v_rows);
   return v_count + cardinality(v_rows);
 end
@@ -193,7 +195,9 @@ begin
                     where o.ctid = any (v_rows) and o.attempts + 1 >= max_attempts);
   update {schema}.{queue} o
      set owner_token = null, lease_until = null, attempts = o.attempts + 1,
-         lost_leases = least(o.lost_leases + 1, 1000)
+         lost_leases = least(o.lost_leases + 1, 1000),
+         failures = {schema}._queue_failed(o.failures, o.past_attempts + o.attempts + 1,
+                                           'lost_lease', null, o.owner_token)
    where o.ctid = any (v_rows) and o.id <> all (v_spent);
   get diagnostics v_count = row_count;
   if v_spent <> '{}' then

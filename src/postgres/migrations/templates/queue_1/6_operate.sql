@@ -156,6 +156,29 @@ begin
 end
 $function$;
 
+-- Returns the newest ten failed attempts of a message, oldest first. attempt: the number of
+-- attempts up to this one, including those before a replay. kind: failed, lost_lease (its lease
+-- expired) or expired (the message expired; no attempt). error: up to 512 characters; the whole
+-- last error is in the column last_error of {queue}_messages.
+create function {schema}.{queue}_failures(message_id uuid)
+  returns table (attempt integer, at timestamptz, kind text, error text, owner_token uuid)
+  language plpgsql stable
+  set search_path = pg_catalog, pg_temp
+as $function$
+begin
+  return query
+  select (f.entry->>'attempt')::integer,
+         timestamptz 'epoch' + (f.entry->>'at')::bigint * interval '1 microsecond',
+         f.entry->>'kind', f.entry->>'error', (f.entry->>'owner')::uuid
+    from {schema}.{queue}_messages m
+   cross join lateral jsonb_array_elements(m.failures) with ordinality as f(entry, place)
+   where m.id = {queue}_failures.message_id
+   order by f.place;
+end
+$function$;
+comment on function {schema}.{queue}_failures is
+  'The newest ten failed attempts of a message, oldest first.';
+
 -- Makes up to `most` failed messages ready again, oldest first, with zero attempts. Their earlier
 -- attempts are kept in past_attempts. A message of a stream goes to its end. Returns their number.
 -- A message whose unique_key an unfinished message has taken stays failed.
@@ -187,12 +210,12 @@ begin
   back as (
     insert into {schema}.{queue} (ready_at, created_at, claim_epoch, due_at, past_attempts, lane,
                                   priority, id, topic, correlation_id, unique_key, stream, seq,
-                                  headers, last_error, payload, stages)
+                                  headers, last_error, failures, payload, stages)
     select {schema}.clock(), c.created_at, c.claim_epoch, c.due_at, c.past_attempts + c.attempts,
            c.priority + case when c.stream is null then 0 else 20 end, c.priority, c.id, c.topic,
            c.correlation_id, c.unique_key, c.stream,
            case when c.stream is not null then nextval('{schema}.{queue}_seq') end, c.headers,
-           c.last_error, c.payload, c.stages
+           c.last_error, c.failures, c.payload, c.stages
       from chosen c
     on conflict do nothing
     returning id

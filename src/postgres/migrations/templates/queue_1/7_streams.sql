@@ -128,7 +128,10 @@ begin
                         where o.id = any (v_first) and o.stream = u.stream
                           and not o.id = any (v_locked)));
   update {schema}.{queue} o
-     set attempts = o.attempts + 1, lost_leases = least(o.lost_leases + 1, 1000)
+     set attempts = o.attempts + 1, lost_leases = least(o.lost_leases + 1, 1000),
+         failures = {schema}._queue_failed(
+           o.failures, o.past_attempts + o.attempts + 1, 'lost_lease', null,
+           (select s.owner_token from {schema}.{queue}_stream s where s.stream = o.stream))
    where o.id = any (v_locked) and o.lane is distinct from -102
      and exists (select from {schema}.{queue}_stream s
                   where s.stream = o.stream and s.unsettled > 0 and o.seq <= s.run_to);

@@ -98,17 +98,17 @@ begin
       insert into {schema}.{queue}_archive (
                processed_at, created_at, claim_epoch, due_at, expires_at, attempts, past_attempts,
                status, priority, id, processed_by, topic, correlation_id, unique_key, stream,
-               headers, last_error, payload, stages)
+               headers, last_error, failures, payload, stages)
       select {schema}.clock(), g.created_at, g.epoch, g.due_at, g.expires_at, g.attempts,
              g.past_attempts, 2, g.priority, g.id, _{queue}_ack_streams.owner_token, g.topic,
-             g.correlation_id, g.unique_key, g.stream, g.headers, g.last_error, g.payload,
-             g.stages
+             g.correlation_id, g.unique_key, g.stream, g.headers, g.last_error, g.failures,
+             g.payload, g.stages
         from gone g
       on conflict (id) do update
          set processed_at = excluded.processed_at, claim_epoch = excluded.claim_epoch,
              attempts = excluded.attempts, status = excluded.status,
              processed_by = excluded.processed_by, last_error = excluded.last_error,
-             stages = excluded.stages
+             failures = excluded.failures, stages = excluded.stages
     )
     select array_agg(g.id), array_agg(g.stream::text), array_agg(g.epoch),
            array_agg(distinct g.topic::text)
@@ -163,6 +163,8 @@ declare
   v_streams text[];
   v_epochs bigint[];
   v_settled integer[];
+  -- Without a charge, the failures have the attempt already.
+  v_kind text := case when charge > 0 then 'failed' end;
 begin
   if on_stream_failure is null or on_stream_failure not in ('block', 'park', 'skip_order') then
     raise exception 'on_stream_failure must be block, park or skip_order'
@@ -185,12 +187,16 @@ begin
        set stream = null, seq = null, lane = o.priority, lost_leases = 0,
            past_attempts = o.past_attempts + o.attempts + charge, attempts = 0,
            ready_at = {schema}.clock() + {schema}._queue_backoff(o.attempts + charge),
-           last_error = coalesce(left(error, 2048), o.last_error)
+           last_error = coalesce(left(error, 2048), o.last_error),
+           failures = {schema}._queue_failed(o.failures, o.past_attempts + o.attempts + charge,
+                                             v_kind, error, _{queue}_give_up.owner_token)
      where o.id = any (ids);
   else
     update {schema}.{queue} o
        set lane = -102, attempts = o.attempts + charge, lost_leases = 0, claim_epoch = u.epoch,
-           last_error = coalesce(left(error, 2048), o.last_error)
+           last_error = coalesce(left(error, 2048), o.last_error),
+           failures = {schema}._queue_failed(o.failures, o.past_attempts + o.attempts + charge,
+                                             v_kind, error, _{queue}_give_up.owner_token)
       from unnest(ids, epochs) as u(id, epoch)
      where o.id = u.id;
     update {schema}.{queue}_stream s set blocked_at = {schema}.clock()
@@ -267,7 +273,9 @@ begin
        set attempts = o.attempts + 1, lost_leases = 0, claim_epoch = u.epoch,
            ready_at = {schema}.clock()
                       + coalesce(delay, {schema}._queue_backoff(o.attempts + 1)),
-           last_error = coalesce(left(error, 2048), o.last_error)
+           last_error = coalesce(left(error, 2048), o.last_error),
+           failures = {schema}._queue_failed(o.failures, o.past_attempts + o.attempts + 1,
+                                             'failed', error, _{queue}_abandon_streams.owner_token)
       from unnest(v_kept.found_ids, v_kept.found_epochs) as u(id, epoch)
      where o.id = u.id;
     perform {schema}._{queue}_give_back(owner_token, v_kept.found_ids, v_kept.found_epochs);
