@@ -92,6 +92,7 @@ void show(const Globals& globals, const DeadLetterArguments& arguments) {
     return;
   }
   auto answer = to_json(*stored);
+  answer["failures"] = json::to_json_array(stored->failures);
   answer["payload"] = stored->message.payload;
   std::cout << answer.dump(2) << '\n';
 }
@@ -211,6 +212,18 @@ void add_change(CLI::App& group, Globals& globals, const std::string& name,
   command.add_flag("--json", globals.json, "Answer in JSON");
 }
 
+void print_failures(const std::vector<FailedAttempt>& failures) {
+  if (failures.empty()) return;
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& each : failures) {
+    rows.push_back({std::to_string(each.attempt), to_string(each.at),
+                    std::string{to_string(each.kind)}, each.error.value_or("-"),
+                    each.owner ? each.owner->to_string() : "-"});
+  }
+  std::cout << '\n';
+  print_table({"ATTEMPT", "AT", "KIND", "ERROR", "OWNER"}, rows);
+}
+
 }  // namespace
 
 DeadLetterFilter DeadLetterArguments::filter() const {
@@ -315,6 +328,7 @@ void print_message(const StoredMessage& stored) {
       {"last_error", stored.last_error.value_or("-")}};
   for (const auto& [name, value] : message.headers) rows.push_back({"header " + name, value});
   print_table({"FIELD", "VALUE"}, rows);
+  print_failures(stored.failures);
   std::cout << '\n' << message.payload << '\n';
 }
 

@@ -161,6 +161,7 @@ void show_group_letter(const Globals& globals, const DeadLetterArguments& argume
   if (globals.json) {
     ordered_json answer{{"key", found->key}};
     answer.update(to_json(stored));
+    answer["failures"] = json::to_json_array(stored.failures);
     answer["payload"] = stored.message.payload;
     std::cout << answer.dump(2) << '\n';
   } else {

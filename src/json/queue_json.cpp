@@ -61,6 +61,14 @@ ordered_json to_json(const StoredMessage& stored) {
           {"last_error", or_null(stored.last_error)}};
 }
 
+ordered_json to_json(const FailedAttempt& failure) {
+  return {{"attempt", failure.attempt},
+          {"at", to_string(failure.at)},
+          {"kind", std::string{to_string(failure.kind)}},
+          {"error", or_null(failure.error)},
+          {"owner", or_null(failure.owner)}};
+}
+
 ordered_json to_json(const QueueCounts& counts) {
   const auto oldest =
       counts.oldest_due ? ordered_json(milliseconds(*counts.oldest_due)) : ordered_json();

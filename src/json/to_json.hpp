@@ -18,8 +18,9 @@ namespace dovetail::json {
 
 /// With the payload.
 [[nodiscard]] nlohmann::ordered_json to_json(const ClaimedMessage& claimed);
-/// Without the payload: lists do not read it.
+/// Without the payload and the failures: lists do not read them.
 [[nodiscard]] nlohmann::ordered_json to_json(const StoredMessage& stored);
+[[nodiscard]] nlohmann::ordered_json to_json(const FailedAttempt& failure);
 [[nodiscard]] nlohmann::ordered_json to_json(const QueueCounts& counts);
 [[nodiscard]] nlohmann::ordered_json to_json(const PausedTopic& paused);
 [[nodiscard]] nlohmann::ordered_json to_json(const StreamInfo& info);

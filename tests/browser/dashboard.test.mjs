@@ -90,6 +90,20 @@ test('a message shows its error, what it belongs to, and its payload on request'
   await page.context().close();
 });
 
+test('the timeline of a message has every failed attempt', async () => {
+  const page = await openPage(world.browser, world.open);
+  await page.see('/messages?topic=report.render&state=failed');
+  await page.locator('.row-link').first().click();
+  const steps = page.locator('.timeline li');
+  await steps.filter({ hasText: 'Attempt 1 failed' }).getByText('no renderer answered').waitFor();
+  await steps.filter({ hasText: 'Attempt 2 failed' }).getByText('HTTP 502').waitFor();
+  assert.match(await steps.last().innerText(), /^Failed: a dead letter/);
+  await picture(page, 'message');
+  assert.deepEqual(await findings(page), []);
+  assert.deepEqual(page.mistakes, []);
+  await page.context().close();
+});
+
 test('a failed join is found, and its failed step opened from the graph', async () => {
   const page = await openPage(world.browser, world.open);
   await page.see('/joins?status=failed&grouping_key=customer-7');

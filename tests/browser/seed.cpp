@@ -44,7 +44,10 @@ void add_handlers(Platform& platform) {
   });
   platform.on(
       "report.render",
-      [](const Message&, HandlerContext&) { throw std::runtime_error(long_error()); }, twice);
+      [](const Message& message, HandlerContext&) {
+        throw std::runtime_error(message.attempts == 0 ? "no renderer answered" : long_error());
+      },
+      twice);
   platform.on(long_topic, [](const Message&, HandlerContext&) {
     throw PermanentFailure("no warehouse of this name");
   });

@@ -247,6 +247,10 @@ TEST_P(CliContract, AFailedMessageIsADeadLetterWithItsError) {
   EXPECT_EQ(stored["status"], "failed");
   EXPECT_EQ(stored["last_error"], "of no use");
   EXPECT_EQ(status()["failed"], 1);
+  ASSERT_EQ(stored["failures"].size(), 1U);
+  EXPECT_EQ(stored["failures"][0]["error"], "of no use");
+  EXPECT_THAT(dovetail({"dead-letters", "show", stored["message_id"]}).out,
+              AllOf(HasSubstr("ATTEMPT"), HasSubstr("failed  of no use")));
 }
 
 TEST_P(CliContract, ASnoozedMessageComesBackFreeOfCharge) {

@@ -102,6 +102,23 @@ TEST_P(ApiMessages, AMessageSaysWhatItBelongsTo) {
   EXPECT_EQ(read("/messages/" + id.to_string())["belongs_to"]["stream"], "s");
 }
 
+TEST_P(ApiMessages, AMessageHasItsFailedAttempts) {
+  auto& outbox = platform.outbox();
+  const MessageId id = outbox.enqueue({.topic = "t"});
+  const auto claim = outbox.claim({.owner = owner}).at(0).claim;
+  outbox.abandon(owner, std::vector{claim}, {.error = "busy", .delay = std::chrono::seconds{0}});
+  const auto again = outbox.claim({.owner = owner}).at(0).claim;
+  outbox.fail(owner, std::vector{again}, "gone");
+  const auto failures = read("/messages/" + id.to_string())["failures"];
+  ASSERT_EQ(failures.size(), 2U);
+  EXPECT_EQ(failures[0]["attempt"], 1);
+  EXPECT_EQ(failures[0]["kind"], "failed");
+  EXPECT_EQ(failures[0]["error"], "busy");
+  EXPECT_EQ(failures[0]["owner"], owner.to_string());
+  EXPECT_EQ(failures[1]["error"], "gone");
+  EXPECT_FALSE(read("/messages")["messages"][0].contains("failures"));
+}
+
 TEST_P(ApiMessages, ATimerIsFoundAmongTheMessages) {
   const auto timer = platform.timers().schedule({.topic = "t", .delay = std::chrono::hours{1}});
   EXPECT_EQ(read("/messages/" + timer.to_string())["queue"], "timers");

@@ -86,6 +86,7 @@ Response show_message(const Api& api, const Request& request) {
     if (!stored) continue;
     auto value = message_json(*stored, view);
     value["queue"] = name;
+    value["failures"] = json::to_json_array(stored->failures);
     value["timeline"] = timeline_of(*stored);
     value["belongs_to"] = belongs_to(*platform, name, *stored);
     return answer(std::move(value));

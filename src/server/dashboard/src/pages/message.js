@@ -29,17 +29,43 @@ function attemptsText({ attempts, past_attempts }) {
   return past_attempts ? `${now}, and ${past_attempts} before the last replay` : now;
 }
 
-// The known times, and the attempts between them: only their number and the last error are stored.
-function stepsOf(message) {
-  const steps = message.timeline.map(({ what, at }) => ({ state: step_states[what], at,
-    text: step_words[what] }));
-  const tried = message.attempts + (message.past_attempts ?? 0);
-  const at = steps.findIndex((step) => [step_words.next_attempt, step_words.done,
-    step_words.failed].includes(step.text));
-  if (tried) {
-    steps.splice(at < 0 ? steps.length : at, 0, { state: message.last_error ? 'failed'
-      : 'in_progress', text: attemptsText(message), error: message.last_error });
+const failure_words = { failed: 'failed', lost_lease: 'lost its lease' };
+
+function failureStep({ attempt, at, kind, error, owner }) {
+  return { state: 'failed', at, error, owner, text: kind === 'expired'
+    ? 'Expired before it was handled' : `Attempt ${attempt} ${failure_words[kind]}` };
+}
+
+// The attempts that have failed. The database keeps the newest ones.
+function failureSteps({ failures, attempts, past_attempts: past }) {
+  const steps = [];
+  const first = failures.find(({ kind }) => kind !== 'expired')?.attempt ?? attempts + past + 1;
+  const older = first - 1;
+  if (older > 0) {
+    steps.push({ state: 'failed', text: older === 1 ? 'Attempt 1' : `Attempts 1 to ${older}`,
+      note: 'Only the newest failures are kept.' });
   }
+  let replayed = past > 0 && older < past;
+  for (const failure of failures) {
+    if (replayed && failure.attempt > past) {
+      steps.push({ state: 'scheduled', text: 'Replayed' });
+      replayed = false;
+    }
+    steps.push(failureStep(failure));
+  }
+  if (replayed) steps.push({ state: 'scheduled', text: 'Replayed' });
+  return steps;
+}
+
+// The known times, and the failed attempts between them.
+function stepsOf(message) {
+  const steps = message.timeline.map(({ what, at }) => ({ what, state: step_states[what], at,
+    text: step_words[what] }));
+  const at = steps.findIndex(({ what }) => ['next_attempt', 'done', 'failed'].includes(what));
+  steps.splice(at < 0 ? steps.length : at, 0, ...failureSteps(message));
+  const end = steps.find(({ what }) => what === 'failed');
+  if (end && !message.failures.some(({ error }) => error === message.last_error))
+    end.error = message.last_error;
   return steps;
 }
 
@@ -49,6 +75,8 @@ function Timeline({ message }) {
       class=${`state-${step.state} ${step.at && Date.parse(step.at) > now ? 'later' : ''}`}>
     <i aria-hidden="true"></i><span class="what">${step.text}</span>
     <span class="muted">${step.at && html`<${Time} at=${step.at} absolute />`}</span>
+    ${step.note && html`<span class="muted more">${step.note}</span>`}
+    ${step.owner && html`<span class="muted more">Worker <${Id} value=${step.owner} /></span>`}
     ${step.error && html`<pre class="error more" dir="auto" tabindex="0">${step.error}</pre>`}
   </li>`)}</ul>`;
 }
