@@ -76,6 +76,16 @@ test('no page is wider than a phone', async () => {
   await page.context().close();
 });
 
+test('the licenses of the packages are shown', async () => {
+  const page = await openPage(world.browser, world.open);
+  await page.see('/');
+  const address = await link(page, 'Licenses').getAttribute('href');
+  const text = await (await fetch(address)).text();
+  for (const name of ['preact', 'htm', 'uplot', '@dagrejs/dagre']) assert.ok(text.includes(name));
+  assert.ok(text.includes('Permission is hereby granted'));
+  await page.context().close();
+});
+
 test('a message shows its error, what it belongs to, and its payload on request', async () => {
   const page = await openPage(world.browser, world.open);
   await page.see('/messages?topic=mail.send');

@@ -5,7 +5,7 @@
 // The packages are those of ./node_modules in the current directory, so that the folder of the
 // sources stays clean. Writes DIR/assets_data.cpp, and prints the compressed sizes.
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -19,7 +19,8 @@ const output = resolve(values.output ?? 'dist');
 const packages = resolve('node_modules');
 const { build } = createRequire(join(packages, 'index.js'))('esbuild');
 
-const types = { '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8' };
+const types = { '.js': 'text/javascript; charset=utf-8', '.css': 'text/css; charset=utf-8',
+                '.txt': 'text/plain; charset=utf-8' };
 
 // The indentation of templates is not needed. All lines stay.
 const squeeze = {
@@ -48,8 +49,32 @@ async function bundle() {
     plugins: [squeeze],
     legalComments: 'none',
     logLevel: 'warning',
+    metafile: true,
   });
-  return result.outputFiles.map((file) => ({ name: basename(file.path), data: file.contents }));
+  const files = result.outputFiles.map((file) => ({ name: basename(file.path),
+    data: file.contents }));
+  return [...files, licenses(Object.keys(result.metafile.inputs))];
+}
+
+// The folders of the packages that are in the bundle.
+function packagesOf(inputs) {
+  const found = inputs.map((input) => /.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(input)?.[0]);
+  return [...new Set(found.filter(Boolean))].map((folder) => resolve(sources, folder)).sort();
+}
+
+// Their licenses require that the notices are distributed with the bundle.
+function licenses(inputs) {
+  const notices = packagesOf(inputs).map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json')));
+    const file = readdirSync(folder).find((each) => /^licen[cs]e/i.test(each));
+    if (!file) throw new Error(`the package ${name} has no file with its license`);
+    const text = readFileSync(join(folder, file), 'utf8').trimEnd();
+    return `${name} ${version} (${license})\n\n${text}\n`;
+  });
+  const data = Buffer.from('The dashboard of Dovetail contains these packages.\n\n' +
+    notices.join(`\n${'-'.repeat(80)}\n\n`));
+  const hash = createHash('sha256').update(data).digest('hex').slice(0, 8).toUpperCase();
+  return { name: `licenses-${hash}.txt`, data };
 }
 
 // Bytes as a string literal, which compilers read faster than a list of numbers.
@@ -98,11 +123,13 @@ const files = await bundle();
 const find = (start, end) => files.find(({ name }) => name.startsWith(start) && name.endsWith(end));
 const page = readFileSync(join(sources, 'index.html'), 'utf8')
   .replace('{{script}}', find('main-', '.js').name)
-  .replace('{{style}}', find('main-', '.css').name);
+  .replace('{{style}}', find('main-', '.css').name)
+  .replace('{{licenses}}', find('licenses-', '.txt').name);
 const assets = files.map(asset);
 mkdirSync(output, { recursive: true });
 writeFileSync(join(output, 'assets_data.cpp'), source(assets, page));
-const total = assets.reduce((sum, { packed }) => sum + packed.length, 0);
+const loaded = assets.filter(({ name }) => !name.endsWith('.txt'));
+const total = loaded.reduce((sum, { packed }) => sum + packed.length, 0);
 const list = assets.map(({ name, packed }) => `${name} ${packed.length}`).join(', ');
 const hash = createHash('sha256').update(page).digest('hex').slice(0, 8);
 console.log(`dashboard ${hash}: ${total} bytes compressed (${list})`);

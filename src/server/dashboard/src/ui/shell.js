@@ -19,6 +19,9 @@ const groups = [
               ['/audit', 'Audit']]],
 ];
 
+// Of the packages that the dashboard is made with.
+const licenses = document.querySelector('link[rel=license]').href;
+
 const isCurrent = (path, target) =>
   (target === '/' ? path === '/' : path === target || path.startsWith(`${target}/`));
 
@@ -40,6 +43,7 @@ function Navigation({ path, open, onFollow }) {
         html`<li><${Link} to=${to} aria-current=${isCurrent(path, to) ? 'page' : undefined}
           onClickCapture=${onFollow}>${text}${to === '/dead-letters' &&
           html`<${DeadLetters} />`}<//></li>`)}</ul></div>`)}
+    <p class="nav-foot"><a href=${licenses} target="_blank" rel="noopener">Licenses</a></p>
   </nav>`;
 }
 
