@@ -1,12 +1,14 @@
 // The history of a queue's work without a metrics server: how many messages came in, were done,
-// were retried and failed, and how long handlers took, by topic.
+// were retried and failed, and how long handlers took, by topic. And its backlog: how many messages
+// waited.
 //
 //   for (const auto& bucket : platform.history().buckets(
 //            {.queue = "outbox", .from = now - 1h, .to = now, .step = 1min})) …
 //
 // A started Platform counts in memory, and adds its counts to the table every ten seconds: buckets
 // of 10 s for an hour, then of a minute for a week. At most 200 topics are counted in a bucket; the
-// rest is the topic "other".
+// rest is the topic "other". In the same intervals, one of the processes counts the backlog. While
+// there is neither work nor a backlog, it does so once a minute.
 //
 // Guarantees
 //   * A flush counts once, also if its connection broke and it was repeated.
@@ -30,6 +32,7 @@ namespace dovetail {
 
 namespace storage {
 class Database;
+class BacklogStore;
 class RollupStore;
 }  // namespace storage
 
@@ -60,6 +63,17 @@ struct HistoryBucket {
   friend bool operator==(const HistoryBucket&, const HistoryBucket&) = default;
 };
 
+/// The largest backlog that was counted in a bucket. Each number is counted up to `most_counted`.
+struct BacklogBucket {
+  static constexpr std::int64_t most_counted = 100'000;
+
+  WallTime begin{};
+  std::int64_t ready = 0;  ///< Messages that were due.
+  std::int64_t in_progress = 0;
+
+  friend bool operator==(const BacklogBucket&, const BacklogBucket&) = default;
+};
+
 class History {
  public:
   explicit History(storage::Database& database);
@@ -69,8 +83,13 @@ class History {
   /// steps.
   [[nodiscard]] std::vector<HistoryBucket> buckets(const HistoryRequest& request);
 
+  /// The backlog of a queue over time, like buckets(). Times in which no process counted it are
+  /// left out. It is not known by topic: `topic` must be empty, and `by_topic` false.
+  [[nodiscard]] std::vector<BacklogBucket> backlog(const HistoryRequest& request);
+
  private:
   storage::Database* database_;
+  storage::BacklogStore* backlog_;
   storage::RollupStore* store_;
 };
 

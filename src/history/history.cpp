@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "core/require.hpp"
+#include "storage/backlog_store.hpp"
 #include "storage/database.hpp"
 #include "storage/rollup_store.hpp"
 
@@ -31,12 +32,24 @@ HistoryRequest checked_history(HistoryRequest request) {
 }  // namespace
 
 History::History(storage::Database& database)
-    : database_(&database), store_(&database.store<storage::RollupStore>()) {}
+    : database_(&database),
+      backlog_(&database.store<storage::BacklogStore>()),
+      store_(&database.store<storage::RollupStore>()) {}
 
 std::vector<HistoryBucket> History::buckets(const HistoryRequest& request) {
   const auto wanted = checked_history(request);
   std::vector<HistoryBucket> buckets;
   database_->read([&](storage::ReadSession& session) { buckets = store_->list(session, wanted); });
+  return buckets;
+}
+
+std::vector<BacklogBucket> History::backlog(const HistoryRequest& request) {
+  if (!request.topic.empty() || request.by_topic)
+    throw std::invalid_argument("the backlog is not known by topic");
+  const auto wanted = checked_history(request);
+  std::vector<BacklogBucket> buckets;
+  database_->read(
+      [&](storage::ReadSession& session) { buckets = backlog_->list(session, wanted); });
   return buckets;
 }
 

@@ -1,4 +1,5 @@
 // The stores of a PostgreSQL database.
+#include "postgres/backlog_store.hpp"
 #include "postgres/database.hpp"
 #include "postgres/event_store.hpp"
 #include "postgres/fanout_store.hpp"
@@ -39,6 +40,7 @@ void Database::register_stores() {
   registry().add<storage::AuditStore, AuditStore>(texts_);
   registry().add<storage::ReplayStore, ReplayStore>(texts_);
   registry().add<storage::RollupStore, RollupStore>(texts_);
+  registry().add<storage::BacklogStore, BacklogStore>(texts_);
   registry().add<storage::GlanceStore, GlanceStore>(texts_);
   registry().add<storage::SampleStore, SampleStore>(texts_);
   const auto quoted = '"' + options_.schema + '"';  // the name has been checked

@@ -1,4 +1,5 @@
 // The stores of an SQLite file, and the stores that watch the ends of messages.
+#include "sqlite/backlog_store.hpp"
 #include "sqlite/database.hpp"
 #include "sqlite/event_store.hpp"
 #include "sqlite/fanout_store.hpp"
@@ -43,6 +44,7 @@ void Database::register_stores() {
   registry().add<storage::AuditStore, AuditStore>(texts_, clock);
   registry().add<storage::ReplayStore, ReplayStore>(texts_, clock);
   registry().add<storage::RollupStore, RollupStore>(texts_, clock);
+  registry().add<storage::BacklogStore, BacklogStore>(texts_, clock);
   registry().add<storage::GlanceStore, GlanceStore>(texts_, clock);
   registry().add<storage::SampleStore, SampleStore>(texts_);
   registry().add<storage::MigrationStore, MigrationStore>(texts_, options_.schema);

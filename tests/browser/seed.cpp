@@ -194,6 +194,11 @@ void add_history(Platform& platform, bool is_postgres) {
                    "$2, 0, 0, $2, $3, 60000)",
                dovetail::WallTime{now - std::chrono::minutes{i}}, wave / 3,
                std::int64_t{wave} * 4'000);
+    tx.execute("insert into " + (is_postgres ? std::string{"infra.backlog"} : "infra_backlog") +
+                   " (step, bucket, queue, ready, in_progress) values (60, $1, 'outbox', $2, $3) "
+                   "on conflict do nothing",
+               dovetail::WallTime{now - std::chrono::minutes{i}},
+               bad ? (32 - i) * 60 : 10 + i % 5 * 3, bad ? 20 : 4 + i % 3);
   }
   tx.commit();
 }

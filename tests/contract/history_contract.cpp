@@ -45,9 +45,32 @@ class HistoryContract : public BackendTest {
     return platform.history().buckets(request);
   }
 
+  bool is_known() {
+    bool known = false;
+    database->read([&](storage::ReadSession& session) { known = backlogs.is_known(session); });
+    return known;
+  }
+  void add_backlog(const std::string& queue, std::int64_t ready, std::int64_t in_progress) {
+    database->write({}, [&](storage::WriteSession& session) {
+      backlogs.add(session, queue, {.ready = ready, .in_progress = in_progress});
+    });
+  }
+  std::size_t fold_backlog() {
+    std::size_t folded = 0;
+    database->write({},
+                    [&](storage::WriteSession& session) { folded = backlogs.fold(session, 1h); });
+    return folded;
+  }
+  std::vector<BacklogBucket> backlog(HistoryRequest request = {.step = 10s}) {
+    request.to = backend.now() + 1min;
+    request.from = request.to - 24h;
+    return platform.history().backlog(request);
+  }
+
   Platform platform = backend.open();
   std::unique_ptr<storage::Database> database = backend.open_database();
   storage::RollupStore& store = database->store<storage::RollupStore>();
+  storage::BacklogStore& backlogs = database->store<storage::BacklogStore>();
   Uuid source = Uuid::random();
 };
 DOVETAIL_CONTRACT(HistoryContract);
@@ -153,6 +176,57 @@ TEST_P(HistoryContract, APlatformWithoutHistoryCountsNothing) {
   EXPECT_THAT(buckets(), IsEmpty());
 }
 
+// --- the backlog
+
+TEST_P(HistoryContract, TheBacklogOfABucketIsTheLargest) {
+  EXPECT_FALSE(is_known());
+  add_backlog("outbox", 5, 1);
+  EXPECT_TRUE(is_known());
+  add_backlog("outbox", 3, 2);
+  add_backlog("inbox", 7, 0);
+  const auto found = backlog();
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].ready, 5);
+  EXPECT_EQ(found[0].in_progress, 2);
+  backend.advance(10s);
+  EXPECT_FALSE(is_known());
+  add_backlog("outbox", 0, 0);
+  EXPECT_THAT(backlog(), SizeIs(2)) << "nothing to do is known, too";
+  EXPECT_EQ(backlog({.step = 24h}).back().ready, 5);
+}
+
+TEST_P(HistoryContract, TheBacklogBecomesMinutesAndIsDeleted) {
+  for (const std::int64_t ready : {1, 9, 4}) {
+    add_backlog("outbox", ready, 0);
+    backend.advance(10s);
+  }
+  backend.advance(62min);
+  std::size_t folded = 0;
+  while (const auto some = fold_backlog()) folded += some;
+  EXPECT_EQ(folded, 3U);
+  const auto minutes = backlog({.step = 60s});
+  ASSERT_FALSE(minutes.empty());
+  EXPECT_LE(minutes.size(), 2U);
+  EXPECT_EQ(backlog({.step = 24h}).front().ready, 9);
+  database->write({}, [&](storage::WriteSession& session) {
+    EXPECT_EQ(backlogs.purge(session, 24h, 100), 0U);
+    EXPECT_EQ(backlogs.purge(session, 1min, 100), minutes.size());
+  });
+  EXPECT_THAT(backlog(), IsEmpty());
+}
+
+TEST_P(HistoryContract, AStartedPlatformCountsTheBacklog) {
+  auto options = backend.options();
+  options.worker.lease = 200ms;  // housekeeping runs every second
+  auto worker = Platform::open(backend.url(), options);
+  for (int i = 0; i < 3; ++i) worker.outbox().enqueue({.topic = "nobody handles it"});
+  worker.start();
+  EXPECT_TRUE(eventually([&] {
+    const auto found = backlog({.step = 24h});
+    return !found.empty() && found.back().ready == 3;
+  }));
+}
+
 TEST_P(HistoryContract, WrongRequestsAreRefused) {
   const auto now = backend.now();
   auto& history = platform.history();
@@ -162,6 +236,10 @@ TEST_P(HistoryContract, WrongRequestsAreRefused) {
                std::out_of_range);
   EXPECT_THROW((void)history.buckets({.from = now - 72h, .to = now, .step = 10s}),
                std::out_of_range);
+  EXPECT_THROW((void)history.backlog({.topic = "t", .from = now - 1h, .to = now}),
+               std::invalid_argument);
+  EXPECT_THROW((void)history.backlog({.by_topic = true, .from = now - 1h, .to = now}),
+               std::invalid_argument);
 }
 
 }  // namespace

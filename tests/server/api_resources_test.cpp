@@ -1,6 +1,7 @@
 // Joins, timers, jobs, leases, streams, events, subscriptions and fan-outs over HTTP.
 #include "dovetail/group.hpp"
 #include "server/api_test.hpp"
+#include "storage/backlog_store.hpp"
 #include "storage/rollup_store.hpp"
 
 namespace dovetail::testing {
@@ -76,6 +77,7 @@ TEST_P(ApiResources, TheHistoryHasItsBuckets) {
                                                          .handler_time_max = minutes{1}}}};
   database->write({}, [&](storage::WriteSession& session) {
     database->store<storage::RollupStore>().flush(session, {Uuid::random(), 1, rows});
+    database->store<storage::BacklogStore>().add(session, "outbox", {.ready = 7, .in_progress = 2});
   });
   const auto range = "&from=" + to_string(backend.now() - minutes{5}) +
                      "&to=" + to_string(backend.now() + minutes{5});
@@ -84,6 +86,10 @@ TEST_P(ApiResources, TheHistoryHasItsBuckets) {
   EXPECT_EQ(history["items"][0]["enqueued"], 3);
   EXPECT_EQ(history["items"][0]["handler_seconds"], 60.0);
   EXPECT_FALSE(history["items"][0].contains("topic"));
+  ASSERT_EQ(history["backlog"].size(), 1U);
+  EXPECT_EQ(history["backlog"][0]["ready"], 7);
+  EXPECT_EQ(history["backlog"][0]["in_progress"], 2);
+  EXPECT_TRUE(read("/history?by_topic=true" + range)["backlog"].is_null());
   EXPECT_EQ(read("/history?by_topic=true" + range)["items"][0]["topic"], "a/b?c#d");
   EXPECT_EQ(read("/history?topic=a%2Fb%3Fc%23d" + range)["items"].size(), 1U);
   EXPECT_EQ(read("/history?queue=inbox" + range)["items"].size(), 0U);

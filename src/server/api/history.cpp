@@ -18,6 +18,17 @@ ordered_json bucket_json(const HistoryBucket& bucket, bool by_topic) {
   return value;
 }
 
+ordered_json backlog_json(Platform& platform, const HistoryRequest& request) {
+  if (request.by_topic || !request.topic.empty()) return nullptr;
+  auto buckets = ordered_json::array();
+  for (const auto& each : platform.history().backlog(request)) {
+    buckets.push_back({{"begin", to_string(each.begin)},
+                       {"ready", each.ready},
+                       {"in_progress", each.in_progress}});
+  }
+  return buckets;
+}
+
 /// Limits the size of an answer. A bucket by topic can have 200 topics.
 void require_few_buckets(const HistoryRequest& request) {
   const auto most = request.by_topic ? 200 : 1'500;
@@ -48,7 +59,8 @@ Response show_history(const Api& api, const Request& request) {
                  {"from", to_string(asked.from)},
                  {"to", to_string(asked.to)},
                  {"step_seconds", asked.step.count()},
-                 {"items", std::move(buckets)}});
+                 {"items", std::move(buckets)},
+                 {"backlog", backlog_json(*platform, asked)}});
 }
 
 }  // namespace

@@ -41,11 +41,27 @@ function chartData(history, [length, step], now) {
   };
 }
 
-function backlogData(queue) {
-  const rows = recent.filter((each) => queueIn(each, queue));
-  return [rows.map((each) => seconds(each.time)),
-    rows.map((each) => queueIn(each, queue).ready),
-    rows.map((each) => queueIn(each, queue).in_progress)];
+// Processes count the backlog every ten seconds, and once a minute while it is empty.
+const backlog_step = 60;
+
+// The counted backlog, and behind it the live samples. A time in which nobody counted is a gap.
+function backlogData(history, [length, step], now, queue) {
+  const size = history?.step_seconds ?? step;
+  const rows = filled(history?.backlog ?? [], size, now - length, now);
+  const end = rows.filter(({ item }) => item).at(-1)?.at ?? 0;
+  let last = null;
+  const points = rows.filter(({ at }) => at <= end).map(({ at, item }) => {
+    if (item) last = { at, ready: item.ready, busy: item.in_progress };
+    const { ready = null, busy = null } = last && at - last.at <= backlog_step ? last : {};
+    return { at, ready, busy };
+  });
+  for (const each of recent) {
+    const counts = queueIn(each, queue);
+    const at = seconds(each.time);
+    if (counts && at > end) points.push({ at, ready: counts.ready, busy: counts.in_progress });
+  }
+  return [points.map(({ at }) => at), points.map(({ ready }) => ready),
+    points.map(({ busy }) => busy)];
 }
 
 // Sums of the last five minutes.
@@ -80,9 +96,9 @@ function useHistory(queue, range) {
 function Charts({ queue, range, history, counts }) {
   const { all, now } = history;
   const data = useMemo(() => chartData(all, ranges[range], now), [all, range, now]);
-  const live = useMemo(() => backlogData(queue), [counts, queue]);
+  const backlog = useMemo(() => backlogData(all, ranges[range], now, queue),
+    [all, range, now, counts, queue]);
   const span = () => [now - ranges[range][0], now];
-  const lately = (low, high) => [Math.min(low ?? now, (high ?? now) - 60), high ?? now];
   return html`<div class="charts">
     <${Chart} title="Throughput" note="per second" data=${data.work} format=${rate} range=${span}
       series=${[{ label: 'enqueued', colour: 'ready' }, { label: 'done', colour: 'done',
@@ -94,9 +110,9 @@ function Charts({ queue, range, history, counts }) {
     <${Chart} title="Time of handlers" note="" data=${data.latency} format=${duration}
       range=${span} series=${[{ label: 'mean', colour: 'accent', fill: true },
         { label: 'longest', colour: 'scheduled' }]} />
-    <${Chart} title="Backlog" note="since this page was opened" data=${live} format=${count}
-      whole range=${lately} series=${[{ label: 'ready', colour: 'ready', fill: true },
-        { label: 'in progress', colour: 'in_progress' }]} />
+    <${Chart} title="Backlog" note="" data=${backlog} format=${count} whole range=${span}
+      series=${[{ label: 'ready', colour: 'ready', fill: true }, { label: 'in progress',
+        colour: 'in_progress' }]} />
   </div>`;
 }
 

@@ -73,7 +73,8 @@ export function Chart(props) {
     library().then((UPlot) => {
       if (ended || !box.current) return;
       plot.current = new UPlot(options(box.current, { ...props,
-        range: (low, high) => latest.current.range(low, high) }, setAt), data, box.current);
+        range: (low, high) => latest.current.range(low, high) }, setAt), latest.current.data,
+        box.current);
       observer = new ResizeObserver(() =>
         plot.current?.setSize({ width: Math.max(box.current.clientWidth, 200), height: 168 }));
       observer.observe(box.current);
@@ -86,13 +87,14 @@ export function Chart(props) {
     };
   }, [theme]);
   useEffect(() => { plot.current?.setData(data); }, [data]);
+  const shown = (value) => (value === undefined || value === null ? '–' : format(value));
   return html`<figure class="chart">
     <figcaption><span class="chart-title">${title}</span>
       <span class="chart-time muted">${index === null ? note : stamp(data[0][index])}</span>
     </figcaption>
     <div class="legend">${series.map((each, i) => html`<span><i class=${`ink-${each.colour}`}
-      aria-hidden="true"></i>${each.label} <b>${last < 0 ? '–'
-        : format(data[i + 1][index ?? last] ?? 0)}</b></span>`)}</div>
+      aria-hidden="true"></i>${each.label} <b>${shown(data[i + 1][index ?? last])}</b></span>`)}
+    </div>
     <div class="chart-box" ref=${box} role="img" aria-label=${`Chart: ${title}`}></div>
   </figure>`;
 }
