@@ -247,6 +247,10 @@ struct InboxOptions {
   std::chrono::milliseconds stuck_after = std::chrono::hours{1};
 };
 
+namespace inbox {
+struct InboxAccess;
+}  // namespace inbox
+
 class Inbox {
  public:
   Inbox(storage::Database& database, InboxOptions options, Logger log, Metrics metrics);
@@ -365,6 +369,7 @@ class Inbox {
   [[nodiscard]] const InboxOptions& options() const { return options_; }
 
  private:
+  friend struct inbox::InboxAccess;
   Begun begin(std::string_view source, std::string_view message_id, const BeginOptions& options,
               Transaction* transaction);
   void note_begun(const storage::InboxKey& key, BeginOutcome outcome, bool gave_up) const;

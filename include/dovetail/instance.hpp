@@ -48,9 +48,10 @@ enum class InstanceState {
 
 /// A queue that an instance works on.
 struct InstanceQueue {
-  std::string name{};                 ///< `outbox` or `inbox`.
-  std::vector<std::string> topics{};  ///< Topics with their own handler, sorted.
-  bool all_topics = false;            ///< It also handles all other topics (Platform::on_any).
+  std::string name{};                   ///< `outbox` or `inbox`.
+  std::vector<std::string> topics{};    ///< Topics with their own handler or route, sorted.
+  bool all_topics = false;              ///< It also handles all other topics (Platform::on_any).
+  std::vector<std::string> patterns{};  ///< It also publishes topics that match (transport.hpp).
 
   [[nodiscard]] bool handles(std::string_view topic) const;
 

@@ -45,6 +45,7 @@
 #include "dovetail/schedule.hpp"
 #include "dovetail/subscription.hpp"
 #include "dovetail/transaction.hpp"
+#include "dovetail/transport.hpp"
 #include "dovetail/work.hpp"
 
 namespace dovetail {
@@ -189,6 +190,23 @@ class Platform {
   /// outbox's. The handlers of both queues share the threads of WorkerOptions::threads.
   void on_inbox(std::string_view topic, InboxHandlerFunction function, HandlerOptions options = {});
   void on_any_inbox(InboxHandlerFunction function, HandlerOptions options = {});
+
+  /// Registers a route: messages of the outbox go to a broker; see transport.hpp. `topic` is a
+  /// topic, or a pattern in which `*` matches any text: `order.*`. A pattern stands for the topics
+  /// that have no handler, and no route that fits better: the topic itself, or a pattern with more
+  /// characters other than `*`. It never stands for topics of fan-outs.
+  ///
+  /// Throws InvalidOperation when the topic has a handler or a route already, when there is a
+  /// pattern and a handler of on_any(), or after start().
+  void publish(std::string_view topic, std::shared_ptr<Publisher> publisher,
+               PublishOptions options = {});
+  /// Registers a source: messages of a broker are stored in the inbox, for the handlers of
+  /// on_inbox(); see transport.hpp. Throws InvalidOperation when the source was registered before,
+  /// or after start().
+  void consume(std::shared_ptr<Consumer> consumer, ConsumeOptions options);
+  /// The routes and sources of this Platform while it is started, in the order of their
+  /// registration.
+  [[nodiscard]] std::vector<TransportInfo> transports() const;
 
   /// Starts the background threads that call the handlers. Throws InvalidOperation when the
   /// Platform was already started.

@@ -34,6 +34,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dovetail/clock.hpp"
@@ -60,6 +61,8 @@ struct PublishOutcome {
 struct TransportCall {
   MonoTime deadline{};     ///< Later confirmations are not awaited.
   std::stop_token stop{};  ///< Ends the call early.
+  /// Where the messages come from: the `source` of their CloudEvents. See PublishOptions::source.
+  std::string_view source{};
 };
 
 class Publisher {
@@ -130,7 +133,8 @@ struct PublishOptions {
   int window = 256;
   /// How long a confirmation is awaited: 100 ms to 10 min. The lease of the messages is longer.
   std::chrono::milliseconds timeout{30'000};
-  /// The number of rejections after which a message becomes a dead letter. Absent:
+  /// The number of rejections after which a message becomes a dead letter: 1 to 1,000. A process
+  /// that ends while it publishes a message counts as a rejection, too. Absent:
   /// QueueOptions::max_attempts of the outbox.
   std::optional<int> max_attempts{};
   /// What happens to a stream when one of its messages becomes a dead letter.
@@ -139,16 +143,48 @@ struct PublishOptions {
   /// random part of each is left out.
   std::chrono::milliseconds first_probe{250};
   std::chrono::milliseconds longest_probe{30'000};
+  /// The `source` of the CloudEvents. Empty: Platform::name().
+  std::string source{};
 };
 
 /// Options of a source, see Platform::consume().
 struct ConsumeOptions {
-  /// The source of the messages in the inbox: 1 to 255 characters. Ids are unique within a source.
+  /// The source of the messages in the inbox: 1 to 64 characters. Ids are unique within a source.
   std::string source{};
   /// The topic of messages that carry none. Absent: such a message cannot be read.
   std::optional<std::string> topic{};
   /// The largest number of messages that are fetched and not stored: 1 to 10,000.
   int prefetch = 256;
 };
+
+/// What a route or a source does at the moment.
+enum class TransportState : std::uint8_t {
+  stopped,      ///< The Platform has not been started, or was stopped.
+  running,      ///< It works, or waits for messages.
+  blocked,      ///< The broker asks it to wait.
+  unavailable,  ///< The broker is down. It is probed.
+  failing,      ///< The database is down.
+};
+
+[[nodiscard]] std::string_view to_string(TransportState state);
+
+/// A route or a source of a Platform, see Platform::transports().
+struct TransportInfo {
+  enum class Direction : std::uint8_t { publish, consume };
+
+  Direction direction = Direction::publish;
+  std::string name{};     ///< The topic pattern of a route, or the name of a source.
+  std::string kind{};     ///< Such as `nats`.
+  std::string address{};  ///< Of the broker, without secrets.
+  TransportState state = TransportState::stopped;
+  std::string reason{};                              ///< Why it does not run.
+  std::optional<std::chrono::milliseconds> since{};  ///< How long it has not been running.
+  std::size_t in_flight = 0;                         ///< Messages on their way to the broker.
+  std::uint64_t done = 0;                            ///< Confirmed, or stored in the inbox.
+  std::uint64_t repeated = 0;                        ///< Rejected, or received before.
+  std::uint64_t dead = 0;                            ///< Dead letters.
+};
+
+[[nodiscard]] std::string_view to_string(TransportInfo::Direction direction);
 
 }  // namespace dovetail

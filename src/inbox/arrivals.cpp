@@ -5,6 +5,7 @@
 
 #include "core/headers.hpp"
 #include "dovetail/inbox.hpp"
+#include "inbox/access.hpp"
 #include "inbox/rules.hpp"
 #include "queue/new_messages.hpp"
 #include "storage/database.hpp"
@@ -164,6 +165,40 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
   if (batch.arrivals.empty()) return {};
   const auto answers = store_->receive(session_of(transaction), batch.arrivals);
   note_arrivals(batch.arrivals, answers, &transaction);
+  return in_old_order(batch, answers);
+}
+
+// --- the consumers of brokers
+
+std::optional<std::string> inbox::InboxAccess::refusal(const Inbox& inbox,
+                                                       const InboxRequest& request) {
+  try {
+    static_cast<void>(checked_arrival(request, queue::limits_of(inbox.options_.queue)));
+  } catch (const std::logic_error& error) {  // std::invalid_argument or std::out_of_range
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+std::vector<InboxEnqueued> inbox::InboxAccess::receive(Inbox& inbox,
+                                                       std::span<const Arrival> arrivals,
+                                                       const std::stop_token& stop) {
+  std::vector<InboxRequest> requests;
+  requests.reserve(arrivals.size());
+  for (const auto& each : arrivals) requests.push_back(each.request);
+  const auto batch = sorted(requests, inbox.options_.queue);
+  if (batch.arrivals.empty()) return {};
+  std::vector<InboxEnqueued> answers;
+  inbox.database_->write({.repeatable = true, .service = true, .stop = stop},
+                         [&](storage::WriteSession& session) {
+                           answers = inbox.store_->receive(session, batch.arrivals);
+                           for (std::size_t i = 0; i < answers.size(); ++i) {
+                             const auto& problem = arrivals[batch.places[i]].problem;
+                             if (!problem || !answers[i].stored() || !answers[i].id) continue;
+                             inbox.store_->fail_stored(session, *answers[i].id, *problem);
+                           }
+                         });
+  inbox.note_arrivals(batch.arrivals, answers, nullptr);
   return in_old_order(batch, answers);
 }
 

@@ -2,6 +2,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "core/topic_pattern.hpp"
 #include "dovetail/instance.hpp"
 #include "instance/unhandled.hpp"
 #include "storage/database.hpp"
@@ -32,7 +33,9 @@ std::string_view to_string(InstanceState state) {
 }
 
 bool InstanceQueue::handles(std::string_view topic) const {
-  return all_topics || std::ranges::binary_search(topics, topic);
+  return all_topics || std::ranges::binary_search(topics, topic) ||
+         std::ranges::any_of(patterns,
+                             [&](const std::string& each) { return core::matches(each, topic); });
 }
 
 bool InstanceInfo::handles(std::string_view queue, std::string_view topic) const {

@@ -8,6 +8,7 @@ ordered_json to_json(const InstanceInfo& instance) {
   for (const auto& queue : instance.queues) {
     queues.push_back(
         {{"queue", queue.name}, {"all_topics", queue.all_topics}, {"topics", queue.topics}});
+    if (!queue.patterns.empty()) queues.back()["patterns"] = queue.patterns;
   }
   return {{"instance_id", instance.id.to_string()},
           {"host", instance.host},

@@ -33,6 +33,7 @@ class Database final : public storage::Database {
     pool_.close_idle();
     service_pool_.close_idle();
   }
+  void add_service_connections(std::size_t more) override { service_pool_.grow(more); }
   [[nodiscard]] storage::PoolUse pool_use() const override {
     return {.in_use = pool_.in_use() + service_pool_.in_use(),
             .idle = pool_.idle() + service_pool_.idle()};

@@ -215,6 +215,12 @@ std::vector<InboxEnqueued> InboxStore::receive(storage::WriteSession& session,
   return answers;
 }
 
+void InboxStore::fail_stored(storage::WriteSession& session, MessageId id, std::string_view error) {
+  Params params;
+  params.add(id.uuid()).add(error);
+  WriteSession::of(session).run(texts_, sql::inbox_fail_stored, params);
+}
+
 // --- operating
 
 std::size_t InboxStore::replay(storage::WriteSession& session, const InboxDeadLetterFilter& filter,

@@ -32,6 +32,7 @@ class InboxStore final : public storage::InboxStore {
                                 std::chrono::microseconds lease) override;
   std::vector<InboxEnqueued> receive(storage::WriteSession& session,
                                      std::span<const storage::InboxArrival> arrivals) override;
+  void fail_stored(storage::WriteSession& session, MessageId id, std::string_view error) override;
   std::size_t replay(storage::WriteSession& session, const InboxDeadLetterFilter& filter,
                      const ReplayOptions& options, int most) override;
   std::size_t purge(storage::WriteSession& session, std::chrono::microseconds age,

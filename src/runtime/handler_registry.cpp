@@ -3,9 +3,21 @@
 #include <algorithm>
 
 #include "core/text.hpp"
+#include "core/topic_pattern.hpp"
 #include "dovetail/error.hpp"
 
 namespace dovetail::runtime {
+namespace {
+
+void require_topic_text(const char* what, std::string_view topic) {
+  const auto length = core::utf8_length(topic);
+  if (!length || *length < 1 || *length > 255) {
+    throw std::invalid_argument(std::string{what} +
+                                " must be 1 to 255 characters of UTF-8 without NUL");
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<RegisteredHandler> HandlerRegistry::checked(HandlerFunction function,
                                                             HandlerOptions options) {
@@ -24,9 +36,9 @@ std::unique_ptr<RegisteredHandler> HandlerRegistry::checked(HandlerFunction func
 
 void HandlerRegistry::add(std::string_view topic, HandlerFunction function, HandlerOptions options,
                           const void* shared_limit) {
-  const auto length = core::utf8_length(topic);
-  if (!length || *length < 1 || *length > 255) {
-    throw std::invalid_argument("topic must be 1 to 255 characters of UTF-8 without NUL");
+  require_topic_text("topic", topic);
+  if (std::ranges::find(routes_, topic) != routes_.end()) {
+    throw InvalidOperation("topic " + std::string{topic} + " has a route already");
   }
   auto handler = checked(std::move(function), std::move(options));
   handler->shared_limit = shared_limit;
@@ -37,7 +49,28 @@ void HandlerRegistry::add(std::string_view topic, HandlerFunction function, Hand
 
 void HandlerRegistry::add_fallback(HandlerFunction function, HandlerOptions options) {
   if (fallback_) throw InvalidOperation("there is a handler for all other topics already");
+  for (const auto& route : routes_) {
+    if (core::is_exact(route)) continue;
+    throw InvalidOperation("the route " + route +
+                           " and a handler for all other topics exclude each other");
+  }
   fallback_ = checked(std::move(function), std::move(options));
+}
+
+void HandlerRegistry::add_route(std::string_view pattern) {
+  const std::string name{pattern};
+  require_topic_text("the topic of a route", pattern);
+  if (std::ranges::find(routes_, pattern) != routes_.end()) {
+    throw InvalidOperation("topic " + name + " has a route already");
+  }
+  if (handlers_.contains(pattern)) {
+    throw InvalidOperation("topic " + name + " has a handler already");
+  }
+  if (fallback_ && !core::is_exact(pattern)) {
+    throw InvalidOperation("the route " + name +
+                           " and a handler for all other topics exclude each other");
+  }
+  routes_.push_back(name);
 }
 
 void HandlerRegistry::add_all(const HandlerRegistry& others,

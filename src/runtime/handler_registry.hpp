@@ -34,6 +34,10 @@ class HandlerRegistry {
            const void* shared_limit = nullptr);
   /// Adds the handler of every topic without its own handler.
   void add_fallback(HandlerFunction function, HandlerOptions options);
+  /// Reserves topics for a route that publishes them: one topic, or all topics that match a pattern
+  /// (core/topic_pattern.hpp) and have no handler. Throws InvalidOperation if the topic has a
+  /// handler or a route, if the pattern has a route, or if there is a handler for all topics.
+  void add_route(std::string_view pattern);
   /// Adds the handlers of another registry, which must live as long as this one. They share its
   /// concurrency limits.
   void add_all(const HandlerRegistry& others,
@@ -52,6 +56,8 @@ class HandlerRegistry {
   /// Whether any handler has a concurrency limit.
   [[nodiscard]] bool has_limits() const { return has_limits_; }
   [[nodiscard]] int default_attempts() const { return max_attempts_; }
+  /// The topics and patterns of routes, in the order of their registration.
+  [[nodiscard]] const std::vector<std::string>& routes() const { return routes_; }
 
  private:
   [[nodiscard]] std::unique_ptr<RegisteredHandler> checked(HandlerFunction function,
@@ -61,6 +67,7 @@ class HandlerRegistry {
   bool has_limits_ = false;
   ByTopic handlers_;
   std::unique_ptr<RegisteredHandler> fallback_;
+  std::vector<std::string> routes_;
 };
 
 }  // namespace dovetail::runtime

@@ -37,6 +37,20 @@ std::vector<HealthCheck> service_checks(const std::vector<NamedHealth>& services
   return checks;
 }
 
+/// Of services that connect to other systems. An outage does not stop the others.
+std::optional<HealthCheck> transports_check(const std::vector<NamedHealth>& services) {
+  std::vector<std::string> outages;
+  bool connects = false;
+  for (const auto& service : services) {
+    connects = connects || service.connects;
+    if (service.outage) outages.push_back(*service.outage);
+  }
+  if (!connects) return std::nullopt;
+  return as_check("transports", {"transport"},
+                  counted("unavailable", static_cast<std::int64_t>(outages.size()), {.degraded = 0},
+                          listed(outages)));
+}
+
 /// A process whose claims or heartbeats fail again and again cannot work, though its database
 /// answers: it may lack rights, or the database is read-only.
 std::vector<HealthCheck> failing_checks(const std::vector<NamedHealth>& services) {
@@ -101,8 +115,10 @@ std::vector<HealthCheck> PlatformHealth::quick(Scope scope) {
     std::ranges::move(failing_checks(runtime_->health()), std::back_inserter(checks));
     return checks;
   }
-  std::ranges::move(service_checks(runtime_->health(), node_()->options().health),
+  const auto services = runtime_->health();
+  std::ranges::move(service_checks(services, node_()->options().health),
                     std::back_inserter(checks));
+  if (auto check = transports_check(services)) checks.push_back(std::move(*check));
   return checks;
 }
 

@@ -68,6 +68,10 @@ void NodeHandlers::add_fallback(std::string_view queue, HandlerFunction function
   registry(queue).add_fallback(wrapped(queue, std::move(function)), std::move(options));
 }
 
+void NodeHandlers::add_route(std::string_view pattern) {
+  registry("outbox").add_route(pattern);
+}
+
 void NodeHandlers::add_all(std::string_view queue, const HandlerRegistry& others) {
   registry(queue).add_all(
       others, [&](HandlerFunction function) { return wrapped(queue, std::move(function)); });

@@ -26,6 +26,9 @@ class NodeHandlers {
   /// Adds the handlers of another registry. They share its concurrency limits.
   void add_all(std::string_view queue, const HandlerRegistry& others);
 
+  /// Reserves topics of the outbox; see HandlerRegistry::add_route().
+  void add_route(std::string_view pattern);
+
   /// Throws std::out_of_range for a queue without handlers.
   [[nodiscard]] const HandlerRegistry& of(std::string_view queue) const;
 

@@ -16,6 +16,9 @@ namespace dovetail::runtime {
 /// The queues that have handlers.
 [[nodiscard]] std::vector<component::Queue> worked_queues(Node& node, const NodeHandlers& handlers);
 
+/// A scope with a new owner.
+[[nodiscard]] QueueScope queue_scope(Node& node, const component::Queue& queue);
+
 [[nodiscard]] std::unique_ptr<Dispatcher> make_dispatcher(Node& node, const component::Queue& queue,
                                                           const NodeHandlers& handlers,
                                                           WorkerPool& pool);

@@ -93,6 +93,10 @@ Platform runtime::PlatformAccess::platform_of(std::shared_ptr<Node> node, bool i
   return Platform{std::make_unique<Platform::State>(std::move(node), in_group)};
 }
 
+runtime::Runtime& runtime::PlatformAccess::runtime_of(const Platform& platform) {
+  return platform.state_->runtime();
+}
+
 void runtime::PlatformAccess::retire(Platform& platform) {
   if (platform.state_) platform.state_->retired = true;
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "component/connects.hpp"
 #include "component/renews.hpp"
+#include "core/topic_pattern.hpp"
 #include "dovetail/error.hpp"
 #include "runtime/housekeeper.hpp"
 #include "runtime/node_services.hpp"
@@ -58,6 +60,29 @@ void Runtime::add_fallback(std::string_view queue, HandlerFunction function,
   state_ = RunState::prepared;
 }
 
+void Runtime::add_service(const std::string& name, MakeService make) {
+  node_.process().require();
+  const std::lock_guard lock(start_mutex_);
+  static_cast<void>(handlers());
+  if (std::ranges::find(added_, name, &std::pair<std::string, MakeService>::first) !=
+      added_.end()) {
+    throw InvalidOperation("there is a service " + name + " already");
+  }
+  added_.emplace_back(name, std::move(make));
+  state_ = RunState::prepared;
+}
+
+void Runtime::add_route(std::string_view pattern, MakeService make) {
+  node_.process().require();
+  const std::lock_guard lock(start_mutex_);
+  if (options_.worker.unknown_topics == UnknownTopics::abandon && !core::is_exact(pattern)) {
+    throw InvalidOperation("a route with a pattern and UnknownTopics::abandon exclude each other");
+  }
+  handlers().add_route(pattern);
+  added_.emplace_back("publish " + std::string{pattern}, std::move(make));
+  state_ = RunState::prepared;
+}
+
 // --- start
 
 Runtime::Services Runtime::make_services(WorkerPool& pool) {
@@ -68,6 +93,10 @@ Runtime::Services Runtime::make_services(WorkerPool& pool) {
       node_.database(), node_.chores(), options_.worker.lease, node_.logger(), node_.metrics()));
   for (const auto& queue : worked_queues(node_, handlers_)) {
     services.push_back(make_dispatcher(node_, queue, handlers_, pool));
+  }
+  for (const auto& [name, make] : added_) {
+    services.push_back(make(node_, handlers_));
+    node_.database().add_service_connections(services.back()->connections());
   }
   return services;
 }
@@ -162,8 +191,17 @@ std::vector<NamedHealth> Runtime::health() const {
     if (const auto* renews = dynamic_cast<const component::Renews*>(service)) {
       all.back().renewals = renews->renewals();
     }
+    if (const auto* connects = dynamic_cast<const component::Connects*>(service)) {
+      all.back().connects = true;
+      all.back().outage = connects->outage();
+    }
   }
   return all;
+}
+
+void Runtime::visit(const std::function<void(const component::Service& service)>& visit) const {
+  const std::lock_guard lock(health_mutex_);
+  for (const auto* service : watched_) visit(*service);
 }
 
 /// One time limit for all services: a database that does not answer delays stop() once, not once

@@ -1,15 +1,16 @@
 // The handlers, the worker pool and the services of one node. A Platform starts and stops them.
 //
-// Start order: instance, listener, components, housekeeper, dispatchers. Stop: every service gets a
-// stop request. Then stop() waits for each service, the dispatchers first, so that handlers have
-// the whole deadline. Shortly after the deadline, the I/O of all services is cut off at once. The
-// instance keeps its row until the last handler has ended.
+// Start order: instance, listener, components, housekeeper, dispatchers, added services. Stop:
+// every service gets a stop request. Then stop() waits for each service, the dispatchers first, so
+// that handlers have the whole deadline. Shortly after the deadline, the I/O of all services is cut
+// off at once. The instance keeps its row until the last handler has ended.
 //
 // Threads: from any.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,6 +33,8 @@ struct NamedHealth {
   component::ServiceHealth health;
   bool essential = false;                              ///< See Service::is_essential().
   std::optional<component::ServiceHealth> renewals{};  ///< Of a service that renews leases.
+  bool connects = false;                               ///< See component::Connects.
+  std::optional<std::string> outage{};                 ///< Of a service that connects.
 };
 
 class Runtime {
@@ -47,6 +50,14 @@ class Runtime {
                    HandlerOptions options);
   void add_fallback(std::string_view queue, HandlerFunction function, HandlerOptions options);
 
+  /// Makes a service of each start. The handlers live as long as the service.
+  using MakeService =
+      std::function<std::unique_ptr<component::Service>(Node& node, const NodeHandlers& handlers)>;
+  /// Throws InvalidOperation if a service of this name was added before.
+  void add_service(const std::string& name, MakeService make);
+  /// The same, for a service that publishes topics of the outbox; see HandlerRegistry::add_route().
+  void add_route(std::string_view pattern, MakeService make);
+
   /// Starts everything, or throws and leaves nothing running.
   void start();
   /// Returns whether all handlers have ended.
@@ -58,6 +69,8 @@ class Runtime {
   [[nodiscard]] const Supervisor& supervisor() const { return supervisor_; }
   /// The health of the started services.
   [[nodiscard]] std::vector<NamedHealth> health() const;
+  /// Calls `visit` with each started service.
+  void visit(const std::function<void(const component::Service& service)>& visit) const;
 
  private:
   using Services = std::vector<std::unique_ptr<component::Service>>;
@@ -76,7 +89,8 @@ class Runtime {
   Node& node_;
   const PlatformOptions& options_;
   NodeHandlers handlers_;
-  std::mutex stop_mutex_;   // locked before the other one
+  std::vector<std::pair<std::string, MakeService>> added_;  // by name
+  std::mutex stop_mutex_;                                   // locked before the other one
   std::mutex start_mutex_;  // guards the handlers until the start, and the next two members
   std::unique_ptr<WorkerPool> pool_;
   Services services_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/topic_pattern.hpp"
+
 namespace dovetail::runtime {
 namespace {
 
@@ -131,6 +133,11 @@ std::deque<Subscription> subscriptions_of(const HandlerRegistry& handlers, Unkno
       shared.topics.insert(topic);
       attempts = std::max(attempts, handler->max_attempts);
     }
+  }
+  for (const auto& route : handlers.routes()) {  // patterns and a fallback exclude each other
+    if (!core::is_exact(route)) continue;
+    known.topics.insert(route);
+    limited.topics.insert(route);
   }
   const auto* fallback = handlers.fallback();
   const bool has_limit = fallback != nullptr && fallback->options.concurrency > 0;

@@ -140,6 +140,9 @@ class Database {
 
   [[nodiscard]] virtual PoolUse pool_use() const { return {}; }
 
+  /// Raises DatabaseOptions::service_connections, for services that were not known before.
+  virtual void add_service_connections(std::size_t /*more*/) {}
+
   /// A transaction that the caller drives.
   virtual std::unique_ptr<TransactionHandle> begin() = 0;
 

@@ -99,6 +99,9 @@ class InboxStore {
   virtual std::vector<InboxEnqueued> receive(WriteSession& session,
                                              std::span<const InboxArrival> arrivals) = 0;
 
+  /// Makes a message of the queue, which no worker holds, a dead letter.
+  virtual void fail_stored(WriteSession& session, MessageId id, std::string_view error) = 0;
+
   // These handle up to `most` messages per call, and return how many they handled.
   virtual std::size_t replay(WriteSession& session, const InboxDeadLetterFilter& filter,
                              const ReplayOptions& options, int most) = 0;

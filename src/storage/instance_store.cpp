@@ -6,11 +6,25 @@
 #include "dovetail/error.hpp"
 
 namespace dovetail::storage {
+namespace {
+
+std::vector<std::string> texts_of(const nlohmann::json& object, const char* name) {
+  std::vector<std::string> texts;
+  const auto found = object.find(name);
+  if (found == object.end() || !found->is_array()) return texts;
+  for (const auto& each : *found) {
+    if (each.is_string()) texts.push_back(each.get<std::string>());
+  }
+  return texts;
+}
+
+}  // namespace
 
 std::string handlers_json(const std::vector<InstanceQueue>& queues) {
   auto object = nlohmann::json::object();
   for (const auto& queue : queues) {
     object[queue.name] = {{"topics", queue.topics}, {"all_topics", queue.all_topics}};
+    if (!queue.patterns.empty()) object[queue.name]["patterns"] = queue.patterns;
   }
   return object.dump();
 }
@@ -22,12 +36,8 @@ std::vector<InstanceQueue> queues_from_json(std::string_view json) {
   for (const auto& [name, handlers] : object.items()) {
     if (!handlers.is_object()) continue;
     InstanceQueue queue{.name = name};
-    if (const auto topics = handlers.find("topics");
-        topics != handlers.end() && topics->is_array()) {
-      for (const auto& topic : *topics) {
-        if (topic.is_string()) queue.topics.push_back(topic.get<std::string>());
-      }
-    }
+    queue.topics = texts_of(handlers, "topics");
+    queue.patterns = texts_of(handlers, "patterns");
     std::ranges::sort(queue.topics);
     const auto all = handlers.find("all_topics");
     queue.all_topics = all != handlers.end() && all->is_boolean() && all->get<bool>();

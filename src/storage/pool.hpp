@@ -130,6 +130,15 @@ class Pool {
     return idle_.size();
   }
 
+  /// Raises max_size.
+  void grow(std::size_t more) {
+    {
+      const std::lock_guard lock(mutex_);
+      options_.max_size += more;
+    }
+    freed_.notify_all();
+  }
+
   /// Closes the idle connections.
   void close_idle() {
     std::deque<Entry> closed;  // outside the lock: closing may take time

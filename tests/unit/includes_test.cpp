@@ -47,10 +47,11 @@ const std::vector<std::string> component_includes{"core", "storage", "queue", "c
 const Layer runtime_layer{"runtime", {"core", "storage", "queue", "component", "observe"}};
 const std::vector<Layer> layers_above{
     {"group", {"core", "storage", "component", "observe", "fanout", "event", "runtime"}},
+    {"transport", {"core", "storage", "queue", "component", "observe", "inbox", "runtime"}},
     {"json", {}},
     {"server", {"core", "observe", "json"}},
-    {"config", {"core", "storage", "runtime"}},
-    {"cli", {"core", "storage", "runtime", "json", "config"}}};
+    {"config", {"core", "storage", "runtime", "transport"}},
+    {"cli", {"core", "storage", "runtime", "transport", "json", "config"}}};
 
 std::map<std::string, Folders> make_table() {
   std::map<std::string, Folders> table;

@@ -54,6 +54,12 @@ select outcome, id
          due_at => $8::timestamptz, headers => $9::jsonb, expires_at => $10::timestamptz,
          priority => $11::integer, notify => $12::boolean, stream => $13::text);
 
+-- name: inbox_fail_stored
+-- For a message without a stream that no worker holds.
+select {schema}._inbox_finish(
+         locked => array(select o.ctid from {schema}.inbox o where o.id = $1::uuid for update),
+         status => 3::smallint, error => $2::text, processed_by => null, charge => 0);
+
 -- name: inbox_replay_dead_letters
 select {schema}.inbox_replay_dead_letters($1::text, $2::text, $3::text, $4::timestamptz,
                                           $5::timestamptz, $6::integer, reason => $7::text,

@@ -105,6 +105,11 @@ update {schema}_inbox_guard set status = 4, item_id = ?3, lease_until = null, ow
 -- name: inbox_receive_step_ended
 update {schema}_inbox_guard set status = ?2, processed_at = ?3 where item_id = ?1;
 
+-- name: inbox_fail_stored
+-- For a message without a stream that no worker holds.
+update {schema}_inbox set status = 3, processed_at = ?2, last_error = ?3
+ where id = ?1 and status = 0;
+
 -- name: inbox_replay_dead_letters
 -- returns here: source text, message_id text, item_id uuid
 -- The dead messages to replay, also those whose dead letter was purged.
