@@ -156,8 +156,7 @@ enum class InboxEnqueueOutcome : std::uint8_t { stored, duplicate, hash_mismatch
 
 struct InboxEnqueued {
   InboxEnqueueOutcome outcome = InboxEnqueueOutcome::stored;
-  /// The id in the queue, also when the message was stored before. Absent when it never was in the
-  /// queue.
+  /// The id in the queue, also when the message was stored before. Absent if it never was there.
   std::optional<MessageId> id{};
 
   [[nodiscard]] bool stored() const { return outcome == InboxEnqueueOutcome::stored; }
@@ -246,10 +245,6 @@ struct InboxOptions {
   /// started again.
   std::chrono::milliseconds stuck_after = std::chrono::hours{1};
 };
-
-namespace inbox {
-struct InboxAccess;
-}  // namespace inbox
 
 class Inbox {
  public:
@@ -369,7 +364,7 @@ class Inbox {
   [[nodiscard]] const InboxOptions& options() const { return options_; }
 
  private:
-  friend struct inbox::InboxAccess;
+  friend struct InboxAccess;
   Begun begin(std::string_view source, std::string_view message_id, const BeginOptions& options,
               Transaction* transaction);
   void note_begun(const storage::InboxKey& key, BeginOutcome outcome, bool gave_up) const;

@@ -22,8 +22,9 @@ std::string shown_handlers(const InstanceInfo& instance) {
       text += " all topics";
       continue;
     }
-    for (const auto& topic : queue.topics)
-      text += (&topic == &queue.topics.front() ? " " : ", ") + topic;
+    auto topics = queue.topics;
+    topics.insert(topics.end(), queue.patterns.begin(), queue.patterns.end());
+    for (const auto& topic : topics) text += (&topic == &topics.front() ? " " : ", ") + topic;
   }
   return shortened(text, shown_topics_characters);
 }

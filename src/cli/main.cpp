@@ -5,6 +5,7 @@
 
 #include "cli/cli.hpp"
 #include "cli/mistakes.hpp"
+#include "transport/kind.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -28,6 +29,9 @@ void add_commands(CLI::App& app, Globals& globals) {
 #ifdef DOVETAIL_WITH_SERVER
   add_server(app, globals);
 #endif
+  add_publish(app, globals);
+  add_consume(app, globals);
+  add_transports(app, globals);
   add_status(app, globals);
   add_health(app, globals);
   add_instances(app, globals);
@@ -86,6 +90,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Reliable background work with the database you already have", "dovetail"};
   app.set_version_flag("--version", std::string{version()});
   app.require_subcommand(1);
+  transport::add_all_kinds();
   cli::Globals globals;
   cli::add_commands(app, globals);
   if (argc < 2) {

@@ -10,6 +10,7 @@
 #include "cli/group_file.hpp"
 #include "cli/service_manager.hpp"
 #include "cli/tracing.hpp"
+#include "config/transport_settings.hpp"
 
 namespace dovetail::cli {
 namespace {
@@ -105,6 +106,7 @@ void serve_database(const Globals& globals, const ServerArguments& arguments,
   set_read_only(options, server.read_only);
   arguments.long_run.set_polls(options.worker);
   auto platform = process.run.open(globals, std::move(options));
+  if (!server.read_only) config::add_transports(globals.loaded.settings.transports, platform);
   serve(platform, process, server, arguments.long_run.quiet,
         platform.name() + " schema " + globals.schema);
 }
@@ -151,7 +153,8 @@ void add_server(CLI::App& app, Globals& globals) {
   command.footer(
       "Answers /health/live, /health/ready, /health, /metrics and /api/v1/, and does the work of\n"
       "`dovetail schedule`, until SIGINT or SIGTERM. Tells systemd that it is ready and alive\n"
-      "(Type=notify, WatchdogSec=). With --exec it does the work of `dovetail work`, too.\n" +
+      "(Type=notify, WatchdogSec=). With --exec it does the work of `dovetail work`, too. It runs\n"
+      "the routes and sources of the configuration file ([[publish]], [[consume]]).\n" +
       std::string{command_worker_help});
   add_address(command, globals);
   arguments->worker.add_to(command, false);

@@ -8,6 +8,7 @@
 
 #include "config/given.hpp"
 #include "config/read_text.hpp"
+#include "config/transport_tables.hpp"
 
 namespace dovetail::config {
 namespace {
@@ -80,11 +81,14 @@ Value value_of(const Setting& setting, const toml::node& node) {
 
 class FileReader {
  public:
-  FileReader(std::string path, GivenValues& values) : path_(std::move(path)), values_(values) {}
+  FileReader(std::string path, GivenValues& values, FileExtras& extras)
+      : path_(std::move(path)), values_(values), extras_(extras) {}
 
   void read(const toml::table& file) {
+    read_transports(file, path_, values_, extras_);
     for (const auto& [key, place, node] : entries_of(file)) {
       const auto* section = node->as_table();
+      if (is_transport_section(key)) continue;
       if (key == databases_section) {
         add_databases(place, section != nullptr);
       } else if (!is_section(key)) {
@@ -167,14 +171,15 @@ class FileReader {
 
   const std::string path_;
   GivenValues& values_;
+  FileExtras& extras_;
 };
 
 }  // namespace
 
-void read_file(const std::string& path, GivenValues& values) {
+void read_file(const std::string& path, GivenValues& values, FileExtras& extras) {
   try {
     const auto text = read_text(path);
-    FileReader(path, values).read(toml::parse(text));
+    FileReader(path, values, extras).read(toml::parse(text));
   } catch (const toml::parse_error& error) {
     values.complain(path + ":" + std::to_string(error.source().begin.line),
                     std::string{error.description()});

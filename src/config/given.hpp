@@ -31,6 +31,8 @@ class GivenValues {
     problems_.push_back(place + ": " + problem);
   }
   [[nodiscard]] const std::map<std::string, Given>& all() const { return values_; }
+  /// The number of mistakes so far, of all layers.
+  [[nodiscard]] std::size_t count() const { return problems_.size(); }
 
  private:
   Problems& problems_;
@@ -55,8 +57,15 @@ struct NamedSetting {
 [[nodiscard]] std::string bad_value(const Place& at, const std::string& must_be,
                                     const std::string& got);
 
+/// What a file has beside the table of settings.
+struct FileExtras {
+  TransportSettings transports{};
+  std::vector<std::string> warnings{};
+  bool has_secrets = false;  ///< Of transports, in the file itself.
+};
+
 /// Reads the file, and adds its mistakes.
-void read_file(const std::string& path, GivenValues& values);
+void read_file(const std::string& path, GivenValues& values, FileExtras& extras);
 void read_environment(const std::vector<std::string>& environment, GivenValues& values);
 void read_flags(const std::vector<FlagValue>& flags, GivenValues& values);
 

@@ -29,7 +29,8 @@ class Loader {
     GivenValues file(problems_);
     GivenValues environment(problems_);
     GivenValues flags(problems_);
-    if (!sources_.file.empty()) read_file(sources_.file, file);
+    FileExtras extras;
+    if (!sources_.file.empty()) read_file(sources_.file, file, extras);
     read_environment(sources_.environment, environment);
     read_flags(sources_.flags, flags);
     std::map<std::string, Given> effective;
@@ -38,6 +39,7 @@ class Loader {
     }
     choose_database(effective);
     for (const auto& [name, given] : effective) apply(name, given);
+    apply(std::move(extras));
     check_url();
     check_polls();
     check_entries();
@@ -96,13 +98,27 @@ class Loader {
     loaded_.origins.insert_or_assign(name, given.origin);
   }
 
-  /// Once for the file.
+  void apply(FileExtras extras) {
+    auto& settings = loaded_.settings;
+    settings.transports = std::move(extras.transports);
+    std::ranges::move(extras.warnings, std::back_inserter(loaded_.warnings));
+    if (extras.has_secrets) warn_of_readable_file();
+    if (settings.transports.empty() || settings.group_file.empty()) return;
+    problems_.push_back(sources_.file +
+                        ": [[publish]] and [[consume]] work on one database, not on a group");
+  }
+
   void warn_of_readable_file(const Given& given) {
     const auto secret = given.at.setting->secret;
     if (secret == Secret::none || given.origin.layer != Layer::file) return;
     const auto* text = std::get_if<std::string>(&given.value);
     const bool is_public = secret == Secret::url && text != nullptr && masked_url(*text) == *text;
-    if (is_public || warned_of_file_ || !everybody_can_read(sources_.file)) return;
+    if (!is_public) warn_of_readable_file();
+  }
+
+  /// Once for the file.
+  void warn_of_readable_file() {
+    if (warned_of_file_ || !everybody_can_read(sources_.file)) return;
     warned_of_file_ = true;
     loaded_.warnings.push_back(readable_secret(sources_.file));
   }

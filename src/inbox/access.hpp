@@ -9,7 +9,9 @@
 
 #include "dovetail/inbox.hpp"
 
-namespace dovetail::inbox {
+namespace dovetail {
+
+namespace inbox {
 
 /// A message from a broker.
 struct Arrival {
@@ -19,14 +21,16 @@ struct Arrival {
   std::optional<std::string> problem{};
 };
 
+}  // namespace inbox
+
 struct InboxAccess {
   /// Returns why Inbox::enqueue() would refuse the request, or nullopt.
   [[nodiscard]] static std::optional<std::string> refusal(const Inbox& inbox,
                                                           const InboxRequest& request);
   /// Stores all or none, with a connection of the services. Returns the results in the order of the
   /// arrivals.
-  static std::vector<InboxEnqueued> receive(Inbox& inbox, std::span<const Arrival> arrivals,
+  static std::vector<InboxEnqueued> receive(Inbox& inbox, std::span<const inbox::Arrival> arrivals,
                                             const std::stop_token& stop);
 };
 
-}  // namespace dovetail::inbox
+}  // namespace dovetail

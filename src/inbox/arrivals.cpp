@@ -170,8 +170,7 @@ std::vector<InboxEnqueued> Inbox::enqueue_many(Transaction& transaction,
 
 // --- the consumers of brokers
 
-std::optional<std::string> inbox::InboxAccess::refusal(const Inbox& inbox,
-                                                       const InboxRequest& request) {
+std::optional<std::string> InboxAccess::refusal(const Inbox& inbox, const InboxRequest& request) {
   try {
     static_cast<void>(checked_arrival(request, queue::limits_of(inbox.options_.queue)));
   } catch (const std::logic_error& error) {  // std::invalid_argument or std::out_of_range
@@ -180,9 +179,9 @@ std::optional<std::string> inbox::InboxAccess::refusal(const Inbox& inbox,
   return std::nullopt;
 }
 
-std::vector<InboxEnqueued> inbox::InboxAccess::receive(Inbox& inbox,
-                                                       std::span<const Arrival> arrivals,
-                                                       const std::stop_token& stop) {
+std::vector<InboxEnqueued> InboxAccess::receive(Inbox& inbox,
+                                                std::span<const inbox::Arrival> arrivals,
+                                                const std::stop_token& stop) {
   std::vector<InboxRequest> requests;
   requests.reserve(arrivals.size());
   for (const auto& each : arrivals) requests.push_back(each.request);

@@ -6,9 +6,10 @@ namespace dovetail::json {
 ordered_json to_json(const InstanceInfo& instance) {
   auto queues = ordered_json::array();
   for (const auto& queue : instance.queues) {
-    queues.push_back(
-        {{"queue", queue.name}, {"all_topics", queue.all_topics}, {"topics", queue.topics}});
-    if (!queue.patterns.empty()) queues.back()["patterns"] = queue.patterns;
+    queues.push_back({{"queue", queue.name},
+                      {"all_topics", queue.all_topics},
+                      {"topics", queue.topics},
+                      {"patterns", queue.patterns}});
   }
   return {{"instance_id", instance.id.to_string()},
           {"host", instance.host},

@@ -59,6 +59,7 @@ namespace dovetail::json {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const InstanceInfo& instance);
 [[nodiscard]] nlohmann::ordered_json to_json(const UnhandledTopic& topic);
+[[nodiscard]] nlohmann::ordered_json to_json(const TransportInfo& transport);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const HealthCheck& check);
 /// The durations are milliseconds with a fraction.

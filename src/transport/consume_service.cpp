@@ -185,13 +185,13 @@ void ConsumeService::take_in(std::vector<IncomingMessage> messages) {
 std::vector<InboxEnqueued> ConsumeService::store(std::span<const inbox::Arrival> arrivals) {
   const auto stop = calls_.get_token();
   try {
-    return inbox::InboxAccess::receive(inbox_, arrivals, stop);
+    return InboxAccess::receive(inbox_, arrivals, stop);
   } catch (const Error& error) {
     if (!blames_data(error) || arrivals.size() == 1) throw;
   }
   std::vector<InboxEnqueued> answers;
   for (const auto& each : arrivals) {
-    const auto one = inbox::InboxAccess::receive(inbox_, std::span{&each, 1}, stop);
+    const auto one = InboxAccess::receive(inbox_, std::span{&each, 1}, stop);
     answers.push_back(one.front());
   }
   return answers;

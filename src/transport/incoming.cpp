@@ -91,7 +91,7 @@ inbox::Arrival arrival_of(const Inbox& inbox, const ConsumeOptions& options,
                        .correlation_id = message.correlation_id,
                        .headers = message.headers,
                        .stream = message.stream};
-    arrival.problem = inbox::InboxAccess::refusal(inbox, arrival.request);
+    arrival.problem = InboxAccess::refusal(inbox, arrival.request);
   }
   if (!arrival.problem) return arrival;
   arrival.problem = storable(*arrival.problem, most_reason_bytes);

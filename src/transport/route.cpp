@@ -7,29 +7,7 @@
 #include "dovetail/backoff.hpp"
 #include "queue/new_messages.hpp"
 
-namespace dovetail {
-
-std::string_view to_string(TransportState state) {
-  switch (state) {
-    case TransportState::stopped:
-      return "stopped";
-    case TransportState::running:
-      return "running";
-    case TransportState::blocked:
-      return "blocked";
-    case TransportState::unavailable:
-      return "unavailable";
-    case TransportState::failing:
-      break;
-  }
-  return "failing";
-}
-
-std::string_view to_string(TransportInfo::Direction direction) {
-  return direction == TransportInfo::Direction::publish ? "publish" : "consume";
-}
-
-namespace transport {
+namespace dovetail::transport {
 namespace {
 
 using Verdict = storage::Settlement::Kind;
@@ -103,6 +81,4 @@ std::string_view to_string(PublishResult result) {
   return "unavailable";
 }
 
-}  // namespace transport
-
-}  // namespace dovetail
+}  // namespace dovetail::transport

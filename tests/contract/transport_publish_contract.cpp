@@ -272,7 +272,7 @@ TEST_P(TransportPublishContract, AStopGivesBackMessagesWithoutAnAnswer) {
 // --- registration
 
 TEST_P(TransportPublishContract, ATopicHasOneHandlerOrRoute) {
-  const auto handler = [](const Message&) {};
+  const auto handler = [](const Message&, HandlerContext&) {};
   platform.on("handled", handler);
   platform.publish("t", publisher());
   platform.publish("order.*", publisher());

@@ -34,7 +34,7 @@ TEST_P(TransportTopicsContract, HandlersAndBetterRoutesWinOverAPattern) {
   const auto other = std::make_shared<MemoryBroker>();
   const auto exact = std::make_shared<MemoryBroker>();
   std::atomic<int> handled = 0;
-  platform.on("order.handled", [&](const Message&) { ++handled; });
+  platform.on("order.handled", [&](const Message&, HandlerContext&) { ++handled; });
   platform.publish("*", publisher(), quick());
   platform.publish("order.*", std::make_shared<MemoryPublisher>(other), quick());
   platform.publish("order.exact", std::make_shared<MemoryPublisher>(exact), quick());
@@ -51,7 +51,7 @@ TEST_P(TransportTopicsContract, HandlersAndBetterRoutesWinOverAPattern) {
 
 TEST_P(TransportTopicsContract, AHandlerOfAllTopicsLeavesTheTopicOfARoute) {
   std::atomic<int> handled = 0;
-  platform.on_any([&](const Message&) { ++handled; });
+  platform.on_any([&](const Message&, HandlerContext&) { ++handled; });
   platform.publish("t", publisher(), quick());
   put("published");
   put("handled", "u");

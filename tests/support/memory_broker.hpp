@@ -14,6 +14,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "dovetail/transport.hpp"
@@ -162,7 +163,7 @@ class MemoryBroker {
     changed_.notify_all();
   }
   template <class Look>
-  auto look(const Look& look) const {
+  std::invoke_result_t<const Look&> look(const Look& look) const {
     const std::lock_guard lock(mutex_);
     return look();
   }

@@ -22,19 +22,14 @@ struct Measure {
   bool only_if_named = false;
 };
 
-constexpr std::array measures{Measure{"enqueue", bench::enqueue},
-                              Measure{"bulk", bench::bulk},
-                              Measure{"drain", bench::drain},
-                              Measure{"latency", bench::latency},
-                              Measure{"joins", bench::joins},
-                              Measure{"fanout", bench::fanout},
-                              Measure{"claims", bench::claims, true},
-                              Measure{"snapshot", bench::snapshot, true},
-                              Measure{"foreign", bench::foreign},
-                              Measure{"transactions", bench::transactions},
-                              Measure{"streams", bench::streams},
-                              Measure{"idle", bench::idle},
-                              Measure{"group", bench::group, false, true}};
+constexpr std::array measures{
+    Measure{"enqueue", bench::enqueue},     Measure{"bulk", bench::bulk},
+    Measure{"drain", bench::drain},         Measure{"latency", bench::latency},
+    Measure{"joins", bench::joins},         Measure{"fanout", bench::fanout},
+    Measure{"claims", bench::claims, true}, Measure{"snapshot", bench::snapshot, true},
+    Measure{"foreign", bench::foreign},     Measure{"transactions", bench::transactions},
+    Measure{"streams", bench::streams},     Measure{"publish", bench::publish},
+    Measure{"idle", bench::idle},           Measure{"group", bench::group, false, true}};
 
 struct BenchArguments {
   std::vector<std::string> chosen;
@@ -161,10 +156,10 @@ void run(const Globals& globals, const BenchArguments& arguments) {
 
 void add_sizes(CLI::App& command, BenchArguments& arguments) {
   command
-      .add_option(
-          "--messages", arguments.messages,
-          "Messages of bulk, drain, foreign and streams, shards of fanout; joins use up to 50,000, "
-          "transactions up to 4,000")
+      .add_option("--messages", arguments.messages,
+                  "Messages of bulk, drain, foreign, streams and publish, shards of fanout; joins "
+                  "use up to "
+                  "50,000, transactions up to 4,000")
       ->check(CLI::Range(1, 100'000'000))
       ->capture_default_str();
   command
@@ -239,7 +234,8 @@ void add_bench(CLI::App& app, Globals& globals) {
       .add_option(
           "measure", arguments->chosen,
           "enqueue, bulk, drain, latency, joins, fanout, claims, snapshot, foreign, transactions, "
-          "streams, idle; all of these if absent; and group, which creates databases and takes "
+          "streams, publish, idle; all of these if absent; and group, which creates databases and "
+          "takes "
           "minutes")
       ->check(CLI::IsMember(names));
   add_sizes(command, *arguments);

@@ -62,12 +62,21 @@ void await(SettledCount& settled, std::int64_t messages, const Progress& progres
 
 double seconds_to_drain(const Settings& settings, std::int64_t messages,
                         const std::function<void(Platform&)>& load, const Progress& progress) {
+  return seconds_to_drain(
+      settings, messages, load,
+      [](Platform& platform) { platform.on(topic, [](const Message&, HandlerContext&) {}); },
+      progress);
+}
+
+double seconds_to_drain(const Settings& settings, std::int64_t messages,
+                        const std::function<void(Platform&)>& load,
+                        const std::function<void(Platform&)>& prepare, const Progress& progress) {
   auto watched = settings;
   const auto settled = std::make_shared<SettledCount>();
   watched.platform.metrics = settled;
   auto platform = open(watched);
   load(platform);
-  platform.on(topic, [](const Message&, HandlerContext&) {});
+  prepare(platform);
   const auto start = Steady::now();
   platform.start();
   await(*settled, messages, progress);

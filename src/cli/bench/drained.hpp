@@ -11,4 +11,9 @@ namespace dovetail::cli::bench {
 double seconds_to_drain(const Settings& settings, std::int64_t messages,
                         const std::function<void(Platform&)>& load, const Progress& progress);
 
+/// The same, with a worker that `prepare` registers.
+double seconds_to_drain(const Settings& settings, std::int64_t messages,
+                        const std::function<void(Platform&)>& load,
+                        const std::function<void(Platform&)>& prepare, const Progress& progress);
+
 }  // namespace dovetail::cli::bench

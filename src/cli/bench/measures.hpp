@@ -73,6 +73,8 @@ Findings group(const Settings& settings, const Progress& progress);
 /// A backlog of messages without streams, of many streams, of one stream, and of two messages per
 /// stream.
 Findings streams(const Settings& settings, const Progress& progress);
+/// A backlog through a route whose broker confirms at once, compared with handlers that do nothing.
+Findings publish(const Settings& settings, const Progress& progress);
 /// The cost of an idle worker.
 Findings idle(const Settings& settings, const Progress& progress);
 

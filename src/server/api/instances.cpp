@@ -1,4 +1,4 @@
-// The processes that work on a database, and the databases of this server.
+// The processes that work on a database, and the databases and transports of this server.
 #include "server/api/change.hpp"
 
 namespace dovetail::server::api {
@@ -32,11 +32,20 @@ Response list_databases(const Api& api, const Request& request) {
   return answer({{"databases", std::move(databases)}});
 }
 
+Response list_transports(const Api& api, const Request& request) {
+  require_query(request, {});
+  if (api.databases.is_group()) return answer({{"transports", ordered_json::array()}});
+  const auto platform = database_of(api, request);
+  return answer({{"transports", json::to_json_array(platform->transports())}});
+}
+
 }  // namespace
 
 void add_instance_routes(RouteTable& routes, const Api& api) {
   add_read(routes, "/api/v1/instances",
            [api](const Request& request) { return list_instances(api, request); });
+  add_read(routes, "/api/v1/transports",
+           [api](const Request& request) { return list_transports(api, request); });
   add_read(routes, "/api/v1/databases",
            [api](const Request& request) { return list_databases(api, request); });
 }
