@@ -48,9 +48,11 @@ install_packages() {
     as_root mkdir -p "$(dirname "$no_cluster")"
     echo "create_main_cluster = false" | as_root tee "$no_cluster" >/dev/null
   fi
-  # Only promtool of the package prometheus is needed: keep its packages from starting services.
+  # Tests start brokers themselves, and only promtool of prometheus is needed: keep the packages
+  # from starting services.
   local no_services=/usr/sbin/policy-rc.d our_policy=''
-  if [[ " ${missing[*]} " == *" prometheus "* ]] && [ ! -e "$no_services" ]; then
+  if [[ " ${missing[*]} " =~ \ (prometheus|nats-server|rabbitmq-server)\  ]] &&
+    [ ! -e "$no_services" ]; then
     our_policy=$no_services
     printf '#!/bin/sh\nexit 101\n' | as_root tee "$no_services" >/dev/null
     as_root chmod +x "$no_services"
@@ -64,9 +66,12 @@ install_packages() {
   rm -f "/tmp/dovetail-apt.$$.log"
   [ ! -e "$no_cluster" ] || as_root rm -f "$no_cluster"
   [ -z "$our_policy" ] || as_root rm -f "$our_policy"
-  # Nor shall it start with the machine.
+  # Nor shall they start with the machine.
   if [ -n "$our_policy" ] && command -v systemctl >/dev/null; then
-    as_root systemctl -q disable prometheus.service >/dev/null 2>&1 || true
+    local service
+    for service in prometheus nats-server rabbitmq-server; do
+      as_root systemctl -q disable "$service.service" >/dev/null 2>&1 || true
+    done
   fi
 }
 

@@ -97,6 +97,21 @@ struct ServerAuth {
   [[nodiscard]] bool is_on() const { return !tokens.empty() || !users.empty(); }
 };
 
+/// A sender of signed webhooks (webhook.hpp). `POST /webhooks/NAME` checks the signature, stores
+/// the message in the inbox, and answers 200 after the commit. A message that is known gets the
+/// same answer. No token or login is needed. It needs a build with DOVETAIL_WEBHOOK=ON.
+struct ServerWebhook {
+  /// 1 to 64 letters, digits, dots, hyphens or underscores: the end of the path, and the source of
+  /// the messages in the inbox.
+  std::string name{};
+  std::string secret{};  ///< 1 to 10 secrets `whsec_…`, separated by white space.
+  /// The topic of its messages. Empty: the header `ce-type` of each message.
+  std::string topic{};
+  /// How far the timestamp of a request may be from the time of the server: 1 s to 1 h.
+  std::chrono::seconds tolerance = std::chrono::minutes{5};
+  std::string database{};  ///< In a group: the key of the database.
+};
+
 /// Files in PEM format. Both empty: plain HTTP.
 struct ServerTls {
   std::string certificate_file{};  ///< The certificate, and then those of its chain.
@@ -116,6 +131,7 @@ struct ServerOptions {
   ServerLimits limits{};
   ServerAuth auth{};
   ServerTls tls{};
+  std::vector<ServerWebhook> webhooks{};
   /// The names that the Host header may have, without a port, besides IP addresses and localhost:
   /// `dovetail.example.com`. `*`: every name.
   std::vector<std::string> allowed_hosts{};
@@ -151,10 +167,10 @@ class Server {
   /// the requests under way. Then it closes the rest. Returns whether all requests were answered.
   bool stop(std::chrono::milliseconds deadline = std::chrono::seconds{10});
 
-  /// Takes over the tokens, the users, the allowed hosts and the files of TLS (which may have
-  /// changed on disk), while the server runs. Other options are ignored: they need a new server.
-  /// Throws std::invalid_argument, and then nothing has changed. Call it from one thread at a time,
-  /// not during start() or stop().
+  /// Takes over the tokens, the users, the webhooks, the allowed hosts and the files of TLS (which
+  /// may have changed on disk), while the server runs. Other options are ignored: they need a new
+  /// server. Throws std::invalid_argument, and then nothing has changed. Call it from one thread at
+  /// a time, not during start() or stop().
   void reload(const ServerOptions& options);
 
   /// The port that is bound. Zero before start().

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "config/entries.hpp"
 #include "config/section.hpp"
 
 namespace dovetail::config {
@@ -13,20 +14,6 @@ using namespace std::chrono_literals;
 const Words<ServerRole> roles{{"viewer", ServerRole::viewer},
                               {"operator", ServerRole::operator_},
                               {"admin", ServerRole::admin}};
-
-/// The entry with this name. It is added if it is absent; a const list has an empty one.
-template <class List>
-auto& entry_named(List& list, const std::string& name) {
-  using Entry = typename List::value_type;
-  const auto found = std::ranges::find(list, name, &Entry::name);
-  if (found != list.end()) return *found;
-  if constexpr (std::is_const_v<List>) {
-    static const Entry none{};
-    return none;
-  } else {
-    return list.emplace_back(Entry{.name = name});
-  }
-}
 
 /// The settings of the entries of one list, such as ServerAuth::tokens.
 template <class List>

@@ -148,5 +148,6 @@ void add_server(Table& table);
 void add_auth(Table& table);
 void add_health(Table& table);
 void add_tracing(Table& table);
+void add_webhooks(Table& table);
 
 }  // namespace dovetail::config

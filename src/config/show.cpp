@@ -30,6 +30,7 @@ std::string sample_of(const Setting& setting) {
   if (setting.name() == "group.file") return R"("tenants.toml")";
   if (setting.key == "sha256") return toml_string(std::string(64, '0'));
   if (setting.key == "password_hash") return toml_string("$6$SALT$HASH");
+  if (setting.key == "secret") return toml_string("whsec_" + std::string(32, 'A'));
   return setting.kind == Kind::list ? "[]" : R"("")";
 }
 

@@ -185,6 +185,7 @@ Table make_table() {
   add_tracing(table);
   add_server(table);
   add_auth(table);
+  add_webhooks(table);
   return table;
 }
 

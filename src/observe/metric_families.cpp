@@ -137,6 +137,7 @@ constexpr std::array described_metrics{
                  "When the gauges of the database were read last."},
     MetricFamily{"dovetail_schedule_failed_total", "Failed checks for due timers and jobs."},
     MetricFamily{"dovetail_server_logins_total", "Logins at the server, by their result."},
+    MetricFamily{"dovetail_server_webhooks_total", "Webhooks that the server received."},
     MetricFamily{"dovetail_settled_total", "Claims settled, by their outcome."},
     MetricFamily{"dovetail_settlement_blocked_total",
                  "Settlements set aside because of another transaction's lock."},

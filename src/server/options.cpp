@@ -9,6 +9,7 @@
 #include "server/crypto.hpp"
 #include "server/http/http_server.hpp"
 #include "server/http/tls.hpp"
+#include "server/webhooks.hpp"
 
 namespace dovetail {
 
@@ -146,6 +147,13 @@ void check_each(const ServerOptions& options, const Check& check) {
     check("auth.tokens." + token.name + ".sha256", [&] { require_token(token, names); });
   for (const auto& user : options.auth.users)
     check("auth.users." + user.name + ".password_hash", [&] { require_user(user, names); });
+  Names webhooks;
+  for (const auto& webhook : options.webhooks) {
+    check("webhooks." + webhook.name + ".secret", [&] {
+      require_webhook(webhook);
+      require_name("webhook", webhook.name, webhooks);
+    });
+  }
   check("auth.session_lifetime", [&] { require_session_lifetime(options.auth); });
   check("server.address", [&] { require_address(options.address, options.auth); });
   check("server.base_path", [&] { require_base_path(options.base_path); });

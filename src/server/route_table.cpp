@@ -49,7 +49,8 @@ void RouteTable::add_page(Route route) {
 }
 
 const Route* RouteTable::page_at(const std::vector<std::string>& segments) const {
-  static const std::set<std::string> without_pages{"api", "assets", "health", "metrics"};
+  static const std::set<std::string> without_pages{"api", "assets", "health", "metrics",
+                                                   "webhooks"};
   const bool has_page = segments.empty() || !without_pages.contains(segments.front());
   return has_page ? page_.get() : nullptr;
 }

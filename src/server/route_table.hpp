@@ -40,6 +40,9 @@ struct Route {
   Capacity capacity = Capacity::shared;
   /// Of other methods than GET: whether it changes data, and is refused by a read-only server.
   bool changes_data = true;
+  /// The handler checks a signature of the caller. So every Host, Content-Type and site may call
+  /// it.
+  bool is_signed = false;
 };
 
 class RouteTable {
@@ -53,7 +56,7 @@ class RouteTable {
   /// Throws InvalidOperation when the method and the pattern exist already.
   void add(Route route);
   /// The page for paths without a route. Browsers get it: clients whose Accept header names
-  /// text/html. Paths below /api, /assets, /health and /metrics have no page.
+  /// text/html. Paths below /api, /assets, /health, /metrics and /webhooks have no page.
   void add_page(Route route);
   /// The page for this path, or null.
   [[nodiscard]] const Route* page_at(const std::vector<std::string>& segments) const;

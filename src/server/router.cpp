@@ -146,6 +146,7 @@ void Router::require_access(const Request& request) const {
   const auto& route = *request.route;
   const bool only_reads = request.method == "GET" || request.method == "HEAD";
   if (only_reads && !route.role) return;
+  if (route.is_signed) return require_changes_are_allowed(route);
   require_host(find_header(request.headers, "host").value_or(""));
   if (request.authority) require_host(*request.authority);
   if (route.role && request.identity.proof == Proof::none)
@@ -158,9 +159,12 @@ void Router::require_access(const Request& request) const {
   if (!only_reads) require_rules_of_changes(request);
 }
 
+void Router::require_changes_are_allowed(const Route& route) const {
+  if (options_.read_only && route.changes_data) throw Problem(403, "the server is read-only");
+}
+
 void Router::require_rules_of_changes(const Request& request) const {
-  if (options_.read_only && request.route->changes_data)
-    throw Problem(403, "the server is read-only");
+  require_changes_are_allowed(*request.route);
   if (!is_same_site(request.headers, request.identity.proof))
     throw Problem(403, "this request comes from a page of another site");
   const bool has_body = request.method != "DELETE" ||

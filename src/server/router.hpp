@@ -35,6 +35,7 @@ class Router final : public http::Service {
  private:
   /// Throws Problem if the caller may not use the route.
   void require_access(const Request& request) const;
+  void require_changes_are_allowed(const Route& route) const;
   void require_rules_of_changes(const Request& request) const;
   void require_host(std::string_view host) const;
   /// Within limits: a client must not fill the disk.

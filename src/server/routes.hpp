@@ -9,6 +9,7 @@
 #include "server/databases.hpp"
 #include "server/events.hpp"
 #include "server/route_table.hpp"
+#include "server/webhooks.hpp"
 
 namespace dovetail::server {
 
@@ -26,6 +27,9 @@ void add_session_routes(RouteTable& routes, Authenticator& auth, const SessionSc
 
 /// `/api/v1/events`: server-sent events.
 void add_event_routes(RouteTable& routes, EventHub& hub);
+
+/// `/webhooks/NAME`. None in a build without webhooks.
+void add_webhook_routes(RouteTable& routes, WebhookReceiver& receiver);
 
 /// `/metrics`. `own`: the metrics of the server itself.
 void add_metrics_routes(RouteTable& routes, const Databases& databases,

@@ -19,6 +19,7 @@ class Server::State {
         databases_(databases),
         log_(options_.log_sink ? options_.log_sink : spdlog_log_sink(LogLevel::warn)),
         auth_(server::checked(options_).auth, log_, Metrics{metrics_}),
+        webhooks_(databases_, options_.webhooks, log_, Metrics{metrics_}),
         events_(databases_, options_.event_interval) {
     server::add_health_routes(routes_, databases_);
     server::add_session_routes(routes_, auth_,
@@ -26,6 +27,7 @@ class Server::State {
                                 .is_secure = options_.secure_cookies || options_.tls.is_on(),
                                 .read_only = options_.read_only});
     server::add_event_routes(routes_, events_);
+    server::add_webhook_routes(routes_, webhooks_);
     server::add_api_routes(routes_, databases_, {.redact = options_.redact});
     server::add_metrics_routes(routes_, databases_, metrics_);
     server::add_asset_routes(routes_, options_.base_path);
@@ -60,10 +62,12 @@ class Server::State {
     auto merged = options_;
     merged.auth = options.auth;
     merged.tls = options.tls;
+    merged.webhooks = options.webhooks;
     server::checked(merged);
     require_no_restart(merged);
     if (http_ && merged.tls.is_on()) http_->replace_tls(merged.tls);
     auth_.replace(merged.auth);
+    webhooks_.replace(merged.webhooks);
     if (router_) router_->allow_hosts(options.allowed_hosts);
     log_.write(LogLevel::info, "server.reloaded", {{"url", url()}});
   }
@@ -109,6 +113,7 @@ class Server::State {
   Logger log_;
   const std::shared_ptr<MetricsRegistry> metrics_ = std::make_shared<MetricsRegistry>();
   server::Authenticator auth_;
+  server::WebhookReceiver webhooks_;
   server::EventHub events_;
   server::RouteTable routes_;
   std::unique_ptr<server::http::HttpServer> http_;

@@ -80,6 +80,8 @@ TEST_P(ApiDescription, HasEveryRouteWithItsRole) {
   server::RouteTable others;
   server::add_session_routes(others, auth, {});
   server::add_event_routes(others, events);
+  server::WebhookReceiver webhooks{server::Databases{platform}, {}, Logger{}, Metrics{}};
+  server::add_webhook_routes(others, webhooks);
   for (const auto* route : others.all())
     served.insert(lower_case(route->method) + " " + route->pattern + " " + role_of(*route));
   EXPECT_EQ(described, served);

@@ -49,7 +49,7 @@ const std::vector<Layer> layers_above{
     {"group", {"core", "storage", "component", "observe", "fanout", "event", "runtime"}},
     {"transport", {"core", "storage", "queue", "component", "observe", "inbox", "runtime"}},
     {"json", {}},
-    {"server", {"core", "observe", "json"}},
+    {"server", {"core", "observe", "transport", "json"}},
     {"config", {"core", "storage", "runtime", "transport"}},
     {"cli", {"core", "storage", "runtime", "transport", "json", "config"}}};
 
