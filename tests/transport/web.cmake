@@ -1,9 +1,9 @@
-# What the tests of webhooks and AMQP 1.0 need: an HTTP server, brokers in the process of the
+# What the tests of webhooks, AMQP 1.0 and Kafka need: an HTTP server, brokers in the process of the
 # test, and another implementation of signatures.
 find_package(OpenSSL REQUIRED)
 find_package(Boost 1.81 REQUIRED)
 target_link_libraries(dovetail_transport_tests PRIVATE dovetail::server OpenSSL::SSL OpenSSL::Crypto
-  qpid-proton-cpp qpid-proton)
+  PkgConfig::RDKAFKA qpid-proton-cpp qpid-proton)
 target_include_directories(dovetail_transport_tests SYSTEM PRIVATE ${Boost_INCLUDE_DIRS})
 set_source_files_properties(transport/support/http_endpoint.cpp transport/support/amqp_broker.cpp
   PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
