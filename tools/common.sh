@@ -5,12 +5,13 @@ set -euo pipefail
 build_packages=(g++ cmake ninja-build ccache pkg-config libpq-dev libsqlite3-dev libspdlog-dev
                 libfmt-dev libcli11-dev nlohmann-json3-dev libhowardhinnant-date-dev
                 libtomlplusplus-dev libboost1.81-dev libssl-dev prometheus-cpp-dev
-                libcurl4-openssl-dev libqpid-proton-cpp12-dev librdkafka-dev)
+                libcurl4-openssl-dev libnats-dev librabbitmq-dev
+                libqpid-proton-cpp12-dev librdkafka-dev)
 # The dashboard needs node and npm, from wherever they come.
 command -v npm >/dev/null && command -v node >/dev/null || build_packages+=(nodejs npm)
 test_packages=(libgtest-dev libgmock-dev librapidcheck-dev postgresql-15 postgresql-client-15
-               clang-format clang-tidy openssl prometheus chromium rabbitmq-server
-               libsasl2-modules)
+               clang-format clang-tidy openssl prometheus chromium nats-server
+               rabbitmq-server libsasl2-modules)
 
 if [ -t 1 ]; then bold=$'\033[1m' red=$'\033[31m' plain=$'\033[0m'; else bold='' red='' plain=''; fi
 started=$(date +%s)

@@ -177,5 +177,19 @@ TEST(Architecture, HeadersOfADatabaseAppearOnlyInTheirEngine) {
   }
 }
 
+TEST(Architecture, HeadersOfABrokerAppearOnlyInTheirTransport) {
+  const std::map<std::string, std::string> transports{{"nats/nats.h", "nats"},
+                                                      {"amqp.h", "rabbitmq"},
+                                                      {"amqp_ssl_socket.h", "rabbitmq"},
+                                                      {"amqp_tcp_socket.h", "rabbitmq"}};
+  for (const auto& [file, folder, header] : includes_below(source_dir / "src")) {
+    const auto transport = transports.find(header);
+    if (transport != transports.end()) {
+      EXPECT_TRUE(file.starts_with("src/transport/" + transport->second + "/"))
+          << file << " includes " << header;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dovetail
