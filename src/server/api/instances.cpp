@@ -34,9 +34,11 @@ Response list_databases(const Api& api, const Request& request) {
 
 Response list_transports(const Api& api, const Request& request) {
   require_query(request, {});
-  if (api.databases.is_group()) return answer({{"transports", ordered_json::array()}});
   const auto platform = database_of(api, request);
-  return answer({{"transports", json::to_json_array(platform->transports())}});
+  // A database of a group has none.
+  auto transports = api.databases.is_group() ? ordered_json::array()
+                                             : json::to_json_array(platform->transports());
+  return answer({{"transports", std::move(transports)}});
 }
 
 }  // namespace
