@@ -80,8 +80,8 @@ TEST_P(TransportConsumeContract, AMessageThatCannotBeReadIsADeadLetterWithTheRea
   broker->put(incoming("after"));
   start_source();
   ASSERT_TRUE(all_acked());
-  EXPECT_EQ(entry("before").status, InboxStatus::seen);
-  EXPECT_EQ(entry("after").status, InboxStatus::seen);
+  EXPECT_EQ(entry("before").status, InboxStatus::queued);
+  EXPECT_EQ(entry("after").status, InboxStatus::queued);
   EXPECT_EQ(entry("bad").status, InboxStatus::dead_letter);
   EXPECT_EQ(entry("bad").last_error, "the content type is not supported");
   EXPECT_EQ(stored("bad").payload, "{ ?");
@@ -106,7 +106,7 @@ TEST_P(TransportConsumeContract, AMessageThatTheInboxRefusesIsADeadLetter) {
   }
   EXPECT_THAT(entry("large").last_error.value_or(""), HasSubstr("1048576 bytes"));
   EXPECT_THAT(entry("headers").last_error.value_or(""), HasSubstr("headers must not exceed"));
-  EXPECT_EQ(entry("good").status, InboxStatus::seen);
+  EXPECT_EQ(entry("good").status, InboxStatus::queued);
   EXPECT_EQ(info().dead, 4U);
 }
 
@@ -153,7 +153,7 @@ TEST_P(TransportConsumeContract, ASourceConnectsAgainAfterAnOutage) {
   broker->put(incoming("1"));
   broker->set_down(false);
   ASSERT_TRUE(all_acked());
-  EXPECT_EQ(entry("1").status, InboxStatus::seen);
+  EXPECT_EQ(entry("1").status, InboxStatus::queued);
   EXPECT_TRUE(reaches(TransportState::running));
 }
 

@@ -67,7 +67,7 @@ TEST_P(TransportTopicsContract, TopicsOfRoutesAreHandled) {
   platform.publish("order.*", publisher(), quick());
   for (const auto* topic : {"t", "order.paid", "nobody"}) put("1", topic);
   platform.start();
-  backend.advance(seconds{90});
+  backend.advance(seconds{70});
   const auto unhandled = [&] {
     std::vector<std::string> topics;
     for (const auto& each : platform.instances().unhandled_topics()) topics.push_back(each.topic);
