@@ -34,7 +34,11 @@ class RabbitMqServer {
     process_.start({.words = {"/usr/lib/rabbitmq/bin/rabbitmq-server"}, .environment = settings()},
                    port_);
   }
-  void kill() { process_.kill(); }
+  void kill() {
+    // The broker holds the declaration of a new queue in memory for a moment.
+    control({"eval", "mnesia:sync_log()."});
+    process_.kill();
+  }
   /// Runs rabbitmqctl.
   void control(const std::vector<std::string>& words) {
     std::vector<std::string> command{"env"};
