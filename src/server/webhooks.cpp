@@ -97,6 +97,7 @@ void require_webhook(const ServerWebhook& webhook) {
 
 void WebhookReceiver::replace(const std::vector<ServerWebhook>& webhooks) {
   std::vector<std::shared_ptr<const Entry>> entries;
+  entries.reserve(webhooks.size());
   for (const auto& each : webhooks) entries.push_back(std::make_shared<Entry>(each));
   const std::lock_guard lock(mutex_);
   entries_ = std::move(entries);

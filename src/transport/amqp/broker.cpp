@@ -110,7 +110,7 @@ proton::connection_options connection_options(const AmqpOptions& options) {
   if (!user.empty()) result.user(user).password(password);
   if (url.has_tls) result.ssl_client_options(tls_options(options));
   result.virtual_host(options.virtual_host.empty() ? url.host : options.virtual_host);
-  result.idle_timeout(proton::duration(static_cast<std::uint64_t>(options.idle_timeout.count())));
+  result.idle_timeout(proton::duration(options.idle_timeout.count()));
   return result;
 }
 

@@ -184,8 +184,8 @@ void GroupMember::give_back(std::span<const std::uint64_t> tags, const Transport
     rd_kafka_topic_partition_list_add(list.get(), partition.first.c_str(), partition.second)
         ->offset = offset;
     open_[partition].forget_from(offset);
-    std::erase_if(places_, [&](const auto& place) {
-      return place.second.partition == partition && place.second.offset >= offset;
+    std::erase_if(places_, [&of = partition, from = offset](const auto& place) {
+      return place.second.partition == of && place.second.offset >= from;
     });
   }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(call.deadline -

@@ -1,6 +1,7 @@
 #include "transport/kafka/producer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <stdexcept>
 
@@ -15,6 +16,36 @@ constexpr std::chrono::milliseconds pause_while_full{10};
 
 bool has_ended(const TransportCall& call) {
   return call.stop.stop_requested() || std::chrono::steady_clock::now() >= call.deadline;
+}
+
+using Parts = std::array<rd_kafka_vu_t, 6>;
+
+/// The arguments of rd_kafka_produceva(). The payload is copied.
+Parts parts_of(const Message& message, const std::string& topic, rd_kafka_headers_t* headers,
+               void* opaque) {
+  Parts parts{};
+  parts[0].vtype = RD_KAFKA_VTYPE_TOPIC;
+  parts[0].u.cstr = topic.c_str();
+  parts[1].vtype = RD_KAFKA_VTYPE_VALUE;
+  parts[1].u.mem = {const_cast<char*>(message.payload.data()), message.payload.size()};
+  parts[2].vtype = RD_KAFKA_VTYPE_KEY;
+  if (message.stream)
+    parts[2].u.mem = {const_cast<char*>(message.stream->data()), message.stream->size()};
+  parts[3].vtype = RD_KAFKA_VTYPE_HEADERS;
+  parts[3].u.headers = headers;
+  parts[4].vtype = RD_KAFKA_VTYPE_MSGFLAGS;
+  parts[4].u.i = RD_KAFKA_MSG_F_COPY;
+  parts[5].vtype = RD_KAFKA_VTYPE_OPAQUE;
+  parts[5].u.ptr = opaque;
+  return parts;
+}
+
+rd_kafka_resp_err_t hand_over(rd_kafka_t* handle, const Parts& parts) {
+  rd_kafka_error_t* const error = rd_kafka_produceva(handle, parts.data(), parts.size());
+  if (error == nullptr) return RD_KAFKA_RESP_ERR_NO_ERROR;
+  const auto code = rd_kafka_error_code(error);
+  rd_kafka_error_destroy(error);
+  return code;
 }
 
 }  // namespace
@@ -50,15 +81,10 @@ std::optional<PublishOutcome> Producer::produce(const Message& message, const st
                           .reason = "Kafka does not allow the topic " + topic};
   }
   const auto source = call.source.empty() ? std::string_view{"dovetail"} : call.source;
-  const auto* const key = message.stream ? message.stream->data() : nullptr;
-  const auto key_size = message.stream ? message.stream->size() : 0;
   while (true) {
     auto headers = headers_of(message, source);
-    const auto error = rd_kafka_producev(
-        handle_.get(), RD_KAFKA_V_TOPIC(topic.c_str()),
-        RD_KAFKA_V_VALUE(const_cast<char*>(message.payload.data()), message.payload.size()),
-        RD_KAFKA_V_KEY(key, key_size), RD_KAFKA_V_HEADERS(headers.get()),
-        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(pending.get()), RD_KAFKA_V_END);
+    const auto error =
+        hand_over(handle_.get(), parts_of(message, topic, headers.get(), pending.get()));
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
       static_cast<void>(headers.release());  // the message has them now
       static_cast<void>(pending.release());
