@@ -215,6 +215,7 @@ void add_change(CLI::App& group, Globals& globals, const std::string& name,
 void print_failures(const std::vector<FailedAttempt>& failures) {
   if (failures.empty()) return;
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(failures.size());
   for (const auto& each : failures) {
     rows.push_back({std::to_string(each.attempt), to_string(each.at),
                     std::string{to_string(each.kind)}, each.error.value_or("-"),

@@ -16,6 +16,13 @@ namespace dovetail::transport {
 
 template <class Connection>
 class LinkPool {
+  struct Seat {
+    std::timed_mutex turn;
+    std::unique_ptr<Link<Connection>> link;
+    mutable std::mutex mutex;
+    std::weak_ptr<Connection> current;
+  };
+
  public:
   LinkPool(const typename Link<Connection>::Connect& connect, std::chrono::milliseconds patience) {
     for (auto& seat : seats_) seat.link = std::make_unique<Link<Connection>>(connect, patience);
@@ -31,7 +38,7 @@ class LinkPool {
 
    private:
     friend class LinkPool;
-    typename LinkPool::Seat* seat_ = nullptr;
+    Seat* seat_ = nullptr;
     std::unique_lock<std::timed_mutex> turn_;
     std::shared_ptr<Connection> connection_;
   };
@@ -64,13 +71,6 @@ class LinkPool {
   }
 
  private:
-  struct Seat {
-    std::timed_mutex turn;
-    std::unique_ptr<Link<Connection>> link;
-    mutable std::mutex mutex;
-    std::weak_ptr<Connection> current;
-  };
-
   std::unique_lock<std::timed_mutex> free_seat(const TransportCall& call, Seat*& found) {
     for (auto& seat : seats_) {
       found = &seat;

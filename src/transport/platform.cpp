@@ -19,9 +19,11 @@ runtime::Runtime& runtime_of(const Platform& platform) {
 
 void Platform::publish(std::string_view topic, std::shared_ptr<Publisher> publisher,
                        PublishOptions options) {
-  transport::Route route{
-      .pattern = std::string{topic}, .publisher = std::move(publisher), .options = options};
-  route.max_attempts = options.max_attempts.value_or(outbox().options().max_attempts);
+  const auto max_attempts = options.max_attempts.value_or(outbox().options().max_attempts);
+  transport::Route route{.pattern = std::string{topic},
+                         .publisher = std::move(publisher),
+                         .options = std::move(options)};
+  route.max_attempts = max_attempts;
   transport::require_route(route);
   runtime_of(*this).add_route(
       topic, [route](runtime::Node& node, const runtime::NodeHandlers& handlers) {

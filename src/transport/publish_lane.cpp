@@ -189,12 +189,13 @@ void PublishService::note_settled(Lane& lane, const Trip& trip, const runtime::W
   auto& finished = lane.finished;
   std::vector<runtime::Finished> aside;  // another transaction holds a lock of their messages
   if (result.settleable) {
-    const auto blocked = std::ranges::partition(finished, [&](const runtime::Finished& each) {
-      return each.lease_end <= now ||
-             std::ranges::binary_search(*result.settleable, each.settlement.claim.id);
-    });
-    std::ranges::move(blocked, std::back_inserter(aside));
-    finished.erase(blocked.begin(), blocked.end());
+    const auto blocked =
+        std::partition(finished.begin(), finished.end(), [&](const runtime::Finished& each) {
+          return each.lease_end <= now ||
+                 std::ranges::binary_search(*result.settleable, each.settlement.claim.id);
+        });
+    std::move(blocked, finished.end(), std::back_inserter(aside));
+    finished.erase(blocked, finished.end());
   }
   const auto lost = finished.size() - std::min(result.settled, finished.size());
   runtime::count_settled(scope_, finished, result.settled, now);

@@ -60,7 +60,7 @@ Mailboxes& mailboxes() {
 
 std::shared_ptr<Mailbox> Mailbox::create(MailKind kind) {
   const auto number = mailboxes().next_number();
-  const std::shared_ptr<Mailbox> mailbox{new Mailbox(number, kind)};
+  std::shared_ptr<Mailbox> mailbox{new Mailbox(number, kind)};
   mailboxes().add(number, mailbox);
   return mailbox;
 }

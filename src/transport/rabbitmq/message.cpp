@@ -25,11 +25,10 @@ bool is_the_brokers(std::string_view name) {
 }
 
 /// Undoes what OutgoingProperties does to the names of headers.
-Headers revealed(Headers headers) {
+Headers revealed(const Headers& headers) {
   Headers all;
-  for (auto& [name, value] : headers) {
-    all.insert_or_assign(name.starts_with(hiding) ? name.substr(hiding.size()) : name,
-                         std::move(value));
+  for (const auto& [name, value] : headers) {
+    all.insert_or_assign(name.starts_with(hiding) ? name.substr(hiding.size()) : name, value);
   }
   return all;
 }
@@ -84,7 +83,7 @@ std::optional<std::string> OutgoingProperties::problem() const {
 IncomingMessage incoming_message(Content content) {
   IncomingMessage incoming;
   incoming.payload = std::move(content.body);
-  const auto headers = revealed(std::move(content.headers));
+  const auto headers = revealed(content.headers);
   const bool is_event =
       read_cloud_event(headers, incoming, rules) ||
       (incoming.headers.clear(), read_cloud_event(headers, incoming, other_rules));
