@@ -52,7 +52,7 @@ TEST_F(PostgresConnections, AStartedPlatformHoldsNoMoreThanDocumented) {
 
 TEST_F(PostgresConnections, DatabasesShareTheConnectionsOfABudget) {
   const storage::DatabaseOptions options{
-      .connect_timeout = std::chrono::milliseconds{200},
+      .connect_timeout = std::chrono::milliseconds{1'000},
       .retry_for = std::chrono::milliseconds{0},
       .budget = std::make_shared<storage::ConnectionBudget>(3, 1)};
   const auto first = backend.open_database(options);
