@@ -5,6 +5,7 @@
 
 #include "cli/long_run.hpp"
 #include "cli/tracing.hpp"
+#include "config/given.hpp"
 #include "config/transport_settings.hpp"
 #include "json/to_json.hpp"
 
@@ -29,9 +30,10 @@ struct TransportArguments {
         flag, [this, key](const std::string& text) { given.values[key] = {text}; }, description);
   }
   void add_keys(CLI::App& command) {
-    command.add_option("--set", keys,
-                       "A setting of the broker's kind, as KEY=VALUE; may be repeated. "
-                       "`dovetail transports` lists them");
+    command.add_option(
+        "--set", keys,
+        "A setting of the broker's kind, as KEY=VALUE, a secret as KEY_file=PATH; may "
+        "be repeated. `dovetail transports` lists them");
     long_run.add_to(command, "Seconds between two polls for messages");
   }
   /// Throws std::invalid_argument for a key that the kind does not have.
@@ -42,13 +44,33 @@ struct TransportArguments {
       const auto equals = each.find('=');
       const auto key = each.substr(0, equals);
       if (equals == std::string::npos) throw std::invalid_argument("--set needs KEY=VALUE: " + key);
-      if (kind.find(key, place) == nullptr &&
-          kind.find(key, transport::Key::Place::connection) == nullptr) {
+      const auto value = each.substr(equals + 1);
+      const auto secret = key.ends_with(twin) ? key.substr(0, key.size() - twin.size()) : "";
+      if (key_of(kind, key, place) != nullptr) {
+        settings.values[key].push_back(value);
+      } else if (const auto* found = key_of(kind, secret, place);
+                 found != nullptr && found->secret) {
+        settings.values[secret].push_back(secret_in(value));
+      } else {
         throw std::invalid_argument("--set: " + kind.name + " has no setting " + key);
       }
-      settings.values[key].push_back(each.substr(equals + 1));
     }
     return settings;
+  }
+
+ private:
+  static constexpr std::string_view twin = "_file";
+
+  static const transport::Key* key_of(const transport::Kind& kind, std::string_view name,
+                                      transport::Key::Place place) {
+    const auto* found = kind.find(name, place);
+    return found != nullptr ? found : kind.find(name, transport::Key::Place::connection);
+  }
+  static std::string secret_in(const std::string& path) {
+    std::vector<std::string> warnings;
+    auto secret = config::read_secret(path, warnings);
+    for (const auto& each : warnings) std::cerr << "dovetail: " << each << '\n';
+    return secret;
   }
 };
 

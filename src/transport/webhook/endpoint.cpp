@@ -58,7 +58,8 @@ std::vector<WebhookSecret> all_secrets(const WebhookOptions& options) {
   }
   if (secrets.empty()) {
     throw std::invalid_argument(
-        "secret_files is empty: a webhook needs a secret that signs its requests");
+        "a webhook needs a secret that signs its requests: secret_files, or the setting "
+        "secret_file");
   }
   return secrets;
 }
